@@ -12,7 +12,7 @@ import {
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { loadClientPackage } from '../../src/client/nest/mcp-client.js';
-import { gate, type ScriptedTool } from '../support/app.js';
+import { gate, type TestTool } from '../support/app.js';
 import { FakeMcpServer, result, status } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { eventually, runningApps } from '../support/running-apps.js';
@@ -51,23 +51,17 @@ async function buyer(orders: McpClientOptions): Promise<Buyer> {
 
 describe('McpClientModule, with our own server', () => {
   const cancelled: unknown[] = [];
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     count: async (_, ctx) => {
-      const progressToken = ctx.mcpReq._meta?.progressToken;
-      if (progressToken === undefined) return 'counted';
-      for (const progress of [1, 2]) {
-        const params = { progressToken, progress, total: 2, message: `step ${progress}` };
-        await ctx.mcpReq.notify({ method: 'notifications/progress', params });
-      }
+      for (const progress of [1, 2]) await ctx.progress({ progress, total: 2, message: `step ${progress}` });
       return 'counted';
     },
     wait: async (_, ctx) => {
-      const progressToken = ctx.mcpReq._meta!.progressToken!;
-      await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 1 } });
+      await ctx.progress(1);
       const stopped = gate();
-      ctx.mcpReq.signal.addEventListener('abort', () => stopped.open());
+      ctx.signal.addEventListener('abort', () => stopped.open());
       await stopped.promise;
-      cancelled.push(ctx.mcpReq.signal.reason);
+      cancelled.push(ctx.signal.reason);
       return 'cancelled';
     },
   };

@@ -14,7 +14,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { Injectable } from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 
 /** A running server with the tools of {@link tools}, whoever made it. */
 export interface RunningServer {
@@ -109,16 +109,16 @@ const ours: ServerKind[] = ONE_ADAPTER.map((adapter) => ({
   name: `ours on ${adapter}`,
   start: async () => {
     const doings = new Doings();
-    const scripted = Object.entries(tools(doings)).map(([name, run]): [string, ScriptedTool] => [
+    const decorated = Object.entries(tools(doings)).map(([name, run]): [string, TestTool] => [
       name,
-      (args, ctx, { server }) =>
+      (args, ctx) =>
         run(args, {
-          signal: ctx.mcpReq.signal,
-          progress: (n) => report(ctx.mcpReq._meta?.progressToken, n, (note) => ctx.mcpReq.notify(note)),
-          ask: async () => nameOf(await server.elicitInput({ message: 'Who?', requestedSchema: QUESTION })),
+          signal: ctx.signal,
+          progress: (n) => ctx.progress(n),
+          ask: async () => nameOf(await ctx.elicit('who', { message: 'Who?', requestedSchema: QUESTION })),
         }),
     ]);
-    const app = await TestApp.start({ adapter, tools: Object.fromEntries(scripted), retryMs: 10 });
+    const app = await TestApp.start({ adapter, tools: Object.fromEntries(decorated), retryMs: 10 });
     return {
       url: app.url,
       cancelled: doings.cancelled,

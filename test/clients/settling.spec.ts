@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { currentMcpCall } from 'nestjs-mcp-streamable';
+import { currentMcpCall, McpError } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import { eventually } from '../support/running-apps.js';
 import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
@@ -50,26 +50,21 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
       await app.close();
     });
 
-    const progress = async (ctx: Parameters<ScriptedTool>[1]): Promise<void> => {
-      const progressToken = ctx.mcpReq._meta?.progressToken;
-      if (progressToken === undefined) return;
-      await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 1 } });
-    };
-    const tools: Record<string, ScriptedTool> = {
+    const tools: Record<string, TestTool> = {
       quick: () => 'quick',
       waits: async ({ text }, ctx) => {
-        await progress(ctx);
+        await ctx.progress(1);
         await release.promise;
         return String(text);
       },
       fails: async (_, ctx) => {
-        await progress(ctx);
+        await ctx.progress(1);
         await release.promise;
-        throw new Error('as it should');
+        throw new McpError('INTERNAL_ERROR', 'as it should');
       },
       /** Ends the connection that it is heard on, as often as is asked for, each time when the client is back. */
       hangsUp: async ({ times }, ctx) => {
-        await progress(ctx);
+        await ctx.progress(1);
         for (let n = 0; n < Number(times); n++) {
           const before = gets;
           currentMcpCall()!.closeStream();

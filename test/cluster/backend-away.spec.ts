@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -46,11 +47,10 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
       adapter,
       keepAliveMs: KEEP_ALIVE_MS,
       idleTimeoutMs: IDLE_MS,
-      tools: { talks, asks, quick: () => 'quick' },
-      onServer: (server) => {
+      server: scripted({ talks, asks, quick: () => 'quick' }, (server) => {
         servers.push(server);
         server.setNotificationHandler('notifications/roots/list_changed', () => void roots++);
-      },
+      }),
     });
 
   beforeEach(async () => {

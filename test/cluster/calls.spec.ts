@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
@@ -42,7 +43,7 @@ describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapt
     [clock, begun, aborted] = [new ManualClock(), [], []];
     go = Object.fromEntries(['a talks', 'a ends', 'b talks', 'b ends', 'close', 'end'].map((name) => [name, gate()]));
     deployment = new Deployment(clock);
-    const start = () => deployment.member({ adapter, sseAfterMs: 60_000, tools: { talks, closes } });
+    const start = () => deployment.member({ adapter, sseAfterMs: 60_000, server: scripted({ talks, closes }) });
     [a, b, c] = [await start(), await start(), await start()];
     client = await a.app.client().initialize();
     [onB, onC] = [at(b.app, client), at(c.app, client)];

@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -39,7 +40,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     [clock, hold, outcomes, aborted] = [new ManualClock(), gate(), [], []];
     deployment = new Deployment(clock);
     const tools = { talks, asks, quick: () => 'quick' };
-    const start = () => deployment.member({ adapter, keepAliveMs: KEEP_ALIVE_MS, tools });
+    const start = () => deployment.member({ adapter, keepAliveMs: KEEP_ALIVE_MS, server: scripted(tools) });
     [a, b, c] = [await start(), await start(), await start()];
     client = await a.app.client().initialize();
     there = at(b.app, client);

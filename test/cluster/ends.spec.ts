@@ -1,4 +1,4 @@
-import type { ServerContext } from '@modelcontextprotocol/server';
+import type { McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestAppOptions } from '../support/app.js';
@@ -31,8 +31,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     const hold = gate();
     const { eventStore } = deployment;
     const slow = double(eventStore, { read: (...from) => hold.promise.then(() => eventStore.read(...from)) });
-    const runs = (_: unknown, ctx: ServerContext) =>
-      ctx.mcpReq.notify(log('begun')).then(() => new Promise<never>(() => {}));
+    const runs = (_: unknown, ctx: McpContext) => ctx.log('info', 'begun').then(() => new Promise<never>(() => {}));
     const [a, b] = [await start(), await start({ eventStore: slow, tools: { runs } })];
     const client = await a.app.client().initialize();
     const stream = (await at(b.app, client).call('runs', {}, { id: 'call' })).sse();

@@ -1,8 +1,9 @@
+import { logsTwice, scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
-import { cancelOf, gists, log, logsTwice } from '../support/messages.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
+import { cancelOf, gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
@@ -40,8 +41,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
       idleTimeoutMs: IDLE_MS,
       keepAliveMs: KEEP_ALIVE_MS,
       sseAfterMs: 3_600_000,
-      tools: { waits, asks, logs: logsTwice, quick: () => name },
-      onServer: (server) => {
+      server: scripted({ waits, asks, logs: logsTwice, quick: () => name }, (server) => {
         const hear = (what: string) => {
           said.push(`${name} ${what}`);
           return {};
@@ -52,7 +52,8 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
           return hear(`+${uri}`);
         });
         server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => hear(`-${uri}`));
-      },
+      }),
+
       ...options,
     });
 

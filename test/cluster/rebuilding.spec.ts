@@ -1,9 +1,10 @@
+import { logsTwice, scripted } from '../support/scripted-server.js';
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
 import { double } from '../support/doubles.js';
-import { gists, logsTwice } from '../support/messages.js';
+import { gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
@@ -26,15 +27,14 @@ describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (
       adapter,
       idleTimeoutMs: IDLE_MS,
       sseAfterMs: 3_600_000,
-      tools: { logs: logsTwice, quick: () => name },
-      onServer: (server) => {
+      server: scripted({ logs: logsTwice, quick: () => name }, (server) => {
         const say = (what: string) => {
           said.push(`${name} ${what}`);
           return {};
         };
         server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => say(`+${uri}`));
         server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => say(`-${uri}`));
-      },
+      }),
       ...options,
     });
   const send = async (to: RawClient, method: string, params: object): Promise<unknown> =>
@@ -73,7 +73,7 @@ describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (
     const asks = (server: Server) => {
       server.oninitialized = () => void server.listRoots().then(({ roots }) => answered.push(roots));
     };
-    const [a, b] = [await start('a'), await start('b', { onServer: asks })];
+    const [a, b] = [await start('a'), await start('b', { server: scripted({ quick: () => 'b' }, asks) })];
     const client = await a.app.client().initialize(LATEST, { roots: {} });
     const listening = await client.listen();
     const first = at(b.app, client).call('quick', {}, { id: 'first' });

@@ -1,10 +1,11 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { Fate } from '../support/node-backend.js';
 import { eventually } from '../support/running-apps.js';
+import { AnyResource } from '../support/test-tools.js';
 
 const KEEP_ALIVE_MS = 15_000;
 
@@ -15,10 +16,10 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
   let hold: ReturnType<typeof gate<void>>;
 
   /** Says one thing at once, the others when the test lets it. */
-  const talks: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.notify(log('one'));
+  const talks: TestTool = async (_, ctx) => {
+    await ctx.log('info', 'one');
     await hold.promise;
-    for (const word of ['two', 'three']) await ctx.mcpReq.notify(log(word));
+    for (const word of ['two', 'three']) await ctx.log('info', word);
     return 'said';
   };
 
@@ -26,7 +27,13 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     clock = new ManualClock();
     deployment = new Deployment(clock);
     hold = gate();
-    const start = () => deployment.member({ adapter, keepAliveMs: KEEP_ALIVE_MS, tools: { talks } });
+    const start = () =>
+      deployment.member({
+        adapter,
+        keepAliveMs: KEEP_ALIVE_MS,
+        tools: { talks },
+        module: { providers: [AnyResource] },
+      });
     [a, b] = [await start(), await start()];
   });
   afterEach(() => deployment.close());

@@ -1,11 +1,13 @@
+import { scripted, scriptedServer } from '../support/scripted-server.js';
 import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore } from '../support/faulty-event-store.js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { send } from '../support/http.js';
 import { log } from '../support/messages.js';
+import { AnyResource } from '../support/test-tools.js';
 
 describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   let app: TestApp | undefined;
@@ -59,12 +61,12 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   it('answers 429 to more requests in flight than a session may have', async () => {
     const hold = gate();
     await start({
-      tools: {
+      server: scripted({
         waits: async () => {
           await hold.promise;
           return 'waited';
         },
-      },
+      }),
     });
     const client = await app!.client().initialize('2025-03-26');
     const batch = (): object[] => Array.from({ length: 100 }, () => client.toolCall('waits'));
@@ -82,7 +84,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   });
 
   it('refuses subscriptions beyond what a session may have', async () => {
-    await start({ sseAfterMs: 60_000 });
+    await start({ sseAfterMs: 60_000, module: { providers: [AnyResource] } });
     const client = await app!.client().initialize('2025-03-26');
     const subscribe = (uri: string): object => ({
       jsonrpc: '2.0',
@@ -103,7 +105,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   });
 
   it('E13: refuses subscriptions whose URIs together have more than 64 KiB, also those of one batch', async () => {
-    await start({ sseAfterMs: 60_000 });
+    await start({ sseAfterMs: 60_000, module: { providers: [AnyResource] } });
     const client = await app!.client().initialize('2025-03-26');
     const subscribing = (first: number, count: number, method = 'resources/subscribe'): object[] =>
       Array.from({ length: count }, (_, n) => {

@@ -1,3 +1,4 @@
+import { scripted } from '../support/scripted-server.js';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -249,9 +250,9 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     let fails = true;
     await start({
       maxSessions: 1,
-      onServer: () => {
+      server: scripted({}, () => {
         if (fails) throw new Error('not today');
-      },
+      }),
     });
     log.attach(app.app);
     for (let attempt = 0; attempt < 3; attempt++) {

@@ -1,3 +1,4 @@
+import { scripted } from '../support/scripted-server.js';
 import { EventEmitter } from 'node:events';
 import { readFile } from 'node:fs';
 import { Inject, Injectable } from '@nestjs/common';
@@ -90,13 +91,13 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
   /** An app whose tool says something in a given way, in a given place. */
   async function speaking(): Promise<TestApp> {
     const app: TestApp = await start({
-      tools: {
+      server: scripted({
         speaks: async ({ way, place }, ctx, { server, context }) => {
           const voice: Voice = { ctx, server, service: context.sessions };
           await PLACES[String(place)]!((what) => WAYS_TO_SAY[String(way)]!(voice, what));
           return 'done';
         },
-      },
+      }),
     });
     return app;
   }
@@ -116,7 +117,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
 
   it('P6: a question through McpSessionService travels on the stream of its own request', async () => {
     const app: TestApp = await start({
-      tools: {
+      server: scripted({
         asks: async (_, ctx, { context }) => {
           const asked = [1, 2, 3].map(async () => {
             await new Promise((resolve) => void setImmediate(resolve));
@@ -125,7 +126,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
           const answers = await Promise.all(asked);
           return answers.map(({ roots }) => roots[0]!.uri).join();
         },
-      },
+      }),
     });
     const client = await app.client().initialize('2025-11-25', { roots: {} });
     const stream = await (await client.call('asks')).sse().count(3);
@@ -147,12 +148,12 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
     const app: TestApp = await start({
       isGlobal: true,
       module: { providers: [Deep] },
-      tools: {
+      server: scripted({
         works: async () => {
           await app.app.get(Deep).work();
           return 'done';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const stream = (await client.call('works')).sse();
@@ -164,7 +165,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
     const places = Object.keys(PLACES);
     const ways = Object.keys(WAYS_TO_SAY);
     const app: TestApp = await start({
-      tools: {
+      server: scripted({
         chats: async ({ me }, ctx, { server, context }) => {
           const voice: Voice = { ctx, server, service: context.sessions };
           for (let n = 0; n < 12; n++) {
@@ -174,7 +175,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
           }
           return `${String(me)} is done`;
         },
-      },
+      }),
     });
     const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
     const standalones = await Promise.all(clients.map((client) => client.listen()));
@@ -200,7 +201,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
     const hold = gate();
     const entered = gate();
     const app: TestApp = await start({
-      tools: {
+      server: scripted({
         waits: async (_, ctx) => {
           await ctx.mcpReq.notify(log('mine'));
           entered.open();
@@ -211,7 +212,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
           await context.sessions.notify(String(whom), log('from elsewhere'));
           return 'told';
         },
-      },
+      }),
     });
     const [one, other] = [await app.client().initialize(), await app.client().initialize()];
     const standalone = await other.listen();
@@ -229,9 +230,9 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
 
   it('P6: to all sessions goes to its own stream at home, and to the standalone streams elsewhere', async () => {
     const app: TestApp = await start({
-      tools: {
+      server: scripted({
         announces: async (_, __, { context }) => String(await context.sessions.notify(() => true, log('news'))),
-      },
+      }),
     });
     const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
     const standalones = await Promise.all(clients.map((client) => client.listen()));
@@ -247,7 +248,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
     const first = gate<ServerContext>();
     const release = gate();
     const app = await start({
-      tools: {
+      server: scripted({
         waits: async (_, ctx) => {
           await ctx.mcpReq.notify(log('begun'));
           first.open(ctx);
@@ -261,7 +262,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
           await ctx.mcpReq.notify(log('for itself'));
           return 'done';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const waiting = (await client.call('waits')).sse();
@@ -277,7 +278,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
     const first = gate<ServerContext>();
     const release = gate();
     const app = await start({
-      tools: {
+      server: scripted({
         waits: async (_, ctx) => {
           first.open(ctx);
           await release.promise;
@@ -287,7 +288,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
           await (await first.promise).mcpReq.notify(log('through the other context'));
           return 'done';
         },
-      },
+      }),
     });
     const [one, other] = [await app.client().initialize(), await app.client().initialize()];
     const waiting = one.call('waits', {}, { id: 'same' });
@@ -304,12 +305,12 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
     let initialized: McpCall | undefined;
     const app: TestApp = await start({
       clock: new ManualClock(),
-      onServer: (server) => {
+      server: scripted({}, (server) => {
         server.oninitialized = () => {
           initialized = currentMcpCall();
           void server.sendLoggingMessage({ level: 'info', data: 'welcome' });
         };
-      },
+      }),
     });
     const client = await app.client().initialize();
     const standalone = await (await client.listen()).count(1);
@@ -324,7 +325,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
   it('P6: the context tells whose request it is, to the last of many at once', async () => {
     const app = await start({
       guards: [trustingGuard],
-      tools: {
+      server: scripted({
         'who am I': async () => {
           const seen: unknown[] = [];
           await lastValueFrom(
@@ -339,7 +340,7 @@ describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
           );
           return [...new Set(seen)].join(';');
         },
-      },
+      }),
     });
     const calls = ['alice', 'bob'].map(async (user) => {
       const client = await app.client(as(user)).initialize();

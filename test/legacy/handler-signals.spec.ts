@@ -1,8 +1,9 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall, type McpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import type { Server, ServerContext } from '@modelcontextprotocol/server';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -56,7 +57,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
 
   it.each(Object.keys(ENDS))('P9 S12: %s aborts both signals, and the call ends', async (name) => {
     const { end, heard } = ENDS[name]!;
-    const app = await start({ clock, tools: { waits } });
+    const app = await start({ clock, server: scripted({ waits }) });
     const client = await app.client().initialize();
     const silent = client.call('waits');
     await eventually(() => expect(running).toHaveLength(1));
@@ -72,7 +73,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
 
   it.each(Object.keys(ENDS))('P9 S12: %s aborts both signals when the response is a stream already', async (name) => {
     const { end, heard } = ENDS[name]!;
-    const app = await start({ clock, tools: { waits } });
+    const app = await start({ clock, server: scripted({ waits }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
     await eventually(() => expect(running).toHaveLength(1));
@@ -85,7 +86,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
   });
 
   it('S15: shutdown aborts both signals, and answers every call', async () => {
-    const app = await TestApp.start({ adapter, clock, sseAfterMs: 60_000, tools: { waits } });
+    const app = await TestApp.start({ adapter, clock, sseAfterMs: 60_000, server: scripted({ waits }) });
     const client = await app.client().initialize();
     const silent = client.call('waits');
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
@@ -102,7 +103,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
   it('P9: a signal that is first looked at when the call is over is aborted as well', async () => {
     const app = await start({
       clock,
-      tools: {
+      server: scripted({
         looks: async () => {
           const call = currentMcpCall()!;
           running.push({ call } as Running);
@@ -110,7 +111,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
           late.open([call.signal.aborted, call.signal.reason]);
           return 'too late';
         },
-      },
+      }),
     });
     const late = gate<unknown[]>();
     const client = await app.client().initialize();
@@ -123,7 +124,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
   });
 
   it('P9: a call that was answered is not aborted by what comes afterwards', async () => {
-    const app = await start({ clock, tools: { waits } });
+    const app = await start({ clock, server: scripted({ waits }) });
     const client = await app.client().initialize();
     hold.open();
     expect(gists([await (await client.call('waits', {}, { id: 'call' })).json()])).toEqual(['too late']);
@@ -136,7 +137,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
   });
 
   it('P4: that its client leaves aborts nothing', async () => {
-    const app = await start({ clock, tools: { waits } });
+    const app = await start({ clock, server: scripted({ waits }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
     stream.destroy();
@@ -147,7 +148,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
   });
 
   it('P9: one call is cancelled, the others go on', async () => {
-    const app = await start({ clock, tools: { waits } });
+    const app = await start({ clock, server: scripted({ waits }) });
     const client = await app.client().initialize();
     const calls = [0, 1, 2].map((id) => client.call('waits', {}, { id }));
     await eventually(() => expect(running).toHaveLength(3));
@@ -165,7 +166,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
     let closes = 0;
     const app: TestApp = await start({
       clock,
-      tools: {
+      server: scripted({
         'makes a scene': async (_, ctx, { server }) => {
           await ctx.mcpReq.notify(log('a word'));
           const call = currentMcpCall()!;
@@ -185,7 +186,7 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
           await hold.promise;
           return 'too late';
         },
-      },
+      }),
     });
     const recorded = recordedEvents(app);
     const client = await app.client().initialize();

@@ -1,8 +1,8 @@
 import { InMemoryEventStore, McpMessageBus } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
-import { cancelOf, gists, log } from '../support/messages.js';
+import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
+import { cancelOf, gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
 
@@ -19,7 +19,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     entered = { a: gate(), b: gate(), c: gate() };
   });
 
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     quick: ({ say }) => String(say),
     fails: () => {
       throw new Error('no');
@@ -27,7 +27,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     talks: async ({ say }, ctx) => {
       entered['c']!.open();
       await gates['c']!.promise;
-      await ctx.mcpReq.notify(log(say));
+      await ctx.log('info', say);
       return 'talked';
     },
     waits: ({ on }) => {
@@ -50,7 +50,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     expect(response.header('content-type')).toMatch('application/json');
     const answers = await response.json();
     expect(answers.map(({ id }: { id: unknown }) => id)).toEqual(['c', 'b', 'a']);
-    expect(gists(answers)).toEqual(['error -32603', 'second first', 'first last']);
+    expect(gists(answers)).toEqual(['no', 'second first', 'first last']);
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, events: 0 });
   });
 

@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ADAPTERS, gate } from '../support/app.js';
 import { cancelOf, gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -33,7 +34,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   const aborted = () => signals.map((signal) => signal.aborted);
 
   it('P9: before the head: SSE head and end, no id, and the handler is told', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
@@ -56,7 +57,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: after the head: the stream ends without an answer, and is finished', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize();
     const stream = (await client.call('talks', {}, { id: 'call' })).sse();
     await stream.count(1);
@@ -74,7 +75,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: in sse mode, before anything was said', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted(tools) });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', {}, { id: 'call' })).sse().opened();
     await entered.promise;
@@ -86,7 +87,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: in one batch with its request, in sse mode', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted(tools) });
     const client = await app.client().initialize('2025-03-26');
     const stream = (await client.post([client.toolCall('waits', {}, { id: 'call' }), cancelOf('call')])).sse();
     expect(await stream.end()).toBe('end');
@@ -95,7 +96,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: of a call whose client has left, and comes back for the rest', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', {}, { id: 'call' })).sse().count(1);
     await entered.promise;
@@ -109,7 +110,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: of ids that are unknown, answered, or cancelled already changes nothing', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
     await (await client.call('quick', {}, { id: 'answered' })).text();
@@ -130,7 +131,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: of a call of another session changes nothing', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const [mine, other] = [await app.client().initialize(), await app.client().initialize()];
     const posted = mine.call('waits', {}, { id: 'same' });
     await entered.promise;
@@ -147,7 +148,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     ['null', null],
     ['something without a text', { toString: 1 }],
   ])('P9: reaches the handler also when its reason is %s', async (_, reason) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -158,7 +159,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: gives a handler without a reason the usual error', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -169,7 +170,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: frees the id at once, also while the cancelled handler still runs', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -189,7 +190,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: of "initialize" is not possible', async () => {
-    const app = await start({ tools });
+    const app = await start({ server: scripted(tools) });
     const client = app.client();
     const response = await client.post(client.initializeMessage(LATEST));
     client.sessionId = response.header('mcp-session-id');
@@ -199,7 +200,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   });
 
   it('P9: leaves nothing of many calls', async () => {
-    const app = await start({ responseMode: 'auto', sseAfterMs: 60_000, tools });
+    const app = await start({ responseMode: 'auto', sseAfterMs: 60_000, server: scripted(tools) });
     const client = await app.client().initialize();
     const calls = Array.from({ length: 60 }, (_, n) => client.call(n % 2 ? 'waits' : 'talks', {}, { id: n }));
     await app.settled({ inFlight: 60 });

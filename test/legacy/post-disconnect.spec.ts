@@ -1,6 +1,7 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ADAPTERS, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists, log } from '../support/messages.js';
@@ -47,7 +48,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
 
   it('P4: before an id was sent: the handler continues, and its answer is dropped', async () => {
     const clock = new ManualClock();
-    const app = await start({ clock, sseAfterMs: 500, tools: { talks } });
+    const app = await start({ clock, sseAfterMs: 500, server: scripted({ talks }) });
     const client = await app.client().initialize();
     await forsaken(client);
     await connectionsGone(app);
@@ -66,7 +67,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   it('P4: before an id was sent: what the handler says goes where late messages go', async () => {
     const app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         talks: async (args, ctx, here) => {
           entered.open();
           await next.promise;
@@ -75,7 +76,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
           await ctx.mcpReq.notify({ method: 'notifications/progress', params });
           return talks(args, ctx, here);
         },
-      },
+      }),
     });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -94,7 +95,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('P4: before an id was sent, from a batch: the others that it holds go on as well', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks, quick: () => 'quick' } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ talks, quick: () => 'quick' }) });
     const client = await app.client().initialize('2025-03-26');
     const posted = new ForsakenPost(client, [
       client.toolCall('quick'),
@@ -110,7 +111,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('P4: before an id was sent, in json mode', async () => {
-    const app = await start({ responseMode: 'json', tools: { talks } });
+    const app = await start({ responseMode: 'json', server: scripted({ talks }) });
     const client = await app.client().initialize();
     await forsaken(client, { first: 'elsewhere' });
     await connectionsGone(app);
@@ -121,7 +122,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('P4 G8: after an id was sent: the handler goes on, and the stream waits with everything', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     stream.destroy();
@@ -139,7 +140,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('P4 G8: that knows nothing but the priming event comes back for everything', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools: { talks } });
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted({ talks }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { second: 'two' })).sse().opened();
     stream.destroy();
@@ -153,7 +154,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('G8: is resumed mid-call, live, with its answer exactly once', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     stream.destroy();
@@ -177,7 +178,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     const rounds = 12;
     const steps = Array.from({ length: rounds }, () => gate());
     const app = await start({
-      tools: {
+      server: scripted({
         counts: async (_, ctx) => {
           for (const [n, step] of steps.entries()) {
             await ctx.mcpReq.notify(log(n));
@@ -185,7 +186,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
           }
           return 'counted';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const heard: unknown[] = [];
@@ -205,7 +206,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('G8: comes back to a session that was rebuilt meanwhile, and finds how its call ended', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one' })).sse().count(1);
     stream.destroy();
@@ -220,7 +221,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   it('G8: comes back before the server has noticed that it left', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     // Its old response still is the reader, until the new one takes over.

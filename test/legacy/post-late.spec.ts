@@ -1,3 +1,4 @@
+import { scripted } from '../support/scripted-server.js';
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import type { ServerContext, Server } from '@modelcontextprotocol/server';
@@ -60,7 +61,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
     [later, hold, entered] = [gate(), gate(), gate()];
     app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         'talks on': (_, ctx, { server }) => {
           acted = later.promise.then(() => act({ ctx, server }));
           acted.catch(() => {});
@@ -79,7 +80,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
           await hold.promise;
           return 'too late';
         },
-      },
+      }),
     });
     events = recordedEvents(app);
     client = await app.client().initialize('2025-11-25', { sampling: {}, roots: {} });

@@ -1,6 +1,7 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ADAPTERS, gate } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
@@ -34,7 +35,7 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 500 });
 
   it('P3: auto: answers with JSON, past the log, when the answer comes first', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { quick } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ quick }) });
     const client = await app.client().initialize();
     const response = await client.call('quick');
     expect(response.status).toBe(200);
@@ -48,12 +49,12 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     const { waits, called, release } = waiting();
     const app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         'talks and waits': async (args, ctx, here) => {
           await ctx.mcpReq.notify(log('a word'));
           return waits(args, ctx, here);
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const response = await client.call('talks and waits');
@@ -72,7 +73,7 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   it('P3: auto: becomes SSE at sseAfterMs, not before, and sends the head at once', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
-    const app = await start({ clock, tools: { quick, waits } });
+    const app = await start({ clock, server: scripted({ quick, waits }) });
     const client = await app.client().initialize();
     let answered = false;
     const posted = client.call('waits').finally(() => (answered = true));
@@ -96,7 +97,7 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
 
   it('P3: auto: leaves no timer behind an answer that was quick', async () => {
     const clock = new ManualClock();
-    const app = await start({ clock, tools: { quick } });
+    const app = await start({ clock, server: scripted({ quick }) });
     const client = await app.client().initialize();
     await app.settled({ openResponses: 0, inFlight: 0 });
     const before = clock.pending;
@@ -105,7 +106,7 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   });
 
   it('P3: sse: answers every request with SSE, however quick', async () => {
-    const app = await start({ responseMode: 'sse', tools: { quick, talks } });
+    const app = await start({ responseMode: 'sse', server: scripted({ quick, talks }) });
     const client = await app.client().initialize();
     for (const [tool, said] of [
       ['quick', ['quick']],
@@ -124,7 +125,7 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   it('P3: json: answers with JSON however long it takes', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
-    const app = await start({ clock, responseMode: 'json', tools: { waits } });
+    const app = await start({ clock, responseMode: 'json', server: scripted({ waits }) });
     const client = await app.client().initialize();
     const posted = client.call('waits');
     await called;
@@ -139,14 +140,14 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   it('P3: json: sends what a handler says beside its answer to the standalone stream', async () => {
     const app = await start({
       responseMode: 'json',
-      tools: {
+      server: scripted({
         talks,
         progresses: async (_, ctx) => {
           const progressToken = ctx.mcpReq._meta!.progressToken!;
           await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 1 } });
           return 'done';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const standalone = await client.listen();
@@ -165,13 +166,13 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   it('P3: json: fails what a handler asks of the client, typed, and sends nothing', async () => {
     const app = await start({
       responseMode: 'json',
-      tools: {
+      server: scripted({
         asks: (_, ctx) =>
           ctx.mcpReq.send({ method: 'ping' }).then(
             () => 'answered',
             (error) => `${error.name} ${error.code}`,
           ),
-      },
+      }),
     });
     const client = await app.client().initialize();
     // Also while the standalone stream has a reader: it is not where this question belongs.
@@ -185,7 +186,7 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
 
   it('P3: json: answers a call that was cancelled with an SSE head and its end', async () => {
     const { waits, called } = waiting();
-    const app = await start({ responseMode: 'json', tools: { waits } });
+    const app = await start({ responseMode: 'json', server: scripted({ waits }) });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await called;

@@ -117,7 +117,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
       tools: {
         floods: async (_, ctx) => {
           for (let n = 1; n <= MANY; n++) {
-            await ctx.mcpReq.notify(log(big(n)));
+            await ctx.log('info', big(n));
             await turn();
           }
           said.open();
@@ -150,7 +150,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
       eventLog: { maxBytes: 4 * MEBIBYTE },
       tools: {
         talks: async (_, ctx) => {
-          for (let n = 0; n < 50; n++) await ctx.mcpReq.notify(log(n));
+          for (let n = 0; n < 50; n++) await ctx.log('info', n);
           return 'said';
         },
       },

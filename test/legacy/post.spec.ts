@@ -1,7 +1,8 @@
+import { scripted, scriptedServer } from '../support/scripted-server.js';
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, scriptedServer } from '../support/app.js';
+import { ADAPTERS, gate } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -46,13 +47,13 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
 
   it('P2: carries every message of a request in order and ends after the answer', async () => {
     const app = await start({
-      tools: {
+      server: scripted({
         talks: async (_, ctx) => {
           await ctx.mcpReq.notify(log('one'));
           await ctx.mcpReq.notify(log('two'));
           return 'said';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
@@ -67,14 +68,14 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
   it('P2: keeps the order of messages that a handler does not wait for', async () => {
     const count = 300;
     const app = await start({
-      tools: {
+      server: scripted({
         bursts: async (_, ctx) => {
           const sent = Array.from({ length: count }, (_, n) => ctx.mcpReq.notify(log(n)));
           await Promise.resolve();
           void Promise.all(sent);
           return 'done';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const stream = (await client.call('bursts')).sse();
@@ -85,12 +86,12 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
   it('P2: knows all requests of a POST before it dispatches the first', async () => {
     const inFlight: number[] = [];
     const app = await start({
-      tools: {
+      server: scripted({
         counts: async () => {
           inFlight.push((await app.service.counts()).inFlight);
           return 'counted';
         },
-      },
+      }),
     });
     const client = await app.client().initialize('2025-03-26');
     const response = await client.post([client.toolCall('counts'), client.toolCall('counts')]);
@@ -103,7 +104,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     const entered = gate();
     const called: unknown[] = [];
     const app = await start({
-      tools: {
+      server: scripted({
         waits: async () => {
           entered.open();
           await hold.promise;
@@ -113,7 +114,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
           called.push(which);
           return 'counted';
         },
-      },
+      }),
     });
     const client = await app.client().initialize('2025-03-26');
     const first = client.call('waits', {}, { id: 'same' });
@@ -137,7 +138,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
 
   it('P2: tells the ids 1 and "1" apart', async () => {
     const gates = { number: gate<string>(), text: gate<string>() };
-    const app = await start({ tools: { waits: ({ on }) => gates[on as keyof typeof gates].promise } });
+    const app = await start({ server: scripted({ waits: ({ on }) => gates[on as keyof typeof gates].promise }) });
     const client = await app.client().initialize();
     const number = client.call('waits', { on: 'number' }, { id: 1 });
     const text = client.call('waits', { on: 'text' }, { id: '1' });
@@ -151,13 +152,13 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
   it.each([0, -1, Number.MAX_SAFE_INTEGER, '', 'ümläut', '__proto__'])('P2: answers under the id %j', async (id) => {
     let hold = gate();
     const app = await start({
-      tools: {
+      server: scripted({
         talks: async (_, ctx) => {
           await ctx.mcpReq.notify(log('a word'));
           await hold.promise;
           return 'said';
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', {}, { id, progressToken: id })).sse().count(1);
@@ -189,12 +190,12 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
 
   it('P5: answers a request whose handler throws with its error, and keeps the session', async () => {
     const app = await start({
-      tools: {
+      server: scripted({
         throws: () => {
           throw Object.assign(new Error('out of paper'), { code: -32055, data: { tray: 2 } });
         },
         rejects: () => Promise.reject(new Error('no toner')),
-      },
+      }),
     });
     const client = await app.client().initialize();
     const thrown = await client.call('throws', {}, { id: 'a' });
@@ -211,13 +212,13 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
 
   it('P5: answers with an error what cannot be written as JSON, whichever way the answer goes', async () => {
     const app = await start({
-      tools: {
+      server: scripted({
         // The SDK lets it through: only JSON itself has no word for it.
         bigint: async ({ first }, ctx) => {
           if (first !== undefined) await ctx.mcpReq.notify(log(first));
           return { content: [], structuredContent: { big: 1n } };
         },
-      },
+      }),
     });
     const events = recordedEvents(app);
     const client = await app.client().initialize('2025-03-26');
@@ -238,11 +239,11 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
   it('P5: says the same over SSE', async () => {
     const app = await start({
       responseMode: 'sse',
-      tools: {
+      server: scripted({
         throws: () => {
           throw new Error('out of paper');
         },
-      },
+      }),
     });
     const client = await app.client().initialize();
     const thrown = (await client.call('throws')).sse();

@@ -1,8 +1,9 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import type { RequestOptions, ServerContext } from '@modelcontextprotocol/server';
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
@@ -27,7 +28,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('P7: an error of the client is the error of the request', async () => {
-    const app = await start({ tools: { asks: asking() } });
+    const app = await start({ server: scripted({ asks: asking() }) });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
     const error = { code: -32042, message: 'not today' };
@@ -39,7 +40,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: a result that is none fails the request, typed', async () => {
-    const app = await start({ tools: { asks: asking() } });
+    const app = await start({ server: scripted({ asks: asking() }) });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
     await client.respond(stream.messages[0].id, { trees: [] });
@@ -50,7 +51,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
 
   it('P7: ends typed after serverRequestTimeoutMs, and the client is told', async () => {
     const clock = new ManualClock();
-    const app = await start({ clock, serverRequestTimeoutMs: 10_000, tools: { asks: asking() } });
+    const app = await start({ clock, serverRequestTimeoutMs: 10_000, server: scripted({ asks: asking() }) });
     const events = recordedEvents(app);
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
@@ -85,7 +86,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
 
   it('P7: can be given up by the server, and its client is told on the same stream', async () => {
     const giveUp = new AbortController();
-    const app = await start({ tools: { asks: asking(() => ({ signal: giveUp.signal })) } });
+    const app = await start({ server: scripted({ asks: asking(() => ({ signal: giveUp.signal })) }) });
     const events = recordedEvents(app);
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
@@ -109,13 +110,13 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   it('P7: that the service asked inside a handler is given up on the stream of the handler', async () => {
     const giveUp = new AbortController();
     const app = await start({
-      tools: {
+      server: scripted({
         asks: (_, ctx, { context }) =>
           context.sessions.request(ctx.sessionId!, { method: 'roots/list' }, { signal: giveUp.signal }).then(
             () => 'answered',
             (error) => String(error.code),
           ),
-      },
+      }),
     });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
@@ -147,7 +148,9 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
 
   it('P7: reports the progress of the client to the sender of the request', async () => {
     const heard: unknown[] = [];
-    const app = await start({ tools: { asks: asking(() => ({ onprogress: (progress) => heard.push(progress) })) } });
+    const app = await start({
+      server: scripted({ asks: asking(() => ({ onprogress: (progress) => heard.push(progress) })) }),
+    });
     const events = recordedEvents(app);
     const client = await app.client().initialize(LATEST, CAPABLE);
     // Two at a time: the SDK of the session numbers them, the wire must not mix them up.
@@ -181,7 +184,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: takes the first of two answers', async () => {
-    const app = await start({ tools: { asks: asking() } });
+    const app = await start({ server: scripted({ asks: asking() }) });
     const events = recordedEvents(app);
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
@@ -194,7 +197,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: is not answered from another session', async () => {
-    const app = await start({ tools: { asks: asking() } });
+    const app = await start({ server: scripted({ asks: asking() }) });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const other = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
@@ -213,12 +216,12 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     const app = await start({
       clock,
       requestTimeoutMs: 30_000,
-      tools: {
+      server: scripted({
         asks: async (args, ctx, here) => {
           outcomes.push(String(await ask(args, ctx, here)));
           return 'too late';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const cancelled = await (await client.call('asks', {}, { id: 'cancelled' })).sse().count(1);
@@ -263,12 +266,12 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     const app = await start({
       clock,
       serverRequestTimeoutMs: 10_000,
-      tools: {
+      server: scripted({
         asks: (args, ctx, here) => {
           void Promise.resolve(ask(args, ctx, here)).then((text) => asked.open(String(text)));
           return 'done';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = (await client.call('asks')).sse();

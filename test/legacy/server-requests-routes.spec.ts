@@ -1,3 +1,4 @@
+import { scripted } from '../support/scripted-server.js';
 import type { CreateMessageRequest, ServerContext } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
@@ -24,7 +25,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
 
   it('P7: on the POST stream of its own request', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { asks: (_, ctx) => askRoots(ctx) } });
+    const app = await start({ clock: new ManualClock(), server: scripted({ asks: (_, ctx) => askRoots(ctx) }) });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
     const stream = await (await client.call('asks')).sse().count(1);
@@ -42,7 +43,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   it('P7: in sse mode, and through every function of the context', async () => {
     const app = await start({
       responseMode: 'sse',
-      tools: {
+      server: scripted({
         asks: async (_, ctx) => {
           const params: CreateMessageRequest['params'] = { messages: [], maxTokens: 1 };
           const sampled = await ctx.mcpReq.requestSampling(params);
@@ -52,7 +53,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
           });
           return JSON.stringify([sampled.model, elicited]);
         },
-      },
+      }),
     });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
@@ -72,13 +73,13 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   it('P7: on the POST stream while its client is disconnected, and received when the client resumes', async () => {
     const ask = gate();
     const app = await start({
-      tools: {
+      server: scripted({
         asks: async (_, ctx) => {
           await ctx.mcpReq.notify(log('a word'));
           await ask.promise;
           return askRoots(ctx);
         },
-      },
+      }),
     });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const stream = await (await client.call('asks')).sse().count(1);
@@ -126,9 +127,9 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
 
   it('P7: of another session does not travel on the stream of the handler that asks', async () => {
     const app = await start({
-      tools: {
+      server: scripted({
         'asks another': ({ session }) => outcome(app.service.request(String(session), { method: 'roots/list' })),
-      },
+      }),
     });
     const [mine, other] = [
       await app.client().initialize(LATEST, CAPABLE),
@@ -154,7 +155,9 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
         'roots/list': undefined,
       }[method];
       const app = await start({
-        tools: { asks: (_, ctx) => outcome(ctx.mcpReq.send({ method, ...(params && { params }) } as never)) },
+        server: scripted({
+          asks: (_, ctx) => outcome(ctx.mcpReq.send({ method, ...(params && { params }) } as never)),
+        }),
       });
       const others = Object.entries(CAPABLE).filter(([name]) => !method.startsWith(name));
       const client = await app.client().initialize(LATEST, Object.fromEntries(others));
@@ -171,7 +174,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   );
 
   it('P7: "ping" needs no capability', async () => {
-    const app = await start({ tools: { pings: (_, ctx) => outcome(ctx.mcpReq.send({ method: 'ping' })) } });
+    const app = await start({ server: scripted({ pings: (_, ctx) => outcome(ctx.mcpReq.send({ method: 'ping' })) }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('pings')).sse().count(1);
     await client.respond(stream.messages[0].id, {});
@@ -184,14 +187,14 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     const ask = gate();
     const asked = gate<string>();
     const app = await start({
-      tools: {
+      server: scripted({
         asks: async (_, ctx) => {
           entered.open();
           await ask.promise;
           asked.open(await askRoots(ctx));
           return 'unheard';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
@@ -208,12 +211,12 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
 
   it('P7: has an id that no other request of the server has', async () => {
     const app = await start({
-      tools: {
+      server: scripted({
         asks: async (_, ctx) => {
           const all = await Promise.all(Array.from({ length: 5 }, () => askRoots(ctx)));
           return String(all.length);
         },
-      },
+      }),
     });
     const clients = [await app.client().initialize(LATEST, CAPABLE), await app.client().initialize(LATEST, CAPABLE)];
     const ids: unknown[] = [];

@@ -15,7 +15,7 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
     const tools = {
       quick: () => 'quick',
       talks: async (_: unknown, ctx: Parameters<NonNullable<TestAppOptions['tools']>[string]>[1]) => {
-        await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'one' } });
+        await ctx.log('info', 'one');
         return 'said';
       },
     };

@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -79,10 +80,9 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     [aborted, closers, release] = [[], new Map(), gate()];
     app = await TestApp.start({
       adapter,
-      tools,
+      server: scripted(tools, (server, { session }) => closers.set(session!.id, () => server.close())),
       sseAfterMs: 60_000,
       requestTimeoutMs: 60_000,
-      onServer: (server, { session }) => closers.set(session!.id, () => server.close()),
     });
     events = recordedEvents(app);
   });
@@ -272,7 +272,7 @@ describe.each(ONE_ADAPTER)('the end of a session whose log hangs on %s', (adapte
       await new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve));
       return 'too late';
     };
-    const app = await TestApp.start({ adapter, clock, eventStore, tools: { talks } });
+    const app = await TestApp.start({ adapter, clock, eventStore, server: scripted({ talks }) });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks')).sse().count(1);
     hanging = true;

@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -34,7 +35,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   };
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     [clock, release, completed] = [new ManualClock(), gate(), 0];
-    app = await TestApp.start({ adapter, clock, tools, ...options });
+    app = await TestApp.start({ adapter, clock, server: scripted(tools), ...options });
     events = recordedEvents(app);
     app.service.events$.subscribe({ complete: () => completed++ });
   };

@@ -1,3 +1,4 @@
+import { scripted } from '../support/scripted-server.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Server } from '@modelcontextprotocol/server';
 import type { NestInterceptor } from '@nestjs/common';
@@ -67,10 +68,11 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
 
   it('S2: leaves nothing behind when the handler fails, and says what it says', async () => {
     await start({
-      onServer: (server) =>
+      server: scripted({}, (server) =>
         server.setRequestHandler('initialize', () => {
           throw new Error('not for you');
         }),
+      ),
     });
     const response = await initialize();
     expect(response.header('mcp-session-id')).toBeUndefined();
@@ -82,11 +84,12 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
 
   it('S2: leaves nothing behind when the server is closed meanwhile', async () => {
     await start({
-      onServer: (server) =>
+      server: scripted({}, (server) =>
         server.setRequestHandler('initialize', async () => {
           await server.close();
           throw new Error('closed');
         }),
+      ),
     });
     const response = await initialize();
     expect(response.header('mcp-session-id')).toBeUndefined();
@@ -100,11 +103,12 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     await start({
       clock,
       requestTimeoutMs: 5_000,
-      onServer: (server) =>
+      server: scripted({}, (server) =>
         server.setRequestHandler('initialize', () => {
           begun.open();
           return new Promise(() => {});
         }),
+      ),
     });
     const response = initialize();
     await begun.promise;
@@ -142,12 +146,13 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     await start({
       clock,
       sessionStore: double(store, { patch }),
-      onServer: (server) =>
+      server: scripted({}, (server) =>
         server.setRequestHandler('initialize', () => ({
           protocolVersion: '2025-03-26',
           capabilities: {},
           serverInfo: { name: 'test', version: '1' },
         })),
+      ),
     });
     await expectAway(await initialize());
     await app.settled(NOTHING);
@@ -227,11 +232,12 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     };
     await start({
       configure: (nest) => void nest.useGlobalInterceptors(timeout),
-      onServer: (server) =>
+      server: scripted({}, (server) =>
         server.setRequestHandler('initialize', async () => {
           await go.promise;
           return { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 'test', version: '1' } };
         }),
+      ),
     });
     await expectGenericFailure(await initialize(), 1);
     go.open();

@@ -1,5 +1,6 @@
+import { scripted, scriptedServer } from '../support/scripted-server.js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -9,7 +10,7 @@ const SOUND = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: '
 describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
   let app: TestApp;
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-    app = await TestApp.start({ adapter, tools: { quick: () => 'quick' }, ...options });
+    app = await TestApp.start({ adapter, server: scripted({ quick: () => 'quick' }), ...options });
     return app;
   };
   afterEach(() => app.close());

@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
 import { Deployment } from '../support/nodes.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -47,7 +48,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
         await ctx.mcpReq.send({ method: 'ping' });
         return 'answered';
       };
-      const app = await deployment.node({ adapter, tools: { where: () => name, waits, asks }, ...options });
+      const app = await deployment.node({ adapter, server: scripted({ where: () => name, waits, asks }), ...options });
       heard.set(app, []);
       app.service.events$.subscribe((event) => heard.get(app)!.push(event));
       return app;

@@ -12,7 +12,7 @@ describe.each(ADAPTERS)('a session belongs to the path it began at, on %s', (ada
     const tools: TestAppOptions['tools'] = {
       quick: () => 'quick',
       talks: async (_, ctx) => {
-        await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'one' } });
+        await ctx.log('info', 'one');
         return 'said';
       },
     };

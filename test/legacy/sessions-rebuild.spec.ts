@@ -1,7 +1,8 @@
+import { scripted, scriptedServer, type ScriptedTool } from '../support/scripted-server.js';
 import type { Server } from '@modelcontextprotocol/server';
 import { currentMcpCall, type McpServerContext, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, scriptedServer, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
@@ -31,7 +32,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     [made, events] = [[], []];
     const onServer = (server: Server, context: McpServerContext) => void made.push({ server, context });
-    app = await TestApp.start({ adapter, sseAfterMs: 60_000, tools, onServer, ...options });
+    app = await TestApp.start({ adapter, sseAfterMs: 60_000, server: scripted(tools, onServer), ...options });
     app.service.events$.subscribe((event) => events.push(event));
   };
   const say = (client: RawClient, data: unknown) =>
@@ -152,7 +153,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     const subscribed: string[][] = [];
     await app.close();
     await start({
-      onServer: (server) => {
+      server: scripted({}, (server) => {
         const uris: string[] = [];
         subscribed.push(uris);
         server.setRequestHandler('resources/subscribe', ({ params }) => {
@@ -160,7 +161,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
           uris.push(params.uri);
           return {};
         });
-      },
+      }),
     });
     const client = await app.client().initialize();
     const ask = async (verb: string, uri: string) => {

@@ -1,8 +1,9 @@
 import { currentMcpCall, UnknownSessionError, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
+import { gists } from '../support/messages.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually, recordedEvents } from '../support/running-apps.js';
 
@@ -16,14 +17,14 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
 
   const askRoots = async (id: string, service = app.service) =>
     (await service.request(id, { method: 'roots/list' })).roots;
-  const tools: Record<string, ScriptedTool> = {
-    asks: async (_, __, { context }) => {
+  const tools: Record<string, TestTool> = {
+    asks: async (_, __, sessions) => {
       await new Promise(setImmediate);
-      return JSON.stringify(await askRoots(currentMcpCall()!.session!.id, context.sessions));
+      return JSON.stringify(await askRoots(currentMcpCall()!.session!.id, sessions));
     },
-    asksLate: (_, __, { context }) => {
+    asksLate: (_, __, sessions) => {
       const { id } = currentMcpCall()!.session!;
-      late = release.promise.then(() => askRoots(id, context.sessions)).catch((error: unknown) => error);
+      late = release.promise.then(() => askRoots(id, sessions)).catch((error: unknown) => error);
       return 'answered';
     },
   };
@@ -147,7 +148,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     const client = await withRoots();
     const standalone = await client.listen();
     const body = await (await client.call('asks')).json();
-    expect(body.error.message).toMatch(/"responseMode" is "json"/);
+    expect(gists([body])).toEqual([expect.stringMatching(/"responseMode" is "json"/)]);
     expect(standalone.messages).toEqual([]);
     await app.settled({ outbound: 0, events: 0 });
   });

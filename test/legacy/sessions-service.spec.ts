@@ -7,7 +7,7 @@ import {
   type McpSessionService,
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { LATEST } from '../support/raw-client.js';
 import { recordedEvents } from '../support/running-apps.js';
@@ -30,15 +30,14 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     await new Promise(setImmediate);
     return service.notify(to, note(data));
   };
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     quick: () => 'quick',
-    notifies: async ({ to, data }, _, { context }) => String(await deepBelow(context.sessions, String(to), data)),
-    notifiesMe: async ({ data }, _, { context }) =>
-      String(await deepBelow(context.sessions, currentMcpCall()!.session!.id, data)),
-    notifiesAll: async ({ data }, _, { context }) => String(await deepBelow(context.sessions, () => true, data)),
-    notifiesLate: (_, __, { context }) => {
+    notifies: async ({ to, data }, _, sessions) => String(await deepBelow(sessions, String(to), data)),
+    notifiesMe: async ({ data }, _, sessions) => String(await deepBelow(sessions, currentMcpCall()!.session!.id, data)),
+    notifiesAll: async ({ data }, _, sessions) => String(await deepBelow(sessions, () => true, data)),
+    notifiesLate: (_, __, sessions) => {
       const { id } = currentMcpCall()!.session!;
-      void release.promise.then(() => deepBelow(context.sessions, id, 'late'));
+      void release.promise.then(() => deepBelow(sessions, id, 'late'));
       return 'answered';
     },
   };

@@ -1,3 +1,4 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import {
   InMemoryEventStore,
   InMemorySessionStore,
@@ -6,7 +7,7 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import { Deployment } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';
@@ -46,7 +47,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
       adapter,
       port: true,
       sseAfterMs: 60_000,
-      tools: { waits, quick: () => 'quick' },
+      server: scripted({ waits, quick: () => 'quick' }),
       ...options,
     });
     app.service.events$.subscribe((event) => events.push(event));
@@ -110,7 +111,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
 
   it('S15: sessions in shared stores survive a restart, unread messages included', async () => {
     const deployment = new Deployment();
-    app = await deployment.node({ adapter, tools: { quick: () => 'quick' } });
+    app = await deployment.node({ adapter, server: scripted({ quick: () => 'quick' }) });
     const client = await app.client().initialize('2025-06-18');
     const stream = await client.listen();
     const say = (data: string) =>
@@ -121,7 +122,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     expect(await stream.end()).toBe('end');
     expect(await app.service.get(client.sessionId!)).toBeDefined();
 
-    app = await deployment.node({ adapter, tools: { quick: () => 'quick again' } });
+    app = await deployment.node({ adapter, server: scripted({ quick: () => 'quick again' }) });
     await app.settled({ sessions: 1, live: 0, logs: 1, events: 1 });
     const later = new RawClient(app.url);
     [later.sessionId, later.protocolVersion] = [client.sessionId, client.protocolVersion];
@@ -173,7 +174,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
       clock,
       eventStore,
       sessionStore: double<McpSessionStore>(sessionStore, { delete: remove }),
-      onServer: (server) => (close = () => server.close()),
+      server: scripted({}, (server) => (close = () => server.close())),
     });
     const client = await app.client().initialize();
     const stream = await client.listen();

@@ -1,3 +1,4 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
 import {
   getMcpSessionServiceToken,
@@ -10,7 +11,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import type { RawResponse } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
@@ -59,7 +60,15 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     sessionStore = shared<McpSessionStore>(new InMemorySessionStore(clock));
     const eventStore = shared<McpEventStore>(new InMemoryEventStore({}, clock));
     const stores = { sessionStore, eventStore, requestStateKeys: ['x'.repeat(32)] };
-    app = await TestApp.start({ adapter, port: true, clock, tools, sseAfterMs: 3_600_000, ...stores, ...options });
+    app = await TestApp.start({
+      adapter,
+      port: true,
+      clock,
+      server: scripted(tools),
+      sseAfterMs: 3_600_000,
+      ...stores,
+      ...options,
+    });
   };
   /** The app begins to stop. @returns what tells when it has stopped */
   const stop = async (): Promise<{ closed: Promise<void>; over: () => boolean }> => {
@@ -232,7 +241,7 @@ describe.each(ADAPTERS)('requests that arrived just before the shutdown, on %s',
       adapter,
       port: true,
       clock,
-      tools: { quick: () => 'quick' },
+      server: scripted({ quick: () => 'quick' }),
       sessionStore: double<McpSessionStore>(sessionStore, {
         get: holding('get', (id) => sessionStore.get(id)),
         touch: holding('touch', (id) => sessionStore.touch(id)),

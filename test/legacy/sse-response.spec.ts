@@ -1,3 +1,4 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { connect, constants } from 'node:http2';
 import { once } from 'node:events';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -5,7 +6,7 @@ import { Test } from '@nestjs/testing';
 import { McpServer, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawResponse, SseStream } from '../support/http.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
 
@@ -36,7 +37,14 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
         return 'waited';
       },
     };
-    app = await TestApp.start({ adapter, port: true, clock, tools, idleTimeoutMs: Infinity, ...options });
+    app = await TestApp.start({
+      adapter,
+      port: true,
+      clock,
+      server: scripted(tools),
+      idleTimeoutMs: Infinity,
+      ...options,
+    });
   }
   afterEach(() => app.close());
 

@@ -8,7 +8,7 @@ import {
 } from '../support/faulty-event-store.js';
 import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -50,13 +50,13 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
   }
 
   /** Says two words, one before and one after the test lets it, and notes how that came out. */
-  const talks: ScriptedTool = async ({ me }, ctx) => {
+  const talks: TestTool = async ({ me }, ctx) => {
     const say = (what: string) =>
-      ctx.mcpReq.notify(log(what)).then(
+      ctx.log('info', what).then(
         () => said.push(`${what} ok`),
         (error) => said.push(`${what} ${error.code}`),
       );
-    ctx.mcpReq.signal.addEventListener('abort', () => aborted.push(me));
+    ctx.signal.addEventListener('abort', () => aborted.push(me));
     await say(`${String(me)} one`);
     entered.open();
     await hold.promise;
@@ -214,11 +214,11 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     const app = await start({
       tools: {
         floods: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('a word'));
+          await ctx.log('info', 'a word');
           await hold.promise;
           const told: Promise<unknown>[] = [];
           for (let n = 0; n < 40; n++) {
-            const telling = ctx.mcpReq.notify(log('x'.repeat(512 * 1024)));
+            const telling = ctx.log('info', 'x'.repeat(512 * 1024));
             told.push(telling.catch((error) => codes.add(error.code)));
             await clock.advance(100);
           }

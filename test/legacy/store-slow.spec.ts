@@ -3,7 +3,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore, randomFaults, type EventStoreFaults } from '../support/faulty-event-store.js';
 import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, type ScriptedTool, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { runningApps } from '../support/running-apps.js';
@@ -62,10 +62,10 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
     }
     await Promise.all(sent);
   }
-  const counts: ScriptedTool = async ({ waits }, ctx) => {
+  const counts: TestTool = async ({ waits }, ctx) => {
     const sent: Promise<unknown>[] = [];
     for (const n of all()) {
-      const told = ctx.mcpReq.notify(log(n));
+      const told = ctx.log('info', n);
       sent.push(told);
       if (waits) await told;
     }

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { log } from '../support/messages.js';
 import { expectRefusal } from '../support/refusal.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
@@ -90,8 +90,8 @@ describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
 
   it('G4: of a stream of another session: the same 400, running or finished, of the same owner or not', async () => {
     const hold = gate();
-    const talks: ScriptedTool = async ({ wait }, ctx) => {
-      await ctx.mcpReq.notify(log('secret'));
+    const talks: TestTool = async ({ wait }, ctx) => {
+      await ctx.log('info', 'secret');
       if (wait) await hold.promise;
       return 'done';
     };

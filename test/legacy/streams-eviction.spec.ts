@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
@@ -18,8 +18,8 @@ describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
     hold = gate();
   });
 
-  const counts: ScriptedTool = async ({ to }, ctx) => {
-    for (const n of numbers(1, Number(to))) await ctx.mcpReq.notify(log(n));
+  const counts: TestTool = async ({ to }, ctx) => {
+    for (const n of numbers(1, Number(to))) await ctx.log('info', n);
     await hold.promise;
     return 'counted';
   };

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool, type TestApp } from '../support/app.js';
+import { ADAPTERS, gate, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { runningApps } from '../support/running-apps.js';
@@ -10,9 +10,9 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
   for (const data of said) await app.service.notify(client.sessionId!, log(data));
 }
 
-const talks: ScriptedTool = async (_, ctx) => {
-  await ctx.mcpReq.notify(log('one'));
-  await ctx.mcpReq.notify(log('two'));
+const talks: TestTool = async (_, ctx) => {
+  await ctx.log('info', 'one');
+  await ctx.log('info', 'two');
   return 'said';
 };
 
@@ -188,7 +188,7 @@ describe.each(ADAPTERS)('GET on %s', (adapter) => {
       eventLog: { finishedStreamMs: 60_000 },
       tools: {
         waits: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('one'));
+          await ctx.log('info', 'one');
           await hold.promise;
           return 'done';
         },
@@ -230,7 +230,7 @@ describe.each(ADAPTERS)('GET on %s', (adapter) => {
       clock: new ManualClock(),
       tools: {
         waits: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('one'));
+          await ctx.log('info', 'one');
           await hold.promise;
           return 'done';
         },

@@ -1,7 +1,8 @@
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
 
@@ -49,7 +50,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   const tools = { talks, closes, closesSdk };
 
   it('G9: every response with ids begins with the cursor it continues from, the time to wait, and no data', async () => {
-    const app = await start({ clock: new ManualClock(), retryMs: 1_234, tools });
+    const app = await start({ clock: new ManualClock(), retryMs: 1_234, server: scripted(tools) });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = await (await client.call('talks')).sse().count(1);
     const stream = posted.events[0]!.id!.slice(0, -2);
@@ -78,7 +79,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it('G9: a client that is cut twice with nothing in between still has its cursor', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted(tools) });
     const client = await app.client().initialize(WITH_PRIMING);
     let stream = await (await client.call('talks')).sse().count(1);
     for (let cut = 0; cut < 3; cut++) {
@@ -95,7 +96,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it.each(['closes', 'closesSdk'])('G9: a handler that %s its connection first forces the head', async (tool) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = (await client.call(tool)).sse();
     expect(await posted.end()).toBe('end');
@@ -114,7 +115,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it.each(['closes', 'closesSdk'])('G9: a handler that %s its connection after a word', async (tool) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = (await client.call(tool, { first: true })).sse();
     expect(await posted.end()).toBe('end');
@@ -132,7 +133,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     const again = Array.from({ length: rounds }, () => gate());
     const app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         closes: async () => {
           for (const round of again) {
             closed.push(currentMcpCall()!.closeStream());
@@ -140,7 +141,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
           }
           return 'said';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(WITH_PRIMING);
     let stream = (await client.call('closes')).sse();
@@ -163,12 +164,12 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   it('G9: a handler that answers right after it has closed the connection', async () => {
     const app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         closes: () => {
           currentMcpCall()!.closeStream();
           return 'at once';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = (await client.call('closes')).sse();
@@ -186,7 +187,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   it('G9: closing the connection ends all responses of the stream', async () => {
     const app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         closes: async (_, ctx) => {
           await ctx.mcpReq.notify(log('one'));
           await next.promise;
@@ -194,7 +195,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
           await hold.promise;
           return 'said';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = await (await client.call('closes')).sse().count(1);
@@ -211,12 +212,12 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   it('G9: a handler can close the standalone connection, and nothing more', async () => {
     const app = await start({
       clock: new ManualClock(),
-      tools: {
+      server: scripted({
         closes: (_, ctx) => {
           ctx.http!.closeStandaloneSSE!();
           return 'said';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(WITH_PRIMING);
     const standalone = await client.listen();
@@ -236,14 +237,14 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     const late = gate<boolean>();
     const app = await start({
       responseMode: 'json',
-      tools: {
+      server: scripted({
         closes: () => {
           const call = currentMcpCall()!;
           closed.push(call.closeStream());
           void next.promise.then(() => late.open(call.closeStream()));
           return 'said';
         },
-      },
+      }),
     });
     const client = await app.client().initialize(WITH_PRIMING);
     const response = await client.call('closes');
@@ -254,7 +255,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it.each(OLDER)('G10: %s: ids, but no priming event', async (revision) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize(revision);
     const standalone = await client.listen();
     // A comment, so that the head does not wait for the first message.
@@ -275,7 +276,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it.each(OLDER)('G10: %s: a handler cannot close the connection', async (revision) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
     const client = await app.client().initialize(revision);
     next.open();
     hold.open();

@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
       tools: {
         talks: async (_, ctx) => {
           for (const [n, step] of steps.entries()) {
-            await ctx.mcpReq.notify(log(n));
+            await ctx.log('info', n);
             await step.promise;
           }
           return 'done';
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
       clock: new ManualClock(),
       tools: {
         waits: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('one'));
+          await ctx.log('info', 'one');
           await hold.promise;
           return 'done';
         },
@@ -154,7 +154,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
       clock,
       tools: {
         waits: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('one'));
+          await ctx.log('info', 'one');
           await hold.promise;
           return 'done';
         },

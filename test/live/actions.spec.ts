@@ -27,7 +27,7 @@ describe.each(ADAPTERS)('actions of the live page on %s', (adapter) => {
         waits: async (_, ctx) => {
           running.open(undefined);
           await new Promise((resolve) => {
-            ctx.mcpReq.signal.addEventListener('abort', resolve);
+            ctx.signal.addEventListener('abort', resolve);
           });
           aborted.open(undefined);
           return 'too late';

@@ -2,7 +2,7 @@ import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
 
@@ -82,13 +82,13 @@ describe.each(ONE_ADAPTER)('100 sessions with 10 interleaved calls each on %s', 
       const turnstile = new Turnstile(random);
       const guard = new CachedTokenGuard();
       /** Looks around, talks, waits for its turn, and looks again. */
-      const interleaved: ScriptedTool = async (args, ctx) => {
+      const interleaved: TestTool = async (args, ctx) => {
         const seen = [identity(args)];
         for (let round = 0; round < Number(args['rounds']); round++) {
           await turnstile.pass();
           seen.push(identity(args));
           if (args['talks']) {
-            await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: seen.at(-1) } });
+            await ctx.log('info', seen.at(-1));
           }
         }
         return JSON.stringify(seen);

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool, type TestApp } from '../support/app.js';
+import { ADAPTERS, gate, type TestTool, type TestApp } from '../support/app.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
 import { eventually, runningApps } from '../support/running-apps.js';
@@ -13,7 +13,7 @@ describe.each(ADAPTERS)('E15: the bytes that an endpoint holds, on %s', (adapter
   const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, maxHeldBytes: MAX, clock: new ManualClock() });
   let hold: ReturnType<typeof gate<void>>;
   beforeEach(() => void (hold = gate()));
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     waits: () => hold.promise.then(() => 'done'),
     quick: () => 'done',
   };

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
+import { AnyResource } from '../support/test-tools.js';
 
 const KEYS = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__'];
 
@@ -12,19 +13,15 @@ describe.each(ONE_ADAPTER)('hostile: keys of prototypes on %s', (adapter) => {
   let release: ReturnType<typeof gate<void>>;
   let received: unknown[];
 
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     quick: () => 'quick',
     takes: (args) => String(received.push(args)),
     waits: async (_, ctx) => {
-      await Promise.race([
-        release.promise,
-        new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve)),
-      ]);
+      await Promise.race([release.promise, new Promise((resolve) => ctx.signal.addEventListener('abort', resolve))]);
       return 'waited';
     },
     progresses: async (_, ctx) => {
-      const { progressToken = 'none' } = (ctx.mcpReq._meta ?? {}) as { progressToken?: string };
-      await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 1 } });
+      await ctx.progress(1);
       return 'progressed';
     },
   };
@@ -33,7 +30,7 @@ describe.each(ONE_ADAPTER)('hostile: keys of prototypes on %s', (adapter) => {
 
   beforeEach(async () => {
     [received, release] = [[], gate()];
-    app = await TestApp.start({ adapter, port: true, tools, sseAfterMs: 60_000 });
+    app = await TestApp.start({ adapter, port: true, tools, sseAfterMs: 60_000, module: { providers: [AnyResource] } });
     client = await app.client().initialize();
   });
   afterEach(async () => {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -23,9 +23,9 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
 
   const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
   const filler = (i: number) => `${i} `.padEnd(EVENT, 'x');
-  const floods: ScriptedTool = async (_, ctx) => {
+  const floods: TestTool = async (_, ctx) => {
     for (let i = 1; i <= EVENTS; i++) {
-      await ctx.mcpReq.notify(note(filler(i)));
+      await ctx.log('info', filler(i));
       peak = Math.max(peak, memoryInUse());
       // Sockets get their turn.
       if (i % 10 === 0) await new Promise(setImmediate);

@@ -2,7 +2,7 @@ import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp, type ScriptedTool } from '../support/app.js';
+import { ADAPTERS, TestApp, type TestTool } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import type { RawResponse, SseStream } from '../support/http.js';
 import { RawClient } from '../support/raw-client.js';
@@ -33,16 +33,16 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
     const { requestId, signal } = currentMcpCall()!;
     return new Promise((resolve) => signal.addEventListener('abort', resolve)).then(() => aborted.add(requestId));
   };
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     undecided: async () => String(await begin()),
     streaming: async (_, ctx) => {
-      await ctx.mcpReq.notify(note('begun'));
+      await ctx.log('info', 'begun');
       return String(await begin());
     },
     /** Never ends, whatever is asked of it. */
     stubborn: (_, ctx) => {
       void begin();
-      return ctx.mcpReq.notify(note('begun')).then(() => new Promise(() => {}));
+      return ctx.log('info', 'begun').then(() => new Promise(() => {}));
     },
   };
 

@@ -11,7 +11,8 @@ import { APP_GUARD, ModulesContainer, Reflector } from '@nestjs/core';
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
 import { McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, scriptedServer } from '../support/app.js';
+import { ADAPTERS } from '../support/app.js';
+import { scripted } from '../support/scripted-server.js';
 import { NestApp, serverInfo, whoami } from '../support/nest-app.js';
 import { ModernClient } from '../support/modern-client.js';
 
@@ -37,7 +38,7 @@ describe.each(ADAPTERS)('the decorators of the endpoint on %s', (adapter) => {
   const endpoint = (extras: McpStreamableExtras) =>
     McpStreamableModule.forRoot({
       serverInfo,
-      server: (context) => scriptedServer({ whoami: () => 'me' }, context),
+      server: scripted({ whoami: () => 'me' }),
       ...extras,
     });
   const loggedIn = async (extras: McpStreamableExtras): Promise<number> => {

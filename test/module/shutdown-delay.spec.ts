@@ -13,7 +13,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { shared } from '../support/doubles.js';
 import { type RawResponse, send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -52,7 +52,7 @@ describe.each(ADAPTERS)('a signal that stops an app, on %s', (adapter) => {
   let hold: ReturnType<typeof gate<void>>;
   let closed: Promise<void> | undefined;
 
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     waits: async () => {
       await hold.promise;
       return 'done';

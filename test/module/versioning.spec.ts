@@ -2,7 +2,8 @@ import { Controller, Get, VERSION_NEUTRAL, VersioningType, type VersioningOption
 import { RouterModule } from '@nestjs/core';
 import { McpOptionError, McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, scriptedServer } from '../support/app.js';
+import { ADAPTERS } from '../support/app.js';
+import { scripted } from '../support/scripted-server.js';
 import { send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
@@ -36,7 +37,7 @@ const endpoint = (extras: McpStreamableExtras = {}) => {
   const { name = 'the only one' } = extras;
   return McpStreamableModule.forRoot({
     serverInfo,
-    server: (context) => scriptedServer({ whoami: () => name }, context),
+    server: scripted({ whoami: () => name }),
     ...extras,
   });
 };

@@ -5,15 +5,11 @@ import type { INestApplication, ModuleMetadata } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { Server, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
 import {
   Clock,
-  LEGACY_REVISIONS,
-  MODERN_REVISIONS,
   McpEventStore,
   McpSessionService,
   McpStreamableModule,
-  type McpServerContext,
   type McpStreamableExtras,
   type McpStreamableOptions,
   type StreamHead,
@@ -25,24 +21,18 @@ import { endpointsOf } from '../../src/testing/kit/endpoints.js';
 import { leftIn, type McpLeftovers, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';
 import { RawClient } from './raw-client.js';
+import { testTools, type TestTool } from './test-tools.js';
 import { TrackedClock } from './tracked-clock.js';
 import type { NodesOfOneApp } from './two-nodes.js';
 import * as ways from './ways.js';
 
 export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
-
-/** What a tool of a test does. */
-export type ScriptedTool = (
-  args: Record<string, unknown>,
-  ctx: ServerContext,
-  here: { server: Server; context: McpServerContext },
-) => CallToolResult | string | undefined | Promise<CallToolResult | string | undefined>;
+export type { TestTool } from './test-tools.js';
 
 export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStreamableExtras {
   adapter: Adapter;
-  tools?: Record<string, ScriptedTool>;
-  /** Called with each server that is made. */
-  onServer?: (server: Server, context: McpServerContext) => void;
+  /** Tools that are functions of the test, as decorated handlers. */
+  tools?: Record<string, TestTool>;
   clock?: Clock & { readonly pending: number };
   /** More of the app around the endpoint. */
   module?: ModuleMetadata;
@@ -79,7 +69,7 @@ export interface TestNode {
 }
 
 /**
- * A Nest app with one endpoint whose tools are functions of the test. With `NODES=2` in the environment it is two, with
+ * A Nest app with one endpoint, which serves decorated handlers: those of its module, and tools that are functions of the test. With `NODES=2` in the environment it is two, with
  * requests spread over them (`npm run test:nodes`).
  */
 export class TestApp {
@@ -105,18 +95,17 @@ export class TestApp {
   }
 
   static async #startNode(options: TestAppOptions & { clock: Clock }): Promise<TestNode> {
-    const { adapter, tools = {}, onServer, clock, module = {}, configure, ...rest } = options;
+    const { adapter, tools = {}, clock, module = {}, configure, ...rest } = options;
     const { port = false, address = '127.0.0.1', ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
-      server: (context) => {
-        const server = scriptedServer(tools, context);
-        onServer?.(server, context);
-        return server;
-      },
+      // Nodes that share their sessions must have keys.
+      ...(moduleOptions.backend && { requestStateKeys: ['a secret that all nodes of a deployment know'] }),
       ...moduleOptions,
     });
-    const testing = await Test.createTestingModule({ ...module, imports: [...(module.imports ?? []), endpoint] })
+    const imports = [...(module.imports ?? []), endpoint];
+    const providers = [...(module.providers ?? []), testTools(tools)];
+    const testing = await Test.createTestingModule({ ...module, imports, providers })
       .overrideProvider(Clock)
       .useValue(clock)
       .compile();
@@ -261,33 +250,6 @@ const NOTHING: McpLeftovers = {
   openResponses: 0,
   timers: 0,
 };
-
-/** A low-level SDK server whose tools are the given functions; `tools/list` names them. */
-export function scriptedServer(tools: Record<string, ScriptedTool>, context: McpServerContext): Server {
-  const capabilities = {
-    tools: { listChanged: true },
-    logging: {},
-    resources: { subscribe: true, listChanged: true },
-    prompts: { listChanged: true },
-  };
-  const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
-  const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities, supportedProtocolVersions });
-  server.setRequestHandler('tools/list', () => ({
-    tools: Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' as const } })),
-  }));
-  server.setRequestHandler('resources/list', () => ({ resources: [] }));
-  server.setRequestHandler('prompts/list', () => ({ prompts: [] }));
-  server.setRequestHandler('resources/subscribe', () => ({}));
-  server.setRequestHandler('resources/unsubscribe', () => ({}));
-  server.setRequestHandler('tools/call', async (request, ctx) => {
-    const { name, arguments: args = {} } = request.params;
-    const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
-    if (!tool) throw new Error(`no tool ${name}`);
-    const result = await tool(args, ctx, { server, context });
-    return typeof result === 'object' ? result : { content: [{ type: 'text', text: result ?? 'done' }] };
-  });
-  return server;
-}
 
 /** Something a test lets happen when it wants. */
 export function gate<T = void>(): { promise: Promise<T>; open: (value: T) => void; fail: (error: Error) => void } {

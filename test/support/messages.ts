@@ -1,5 +1,3 @@
-import type { ScriptedTool } from './app.js';
-
 /** What tests look at in messages that came over the wire; they are whatever came. */
 // oxlint-disable-next-line typescript/no-explicit-any
 type Message = any;
@@ -32,10 +30,3 @@ export function cancelOf(requestId: unknown, reason?: unknown): object {
   const params = reason === undefined ? { requestId } : { requestId, reason };
   return { jsonrpc: '2.0', method: 'notifications/cancelled', params };
 }
-
-/** A tool that logs on two levels: which of them comes tells what level was set. */
-export const logsTwice: ScriptedTool = async (_, ctx) => {
-  await ctx.mcpReq.log('info', 'an info');
-  await ctx.mcpReq.log('error', 'an error');
-  return 'logged';
-};
