@@ -11,7 +11,7 @@ export type {
 export type { McpStreamableExtras } from './http/endpoint-extras.js';
 export type { McpEndpointVersion } from './context/endpoint-name.js';
 
-export { McpOptionError } from './common/option-checks.js';
+export { McpOptionError } from './common/options.js';
 export { Clock, systemClock } from './common/clock.js';
 
 export { McpError, type McpErrorCode, type McpErrorOptions } from './wire/errors.js';

@@ -1,10 +1,10 @@
 import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { McpBearerGuard } from './auth/bearer.guard.js';
-import { check, MCP_OPTIONS, McpOptionError } from './common/option-checks.js';
+import { assertNames, MCP_OPTIONS, McpOptionError } from './common/options.js';
 import { createEndpointController } from './http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
-import { OPTION_NAMES, type McpStreamableOptions } from './mcp-streamable.options.js';
+import { type McpStreamableOptions, OPTION_NAMES, resolveEndpointOptions } from './mcp-streamable.options.js';
 import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './http/endpoint-extras.js';
 import { getMcpHealthIndicatorToken, McpHealthIndicator } from './health/mcp-health.indicator.js';
 import { ENDPOINT_NAME } from './context/endpoint-name.js';
@@ -44,6 +44,7 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new Configurabl
 function endpointModule(definition: DynamicModule, extras: McpStreamableExtras): DynamicModule {
   const resolved = resolveExtras(extras);
   const { path, version, guards, imports, isGlobal, name } = resolved;
+  const guarded = guards.length > 0;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   // With a name, the services are exported by name only: by class, an app with several endpoints would silently get one
   // of them.
@@ -59,9 +60,13 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: ENDPOINT_KEY, useValue: endpoint },
       {
         provide: ENDPOINT_NAME,
-        useValue: { name, path, version, guarded: guards.length > 0, guards: guards.map(nameOfGuard) },
+        useValue: { name, path, version, guarded, guards: guards.map(nameOfGuard) },
       },
-      { provide: MCP_OPTIONS, useFactory: checkOptions, inject: [MODULE_OPTIONS_TOKEN] },
+      {
+        provide: MCP_OPTIONS,
+        useFactory: (options: unknown) => resolveEndpointOptions(assertEndpointOptions(options), { guarded }),
+        inject: [MODULE_OPTIONS_TOKEN],
+      },
       { provide: EndpointMark, useValue: new EndpointMark(name) },
       ...endpointParts,
       { provide: service, useClass: McpSessionService },
@@ -78,7 +83,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
  * Checks the options, from `forRoot()` or from a factory. An extra among them would be ignored, which is unsafe for
  * guards.
  */
-function checkOptions(options: unknown): McpStreamableOptions {
+function assertEndpointOptions(options: unknown): McpStreamableOptions {
   if (typeof options !== 'object' || options === null)
     throw new McpOptionError(
       'options',
@@ -91,7 +96,7 @@ function checkOptions(options: unknown): McpStreamableOptions {
       `The option "${late}" was returned by the factory of forRootAsync(), where it has no effect: Nest needs it earlier. Pass it to forRootAsync() itself, beside the factory.`,
     );
   // The extras among the names: a misspelt option may mean one.
-  check.names('', options, [...OPTION_NAMES, ...EXTRA_NAMES]);
+  assertNames([...OPTION_NAMES, ...EXTRA_NAMES], options);
   return options as McpStreamableOptions;
 }
 
@@ -108,7 +113,7 @@ export function assertAsyncOptions(options: unknown): void {
     const text = `The option "${misplaced}" was passed to forRootAsync() beside the factory, where it has no effect. Return it from the factory.`;
     throw new McpOptionError(misplaced, text);
   }
-  check.names('', options, ASYNC_NAMES);
+  assertNames(ASYNC_NAMES, options);
 }
 
 function assertObject(method: string, options: unknown, advice: string): asserts options is object {

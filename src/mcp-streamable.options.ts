@@ -1,19 +1,30 @@
-import type { McpAuthOption } from './auth/auth.options.js';
-import { namesOf } from './common/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
-import type { McpMessageBus } from './bus/message-bus.js';
+import { type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
+import { MESSAGE_BUS_METHODS, type McpMessageBus } from './bus/message-bus.js';
+import {
+  contract,
+  functionOf,
+  group,
+  object,
+  option,
+  type OptionTable,
+  required,
+  resolveOptions,
+  text,
+} from './common/options.js';
+import type { EndpointName } from './context/endpoint-name.js';
 import type { McpInstrumentation } from './context/mcp-instrumentation.js';
-import { type McpHandlerOptions, HANDLER_NAMES } from './handlers/handlers.options.js';
-import { type McpHttpOptions, HTTP_NAMES } from './http/http.options.js';
-import { type McpProtocolOptions, PROTOCOL_NAMES } from './endpoint/protocol.options.js';
-import type { McpExtensionOptions } from './methods/capabilities.js';
+import { HANDLER_TABLE, type McpHandlerOptions } from './handlers/handlers.options.js';
+import { HTTP_TABLE, type McpHttpOptions } from './http/http.options.js';
+import { type McpProtocolOptions, PROTOCOL_TABLE } from './endpoint/protocol.options.js';
+import { EXTENSION_TABLE, type McpExtensionOptions } from './methods/capabilities.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
-import { type McpSessionOptions, SESSION_NAMES } from './session/session.options.js';
-import type { McpSessionStore } from './session/store/session-store.js';
-import type { McpStateStore } from './state/state-store.js';
-import { type McpStateOptions, STATE_NAMES } from './state/state.options.js';
-import type { McpEventStore } from './stream/event-store.js';
-import type { EventLogOptions } from './stream/stream.options.js';
+import { maxAnonymousSessions, type McpSessionOptions, SESSION_TABLE } from './session/session.options.js';
+import { type McpSessionStore, SESSION_STORE_METHODS } from './session/store/session-store.js';
+import { type McpStateStore, STATE_STORE_METHODS } from './state/state-store.js';
+import { type McpStateOptions, STATE_TABLE } from './state/state.options.js';
+import { EVENT_STORE_METHODS, type McpEventStore } from './stream/event-store.js';
+import { EVENT_LOG_TABLE, type EventLogOptions } from './stream/stream.options.js';
 
 /** The options of an endpoint; may come from `forRootAsync`. @publicApi */
 export interface McpStreamableOptions
@@ -103,15 +114,58 @@ export interface McpBackend {
   claim?(endpoint: { readonly name: string | undefined; readonly path: string }): void;
 }
 
-type Parts = Omit<
-  McpStreamableOptions,
-  keyof (McpSessionOptions & McpStateOptions & McpHttpOptions & McpHandlerOptions & McpProtocolOptions)
->;
+const OPTION_TABLE = {
+  serverInfo: option(required, infoOf),
+  // An empty string, as from an environment variable, counts as absent.
+  instructions: (given, name) => text(undefined)(given === '' ? undefined : given, name),
+  server: functionOf(undefined),
+  instrumentation: option([], instrumentationsOf),
+  backend: option(undefined, backendOf),
+  eventLog: group({}, EVENT_LOG_TABLE),
+  sessionStore: contract(undefined, SESSION_STORE_METHODS),
+  stateStore: contract(undefined, STATE_STORE_METHODS),
+  eventStore: contract(undefined, EVENT_STORE_METHODS),
+  messageBus: contract(undefined, MESSAGE_BUS_METHODS),
+  auth: object(undefined),
+  ...SESSION_TABLE,
+  ...STATE_TABLE,
+  ...HTTP_TABLE,
+  ...HANDLER_TABLE,
+  ...PROTOCOL_TABLE,
+  ...EXTENSION_TABLE,
+} satisfies OptionTable<McpStreamableOptions>;
 
-export const OPTION_NAMES: readonly string[] = [
-  ...namesOf<Parts>({
-    ...{ serverInfo: true, instructions: true, server: true, instrumentation: true, auth: true, extensions: true },
-    ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
-  }),
-  ...[...SESSION_NAMES, ...STATE_NAMES, ...HTTP_NAMES, ...HANDLER_NAMES, ...PROTOCOL_NAMES],
-];
+export const OPTION_NAMES = Object.keys(OPTION_TABLE);
+
+/**
+ * All options of an endpoint, checked and with their defaults: what {@link MCP_OPTIONS} stands for.
+ *
+ * @param endpoint whether it has guards
+ * @throws McpOptionError for the first invalid one
+ */
+export function resolveEndpointOptions(given: McpStreamableOptions, { guarded }: Pick<EndpointName, 'guarded'>) {
+  const options = resolveOptions(OPTION_TABLE, given);
+  const { auth } = given;
+  return {
+    ...options,
+    auth: auth && resolveAuthOptions(auth),
+    maxAnonymousSessions: maxAnonymousSessions(options, guarded || auth !== undefined),
+  };
+}
+
+function infoOf(given: Implementation | null, name: string): Implementation {
+  text(required)(given?.name, `${name}.name`);
+  text(required)(given?.version, `${name}.version`);
+  return given!;
+}
+
+function instrumentationsOf(given: McpInstrumentation | readonly McpInstrumentation[], name: string) {
+  return [given].flat().map((each) => contract<McpInstrumentation>(required, ['call'])(each, name));
+}
+
+type Backend = NonNullable<McpStreamableOptions['backend']>;
+
+/** What a function returns is checked when it is called. */
+function backendOf(given: Backend, name: string): Backend {
+  return typeof given === 'function' ? given : object<McpBackend>(required)(given, name);
+}

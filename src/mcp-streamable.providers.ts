@@ -2,7 +2,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Clock, systemClock } from './common/clock.js';
 import { logError, logger } from './context/operator-log.js';
-import { check, MCP_OPTIONS } from './common/option-checks.js';
+import { MCP_OPTIONS } from './common/options.js';
 import { once } from './common/promises.js';
 import { authProviders } from './auth/auth.providers.js';
 import { busProviders } from './bus/bus.providers.js';
@@ -27,10 +27,9 @@ const LEGACY_SERVER =
 const dispatcherProvider: Provider = {
   provide: McpDispatcher,
   useFactory: ({ server }: McpStreamableOptions, methods: MethodDispatcher, module: ModuleRef): McpDispatcher => {
-    const make = check.fn('server', server);
-    if (!make) return methods;
+    if (!server) return methods;
     return new SdkDispatcher({
-      make: (context) => make({ ...context, sessions: module.get(McpSessionService) }),
+      make: (context) => server({ ...context, sessions: module.get(McpSessionService) }),
       report: logError,
       onLegacyServer: once(() => logger.warn(LEGACY_SERVER)),
     });

@@ -1,6 +1,21 @@
 import type { OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type { InjectionToken } from '@nestjs/common';
-import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import {
+  contract,
+  count,
+  flag,
+  functionOf,
+  group,
+  McpOptionError,
+  object,
+  option,
+  type OptionTable,
+  required,
+  type Resolved,
+  resolveGroup,
+  text,
+  texts,
+} from '../common/options.js';
 import { shown } from '../wire/errors.js';
 import { isScope, ScopeRules, type ScopeImplication } from './scopes.js';
 
@@ -134,38 +149,46 @@ export interface McpJwtOptions {
   scopes?: (claims: Readonly<Record<string, unknown>>) => readonly string[];
 }
 
-const AUTH_NAMES = namesOf<McpAuthOptions>({
-  ...{ resource: true, authorizationServers: true, jwt: true, verifier: true, requiredScopes: true },
-  ...{ scopesSupported: true, resourceName: true, resourceDocumentation: true, implies: true, anonymous: true },
-  ...{ clientsAreCallers: true, clockToleranceMs: true, cacheMs: true, closeStreamsOnExpiry: true },
-});
-const JWT_NAMES = namesOf<McpJwtOptions>({
-  ...{ issuer: true, audience: true, jwksUri: true, algorithms: true, scopes: true },
-});
-
 const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
 
-/** Every option, decided. */
-export interface ResolvedAuthOptions {
+const JWT_TABLE = {
+  issuer: option(undefined, textOrTexts),
+  audience: option(undefined, textOrTexts),
+  jwksUri: option(undefined, urlOrUrls),
+  algorithms: option(ALGORITHMS, asymmetric),
+  scopes: functionOf(claimedScopes),
+} satisfies OptionTable<McpJwtOptions>;
+
+const AUTH_TABLE = {
+  resource: option(required, urlOf),
+  authorizationServers: option(required, urlsOf),
+  jwt: group({}, JWT_TABLE),
+  verifier: option(undefined, verifierOf),
+  requiredScopes: option([], scopesOf),
+  scopesSupported: option(undefined, scopesOf),
+  resourceName: text(undefined),
+  resourceDocumentation: text(undefined),
+  implies: option(undefined, implicationOf),
+  anonymous: flag(false),
+  clientsAreCallers: flag(false),
+  clockToleranceMs: count(5_000, { min: 0 }),
+  cacheMs: count(60_000, { min: 0 }),
+  closeStreamsOnExpiry: flag(true),
+} satisfies OptionTable<McpAuthOptions>;
+
+type Resulting = 'resource' | 'jwt' | 'requiredScopes' | 'implies' | 'scopesSupported';
+
+export interface ResolvedAuthOptions extends Omit<Resolved<typeof AUTH_TABLE>, Resulting> {
   readonly resource: URL;
   /** Its canonical form: scheme and host in lower case, no trailing slash. */
   readonly resourceUri: string;
-  readonly authorizationServers: readonly string[];
   readonly jwt: ResolvedJwtOptions | undefined;
-  readonly verifier: McpAuthOptions['verifier'];
   /** What tokens are for, in canonical form. */
   readonly audiences: readonly string[];
   readonly scopes: ScopeRules;
   readonly scopesSupported: readonly string[];
-  readonly resourceName: string | undefined;
-  readonly resourceDocumentation: string | undefined;
-  readonly anonymous: boolean;
-  readonly clientsAreCallers: boolean;
-  readonly clockToleranceMs: number;
-  readonly cacheMs: number;
-  readonly closeStreamsOnExpiry: boolean;
 }
 
 export interface ResolvedJwtOptions {
@@ -177,80 +200,52 @@ export interface ResolvedJwtOptions {
 
 /** @throws McpOptionError */
 export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
-  const options = check.group('auth', given, AUTH_NAMES);
-  const {
-    jwt,
-    verifier,
-    anonymous = false,
-    clientsAreCallers = false,
-    clockToleranceMs = 5_000,
-    cacheMs = 60_000,
-  } = options;
-  const { implies, requiredScopes = [], scopesSupported = requiredScopes, closeStreamsOnExpiry = true } = options;
-  const resource = resourceOf(options.resource);
-  const resourceUri = canonicalUri(resource.href);
-  const authorizationServers = urls('auth.authorizationServers', options.authorizationServers);
-  if (jwt !== undefined && verifier !== undefined) {
-    throw new McpOptionError(
-      'auth.verifier',
-      'The options "auth.jwt" and "auth.verifier" exclude each other. Remove one.',
-    );
+  const { jwt, requiredScopes, implies, ...options } = resolveGroup(AUTH_TABLE, given, 'auth');
+  const { verifier, authorizationServers, scopesSupported = requiredScopes } = options;
+  if (given.jwt !== undefined && verifier !== undefined) {
+    const reason = 'The options "auth.jwt" and "auth.verifier" exclude each other. Remove one.';
+    throw new McpOptionError('auth.verifier', reason);
   }
+  const resource = new URL(options.resource);
+  const resourceUri = canonicalUri(resource.href);
   return {
+    ...options,
     resource,
     resourceUri,
-    authorizationServers,
-    jwt: verifier === undefined ? resolveJwtOptions(jwt, authorizationServers) : undefined,
-    verifier: verifierOf(verifier),
-    audiences: audiencesOf(jwt?.audience ?? resourceUri),
-    scopes: new ScopeRules(scopesOf('auth.requiredScopes', requiredScopes), implicationOf(implies)),
-    scopesSupported: scopesOf('auth.scopesSupported', scopesSupported),
-    resourceName: optionalText('auth.resourceName', options.resourceName),
-    resourceDocumentation: optionalText('auth.resourceDocumentation', options.resourceDocumentation),
-    anonymous: check.flag('auth.anonymous', anonymous),
-    clientsAreCallers: check.flag('auth.clientsAreCallers', clientsAreCallers),
-    clockToleranceMs: check.count('auth.clockToleranceMs', clockToleranceMs, { min: 0 }),
-    cacheMs: check.count('auth.cacheMs', cacheMs, { min: 0 }),
-    closeStreamsOnExpiry: check.flag('auth.closeStreamsOnExpiry', closeStreamsOnExpiry),
+    jwt: verifier === undefined ? verificationOf(jwt, authorizationServers) : undefined,
+    audiences: [jwt.audience ?? resourceUri].flat().map(canonicalUri),
+    scopes: new ScopeRules(requiredScopes, implies),
+    scopesSupported,
   };
 }
 
-function resolveJwtOptions(given: McpJwtOptions = {}, authorizationServers: readonly string[]): ResolvedJwtOptions {
-  const {
-    issuer = authorizationServers,
-    jwksUri,
-    algorithms = ALGORITHMS,
-    scopes = claimedScopes,
-  } = check.group('auth.jwt', given, JWT_NAMES);
-  const issuers = issuer === authorizationServers ? authorizationServers : list('auth.jwt.issuer', issuer);
-  const symmetric = check.texts('auth.jwt.algorithms', algorithms).find((name) => /^(?:HS|none)/i.test(name));
-  if (symmetric !== undefined || algorithms.length === 0) {
-    const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret, give your own "verifier".`;
-    throw new McpOptionError('auth.jwt.algorithms', text);
-  }
+function verificationOf(
+  { issuer, jwksUri, algorithms, scopes }: Resolved<typeof JWT_TABLE>,
+  authorizationServers: readonly string[],
+): ResolvedJwtOptions {
+  const issuers = [issuer ?? authorizationServers].flat();
   const keys = keysOf(issuers, jwksUri);
   const nameless = issuers.find((name) => keys.get(name) === undefined && urlFault(name) !== undefined);
   if (nameless !== undefined) {
-    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Set "auth.jwt.jwksUri" to the URL of its keys.`;
-    throw new McpOptionError('auth.jwt.issuer', text);
+    const reason = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Set "auth.jwt.jwksUri" to the URL of its keys.`;
+    throw new McpOptionError('auth.jwt.issuer', reason);
   }
-  return { keys, algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
+  return { keys, algorithms, scopes };
 }
 
 function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): Map<string, string | undefined> {
-  const option = 'auth.jwt.jwksUri';
+  const name = 'auth.jwt.jwksUri';
   if (jwksUri === undefined) return new Map(issuers.map((issuer) => [issuer, undefined]));
   if (typeof jwksUri === 'string') {
-    if (issuers.length === 1) return new Map([[issuers[0]!, urls(option, [jwksUri])[0]]]);
-    const text = `The option "${option}" is one URL for ${issuers.length} issuers, but each issuer has its own keys. Give a record by issuer, or omit it.`;
-    throw new McpOptionError(option, text);
+    if (issuers.length === 1) return new Map([[issuers[0]!, jwksUri]]);
+    const reason = `The option "${name}" is one URL for ${issuers.length} issuers, but each issuer has its own keys. Give a record by issuer, or omit it.`;
+    throw new McpOptionError(name, reason);
   }
-  const unknown = Object.keys(check.group(option, jwksUri)).find((issuer) => !issuers.includes(issuer));
+  const unknown = Object.keys(jwksUri).find((issuer) => !issuers.includes(issuer));
   if (unknown !== undefined) {
-    const text = `The option "${option}" has an entry for ${shown(unknown)}, which is not in "auth.jwt.issuer". The issuers are: ${issuers.join(', ')}.`;
-    throw new McpOptionError(option, text);
+    const reason = `The option "${name}" has an entry for ${shown(unknown)}, which is not in "auth.jwt.issuer". The issuers are: ${issuers.join(', ')}.`;
+    throw new McpOptionError(name, reason);
   }
-  urls(option, Object.values(jwksUri), 0);
   return new Map(issuers.map((issuer) => [issuer, jwksUri[issuer]]));
 }
 
@@ -274,25 +269,24 @@ function claimedScopes({ scope, scp, permissions }: Readonly<Record<string, unkn
   return [...new Set(found.filter((each): each is string => typeof each === 'string' && each !== ''))];
 }
 
-function resourceOf(given: unknown): URL {
-  const option = 'auth.resource';
-  const [text] = urls(option, [check.text(option, given)]);
-  return new URL(text!);
+/** A URL that credentials may be sent to or be meant for. */
+function urlOf(given: string, name: string): string {
+  const reason = urlFault(text(required)(given, name));
+  if (reason === undefined) return given;
+  throw new McpOptionError(name, `The option "${name}" cannot be ${shown(given)}: ${reason}.`);
 }
 
-/** URLs that credentials may be sent to or be meant for. */
-function urls(option: string, given: unknown, least = 1): readonly string[] {
-  const texts = check.texts(option, given);
-  if (texts.length < least) {
-    const text = `The option "${option}" is empty. Name at least one, such as "https://idp.example.com/".`;
-    throw new McpOptionError(option, text);
-  }
-  for (const text of texts) {
-    const reason = urlFault(text);
-    if (reason === undefined) continue;
-    throw new McpOptionError(option, `The option "${option}" cannot be ${shown(text)}: ${reason}.`);
-  }
-  return texts;
+function urlsOf(given: readonly string[], name: string): readonly string[] {
+  for (const url of texts(required)(given, name)) urlOf(url, name);
+  if (given.length > 0) return given;
+  const reason = `The option "${name}" is empty. Name at least one, such as "https://idp.example.com/".`;
+  throw new McpOptionError(name, reason);
+}
+
+function urlOrUrls(given: NonNullable<McpJwtOptions['jwksUri']>, name: string): typeof given {
+  if (typeof given === 'string') return urlOf(given, name);
+  for (const url of Object.values(object<Record<string, string>>(required)(given, name))) urlOf(url, name);
+  return given;
 }
 
 /** Why a URL cannot be one that keys or credentials go over. */
@@ -309,43 +303,42 @@ function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-function audiencesOf(given: unknown): readonly string[] {
-  return list('auth.jwt.audience', given).map(canonicalUri);
+function textOrTexts(given: string | readonly string[], name: string): string | readonly string[] {
+  const all = texts(required)(typeof given === 'string' ? [given] : given, name);
+  if (all.length > 0 && !all.includes('')) return given;
+  throw new McpOptionError(name, `The option "${name}" is empty, so no token could be valid. Name at least one.`);
 }
 
-function list(option: string, given: unknown): readonly string[] {
-  const texts = check.texts(option, typeof given === 'string' ? [given] : given);
-  if (texts.length > 0 && !texts.includes('')) return texts;
-  throw new McpOptionError(option, `The option "${option}" is empty, so no token could be valid. Name at least one.`);
+function asymmetric(given: readonly string[], name: string): readonly string[] {
+  const symmetric = texts(required)(given, name).find((algorithm) => /^(?:HS|none)/i.test(algorithm));
+  if (symmetric === undefined && given.length > 0) return given;
+  const reason = `The option "${name}" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? given)}. For tokens that are signed with a secret, give your own "verifier".`;
+  throw new McpOptionError(name, reason);
 }
 
-function scopesOf(option: string, given: unknown): readonly string[] {
-  const texts = check.texts(option, given);
-  const wrong = texts.find((text) => !isScope(text));
+function scopesOf(given: readonly string[], name: string): readonly string[] {
+  const wrong = texts(required)(given, name).find((scope) => !isScope(scope));
   if (wrong !== undefined) {
-    const text = `The option "${option}" has ${shown(wrong)}, which is not a scope. Scopes are printable ASCII without spaces, quotes and backslashes.`;
-    throw new McpOptionError(option, text);
+    const reason = `The option "${name}" has ${shown(wrong)}, which is not a scope. Scopes are printable ASCII without spaces, quotes and backslashes.`;
+    throw new McpOptionError(name, reason);
   }
-  if (texts.includes('offline_access')) {
-    const text = `The option "${option}" has "offline_access", which a client sends to its authorization server to get a refresh token. It is not a scope of this endpoint; remove it.`;
-    throw new McpOptionError(option, text);
+  if (given.includes('offline_access')) {
+    const reason = `The option "${name}" has "offline_access", which a client sends to its authorization server to get a refresh token. It is not a scope of this endpoint; remove it.`;
+    throw new McpOptionError(name, reason);
   }
-  return texts;
+  return given;
 }
 
-function implicationOf(implies: McpAuthOptions['implies']): McpAuthOptions['implies'] {
-  if (implies === undefined || typeof implies === 'function') return implies;
-  const record = check.group('auth.implies', implies);
-  scopesOf('auth.implies', Object.keys(record));
-  for (const [scope, implied] of Object.entries(record)) scopesOf(`auth.implies.${scope}`, implied);
-  return record;
+function implicationOf(given: ScopeImplication, name: string): ScopeImplication {
+  if (typeof given === 'function') return given;
+  scopesOf(Object.keys(object(required)(given, name)), name);
+  for (const [scope, implied] of Object.entries(given)) scopesOf(implied, `${name}.${scope}`);
+  return given;
 }
 
-function verifierOf(verifier: McpAuthOptions['verifier']): McpAuthOptions['verifier'] {
-  if (verifier === undefined || ['function', 'string', 'symbol'].includes(typeof verifier)) return verifier;
-  return check.implementation('auth.verifier', verifier as OAuthTokenVerifier, ['verifyAccessToken']);
-}
+type Verifier = NonNullable<McpAuthOptions['verifier']>;
 
-function optionalText(option: string, value: unknown): string | undefined {
-  return value === undefined ? undefined : check.text(option, value);
+function verifierOf(given: Verifier, name: string): Verifier {
+  if (['function', 'string', 'symbol'].includes(typeof given)) return given;
+  return contract<OAuthTokenVerifier>(required, ['verifyAccessToken'])(given as OAuthTokenVerifier, name);
 }

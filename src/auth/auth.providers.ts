@@ -2,9 +2,9 @@ import type { OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type { InjectionToken, Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
-import { check, MCP_OPTIONS, McpOptionError } from '../common/option-checks.js';
+import { contract, MCP_OPTIONS, McpOptionError, required } from '../common/options.js';
 import { CHALLENGER } from '../http/credentials.js';
-import { type McpAuthOption, type ResolvedAuthOptions, resolveAuthOptions } from './auth.options.js';
+import type { ResolvedAuthOptions } from './auth.options.js';
 import { McpBearerGuard, RESOURCE_SERVER } from './bearer.guard.js';
 import { JwtVerifier } from './jwt-verifier.js';
 import { ProtectedResource } from './protected-resource.js';
@@ -15,11 +15,8 @@ import { type TokenVerifier, VerifiedTokens } from './verified-tokens.js';
 export const authProviders: Provider[] = [
   {
     provide: RESOURCE_SERVER,
-    useFactory: ({ auth }: McpAuthOption, clock: Clock, module: ModuleRef): ResourceServer | null => {
-      if (auth === undefined) return null;
-      const options = resolveAuthOptions(auth);
-      return new ResourceServer(options, verifierFor(options, clock, module), clock);
-    },
+    useFactory: ({ auth }: { auth?: ResolvedAuthOptions }, clock: Clock, module: ModuleRef): ResourceServer | null =>
+      auth === undefined ? null : new ResourceServer(auth, verifierFor(auth, clock, module), clock),
     inject: [MCP_OPTIONS, Clock, ModuleRef],
   },
   { provide: CHALLENGER, useExisting: RESOURCE_SERVER },
@@ -48,5 +45,5 @@ function provided(token: InjectionToken<OAuthTokenVerifier>, module: ModuleRef):
     const text = `The option "auth.verifier" is ${name}, which no module provides, or which is request-scoped. Add it to the "providers" of a module, or pass the verifier itself.`;
     throw Object.assign(new McpOptionError('auth.verifier', text), { cause });
   }
-  return check.implementation(`auth.verifier (${name})`, found, ['verifyAccessToken'])!;
+  return contract<OAuthTokenVerifier>(required, ['verifyAccessToken'])(found, `auth.verifier (${name})`);
 }

@@ -1,7 +1,7 @@
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type * as Jose from 'jose';
 import type { Clock } from '../common/clock.js';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 import { isThenable } from '../common/promises.js';
 import { McpError, shown } from '../wire/errors.js';
 import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';

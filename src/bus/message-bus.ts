@@ -50,3 +50,6 @@ export interface LostNode {
 
 /** The injection token of the {@link McpMessageBus}. @publicApi */
 export const McpMessageBus = Symbol('nestjs-mcp-streamable:McpMessageBus');
+
+/** The methods that an {@link McpMessageBus} of an app must have. */
+export const MESSAGE_BUS_METHODS = ['send', 'broadcast', 'close'] as const;

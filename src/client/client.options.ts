@@ -1,5 +1,21 @@
 import { type Clock, systemClock } from '../common/clock.js';
-import { check, McpOptionError } from '../common/option-checks.js';
+import {
+  contract,
+  count,
+  flag,
+  functionOf,
+  group,
+  McpOptionError,
+  object,
+  oneOf,
+  option,
+  type OptionTable,
+  required,
+  type Resolved,
+  resolveOptions,
+  text,
+  timer,
+} from '../common/options.js';
 import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
 import type { HttpUnauthorizedError } from './client.errors.js';
@@ -177,43 +193,49 @@ export interface ReconnectOptions {
   maxAttempts?: number;
 }
 
-/** Looks up the global `fetch` at each request, so that a later replacement takes effect. */
-const globalFetch: FetchLike = (url, init) => globalThis.fetch(url, init);
+const RECONNECT_TABLE = {
+  firstDelayMs: timer(500),
+  maxDelayMs: timer(30_000),
+  maxAttempts: count(8),
+} satisfies OptionTable<ReconnectOptions>;
 
-/** All options with their defaults. */
-export type ResolvedClientOptions = ReturnType<typeof resolveClientOptions>;
-export type ReconnectPolicy = Required<ReconnectOptions>;
+export type ReconnectPolicy = Resolved<typeof RECONNECT_TABLE>;
+
+export const TRANSPORT_TABLE = {
+  // The globals are looked up at each use, so that a later replacement takes effect.
+  fetch: functionOf((url: string | URL, init?: RequestInit) => globalThis.fetch(url, init)),
+  headers: option({}, headersOf),
+  onUnauthorized: functionOf(undefined),
+  requestMeta: functionOf(undefined),
+  instrumentation: contract(undefined, ['request']),
+  sessionId: text(undefined),
+  protocolVersion: text(undefined),
+  standaloneStream: flag(true),
+  terminateOnClose: flag(true),
+  reconnect: group({}, RECONNECT_TABLE),
+  recover: flag(false),
+  replay: option('idempotent', replayOf),
+  silenceMs: timer(120_000, { infinite: true }),
+  openTimeoutMs: timer(30_000),
+  closeTimeoutMs: timer(2_000),
+  maxMessageBytes: count(32 * 1024 ** 2),
+  clock: contract(systemClock, ['now', 'setTimeout', 'setInterval', 'clear']),
+  random: functionOf(() => Math.random()),
+} satisfies OptionTable<StreamableClientTransportOptions>;
+
+export type ResolvedClientOptions = Resolved<typeof TRANSPORT_TABLE>;
 
 /** @throws McpOptionError */
-export function resolveClientOptions(options: StreamableClientTransportOptions = {}) {
-  const given = check.group('options', options);
-  const { firstDelayMs = 500, maxDelayMs = 30_000, maxAttempts = 8 } = check.group('reconnect', given.reconnect) ?? {};
-  const { headers = {}, replay = 'idempotent', clock = systemClock, sessionId, protocolVersion } = given;
-  if (typeof headers !== 'function') check.group('headers', headers);
-  if (typeof replay !== 'function') check.oneOf('replay', replay, ['never', 'idempotent', 'always']);
-  if (sessionId !== undefined) check.text('sessionId', sessionId);
-  if (protocolVersion !== undefined) check.text('protocolVersion', protocolVersion);
-  check.implementation('clock', clock, ['now', 'setTimeout', 'setInterval', 'clear']);
-  return {
-    ...{ headers, replay, clock, sessionId, protocolVersion },
-    fetch: check.fn('fetch', given.fetch) ?? globalFetch,
-    random: check.fn('random', given.random) ?? Math.random,
-    onUnauthorized: check.fn('onUnauthorized', given.onUnauthorized),
-    requestMeta: check.fn('requestMeta', given.requestMeta),
-    instrumentation: check.implementation('instrumentation', given.instrumentation, ['request']),
-    standaloneStream: check.flag('standaloneStream', given.standaloneStream ?? true),
-    terminateOnClose: check.flag('terminateOnClose', given.terminateOnClose ?? true),
-    recover: check.flag('recover', given.recover ?? false),
-    silenceMs: check.timer('silenceMs', given.silenceMs ?? 120_000, { infinite: true }),
-    openTimeoutMs: check.timer('openTimeoutMs', given.openTimeoutMs ?? 30_000),
-    closeTimeoutMs: check.timer('closeTimeoutMs', given.closeTimeoutMs ?? 2_000),
-    maxMessageBytes: check.count('maxMessageBytes', given.maxMessageBytes ?? 32 * 1024 ** 2),
-    reconnect: {
-      firstDelayMs: check.timer('reconnect.firstDelayMs', firstDelayMs),
-      maxDelayMs: check.timer('reconnect.maxDelayMs', maxDelayMs),
-      maxAttempts: check.count('reconnect.maxAttempts', maxAttempts),
-    },
-  };
+export function resolveClientOptions(options: StreamableClientTransportOptions = {}): ResolvedClientOptions {
+  return resolveOptions(TRANSPORT_TABLE, options);
+}
+
+function headersOf(given: HeadersSource, name: string): HeadersSource {
+  return typeof given === 'function' ? given : object<Readonly<Record<string, string>>>(required)(given, name);
+}
+
+function replayOf(given: ReplayPolicy, name: string): ReplayPolicy {
+  return typeof given === 'function' ? given : oneOf(required, ['never', 'idempotent', 'always'])(given, name);
 }
 
 /** @throws McpOptionError */

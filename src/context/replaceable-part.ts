@@ -1,5 +1,5 @@
 import type { InjectionToken, Provider } from '@nestjs/common';
-import { check, MCP_OPTIONS } from '../common/option-checks.js';
+import { contract, MCP_OPTIONS, object, required } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from './endpoint-name.js';
 
 type Parts = Readonly<Record<string, object | undefined>>;
@@ -24,7 +24,7 @@ export const MCP_DEV_STORES = Symbol('nestjs-mcp-streamable:dev-stores');
 /**
  * A part that an app may replace: by the option of its name, or in the option `backend`.
  *
- * @param methods the methods that it must have
+ * @param methods the methods that it must have; those of the option are checked with all options
  * @param byDefault creates the default
  * @param inject the tokens of the arguments of `byDefault`
  */
@@ -39,12 +39,10 @@ export function replaceablePart<T extends object, Injected extends unknown[]>(
     provide,
     useFactory: (options: Parts, backend: Parts | undefined, dev: Parts | undefined, ...injected: Injected): T => {
       const own = options[name];
-      check.implementation(name, own, methods);
       if (own) return own as T;
       if (options['backend'] === undefined) return (dev?.[name] as T | undefined) ?? byDefault(...injected);
-      const part = check.group('backend', (backend ?? null) as Parts)[name];
-      check.implementation<object>(`backend.${name}`, (part ?? null) as object, methods);
-      return part as T;
+      const parts = object<Parts>(required)(backend, 'backend');
+      return contract<T>(required, methods)(parts[name] as T, `backend.${name}`);
     },
     inject: [MCP_OPTIONS, MCP_BACKEND, MCP_DEV_STORES, ...inject],
   };

@@ -4,17 +4,17 @@ import { join } from 'node:path';
 import type { Provider } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
-import { MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import { quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
 import { MCP_DEV_STORES } from '../context/replaceable-part.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
 import { InMemoryStateStore } from '../state/in-memory-state-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import { EVENT_LOG_OPTIONS, type EventLogOptions } from '../stream/stream.options.js';
+import type { EventLogOptions } from '../stream/stream.options.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import { Journal } from './journal.js';
@@ -147,14 +147,18 @@ export class DevStores {
   }
 }
 
-type DevOptions = Readonly<Partial<Record<'backend' | 'sessionStore' | 'eventStore' | 'server', unknown>>>;
+interface DevOptions extends Pick<ResolvedSessionOptions, 'sessions' | 'devSessions'> {
+  readonly backend?: unknown;
+  readonly sessionStore?: unknown;
+  readonly eventStore?: unknown;
+  readonly server?: unknown;
+  readonly eventLog: EventLogOptions;
+}
 
 export const devProvider: Provider = {
   provide: MCP_DEV_STORES,
   useFactory: async (
-    { backend, sessionStore, eventStore, server }: DevOptions,
-    { sessions, devSessions }: ResolvedSessionOptions,
-    eventLog: EventLogOptions,
+    { backend, sessionStore, eventStore, server, sessions, devSessions, eventLog }: DevOptions,
     endpoint: EndpointName,
     clock: Clock,
     { httpAdapter }: HttpAdapterHost,
@@ -173,7 +177,7 @@ export const devProvider: Provider = {
       return undefined;
     }
   },
-  inject: [MCP_OPTIONS, SESSION_OPTIONS, EVENT_LOG_OPTIONS, ENDPOINT_NAME, Clock, HttpAdapterHost],
+  inject: [MCP_OPTIONS, ENDPOINT_NAME, Clock, HttpAdapterHost],
 };
 
 /** The file of an endpoint: the same one when its app is started again, another one for each app, endpoint and user. */

@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { MCP_OPTIONS } from '../common/options.js';
 import { type CallingClient, McpCall, type McpHttpCall } from '../context/mcp-call.js';
 import { Exchange } from '../exchange/exchange.js';
-import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
+import { type ResolvedResponseOptions } from '../exchange/response.options.js';
 import { ResponseSink } from '../exchange/response-sink.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import { shutdownRefusal } from '../wire/errors.js';
@@ -16,7 +17,7 @@ export class BareRequests {
   constructor(
     @Inject(SessionRuntime)
     private readonly runtime: Pick<SessionRuntime, 'calls' | 'clock' | 'options'>,
-    @Inject(RESPONSE_OPTIONS) private readonly options: Pick<ResolvedResponseOptions, 'maxBufferedBytes'>,
+    @Inject(MCP_OPTIONS) private readonly options: Pick<ResolvedResponseOptions, 'maxBufferedBytes'>,
   ) {}
 
   /**

@@ -1,11 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { MCP_OPTIONS } from '../common/options.js';
 import type { McpHttpCall } from '../context/mcp-call.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
 import type { KnownSession } from '../session/live/live-sessions.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/headers.js';
@@ -15,7 +16,7 @@ import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { loneCall, ModernEndpoint, unsupportedRevision } from './modern/modern-endpoint.js';
 import { Subscriptions } from './modern/subscriptions.js';
-import { type Eras, PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol.options.js';
+import type { Eras, ResolvedProtocolOptions } from './protocol.options.js';
 
 /** Default of `drainMs` with a shared session store, where other nodes continue the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
@@ -53,8 +54,8 @@ export class McpEndpoint {
     @Inject(Subscriptions) private readonly subscriptions: Subscriptions,
     @Inject(SessionlessEndpoint) sessionless: SessionlessEndpoint,
     @Inject(SessionRuntime) { calls }: SessionRuntime,
-    @Inject(SESSION_OPTIONS) { sessions, drainMs, shutdownDelayMs }: ResolvedSessionOptions,
-    @Inject(PROTOCOL_OPTIONS) { eras }: ResolvedProtocolOptions,
+    @Inject(MCP_OPTIONS)
+    { sessions, drainMs, shutdownDelayMs, eras }: ResolvedSessionOptions & Pick<ResolvedProtocolOptions, 'eras'>,
     @Inject(TaskHost) private readonly tasks: TaskHost,
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;

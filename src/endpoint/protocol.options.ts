@@ -1,5 +1,5 @@
-import { check, namesOf } from '../common/option-checks.js';
-import type { McpRequestStateOptions } from '../questions/request-state.options.js';
+import { count, oneOf, type OptionTable, type Resolved } from '../common/options.js';
+import { type McpRequestStateOptions, REQUEST_STATE_TABLE } from '../questions/request-state.options.js';
 
 /** Which eras of the protocol an endpoint serves. @publicApi */
 export type Eras = 'both' | 'legacy' | 'modern';
@@ -32,26 +32,11 @@ export interface McpProtocolOptions extends McpRequestStateOptions {
   maxSubscriptionsPerPrincipal?: number;
 }
 
-export const PROTOCOL_NAMES = namesOf<McpProtocolOptions>({
-  ...{ eras: true, maxSubscriptions: true, maxSubscriptionsPerPrincipal: true },
-  ...{ requestStateKeys: true, requestStateTtlMs: true, maxRequestStateBytes: true },
-});
+export const PROTOCOL_TABLE = {
+  eras: oneOf('both', ['both', 'legacy', 'modern']),
+  maxSubscriptions: count(10_000, { infinite: true }),
+  maxSubscriptionsPerPrincipal: count(100, { infinite: true }),
+  ...REQUEST_STATE_TABLE,
+} satisfies OptionTable<McpProtocolOptions>;
 
-/** Every option, decided. */
-export type ResolvedProtocolOptions = Required<Omit<McpProtocolOptions, keyof McpRequestStateOptions>>;
-
-/** The injection token of the {@link ResolvedProtocolOptions}. */
-export const PROTOCOL_OPTIONS = Symbol('nestjs-mcp-streamable:protocol-options');
-
-/** @throws McpOptionError */
-export function resolveProtocolOptions(options: McpProtocolOptions = {}): ResolvedProtocolOptions {
-  const { eras = 'both', maxSubscriptions = 10_000, maxSubscriptionsPerPrincipal = 100 } = options;
-  const infinite = true;
-  return {
-    eras: check.oneOf('eras', eras, ['both', 'legacy', 'modern']),
-    maxSubscriptions: check.count('maxSubscriptions', maxSubscriptions, { infinite }),
-    maxSubscriptionsPerPrincipal: check.count('maxSubscriptionsPerPrincipal', maxSubscriptionsPerPrincipal, {
-      infinite,
-    }),
-  };
-}
+export type ResolvedProtocolOptions = Resolved<typeof PROTOCOL_TABLE>;

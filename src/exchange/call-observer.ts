@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
 import { isThenable } from '../common/promises.js';
 import { logError } from '../context/operator-log.js';
-import { check, MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
 import type {
   McpCallEnd,
@@ -35,10 +35,8 @@ export class CallObserver {
 
   readonly #instrumentations: readonly McpInstrumentation[];
 
-  /** @throws McpOptionError for an invalid `instrumentation` */
   constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
-    this.#instrumentations = [instrumentation].flat();
-    for (const one of this.#instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
+    this.#instrumentations = instrumentation;
   }
 
   get active(): boolean {
@@ -163,7 +161,7 @@ export interface RunningCall {
 }
 
 interface Instrumented {
-  readonly instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
+  readonly instrumentation?: readonly McpInstrumentation[];
 }
 
 const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);

@@ -1,4 +1,4 @@
-import { check } from '../common/option-checks.js';
+import { count, type OptionTable, type Resolved, timer } from '../common/options.js';
 
 /** How open responses are kept, and how far behind their clients may be. @publicApi */
 export interface McpResponseOptions {
@@ -19,17 +19,9 @@ export interface McpResponseOptions {
   maxBufferedBytes?: number;
 }
 
-/** Every option, decided. */
-export type ResolvedResponseOptions = Required<McpResponseOptions>;
+export const RESPONSE_TABLE = {
+  keepAliveMs: timer(15_000),
+  maxBufferedBytes: count(1024 ** 2),
+} satisfies OptionTable<McpResponseOptions>;
 
-/** The injection token of the {@link ResolvedResponseOptions}. */
-export const RESPONSE_OPTIONS = Symbol('nestjs-mcp-streamable:response-options');
-
-/** @throws McpOptionError */
-export function resolveResponseOptions(options: McpResponseOptions = {}): ResolvedResponseOptions {
-  const { keepAliveMs = 15_000, maxBufferedBytes = 1024 ** 2 } = options;
-  return {
-    keepAliveMs: check.timer('keepAliveMs', keepAliveMs),
-    maxBufferedBytes: check.count('maxBufferedBytes', maxBufferedBytes),
-  };
-}
+export type ResolvedResponseOptions = Resolved<typeof RESPONSE_TABLE>;

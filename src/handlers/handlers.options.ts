@@ -1,6 +1,6 @@
 import type { CanActivate, Type } from '@nestjs/common';
-import { check, McpOptionError, namesOf } from '../common/option-checks.js';
-import { CACHE_NAMES, type CacheHints } from './decorators/handler-options.js';
+import { count, flag, group, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
+import { CACHE_TABLE, type CacheHints } from './decorators/handler-options.js';
 
 /** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
 export interface McpHandlerOptions {
@@ -78,17 +78,19 @@ export interface McpHandlerOptions {
   readOnly?: boolean;
 }
 
-export const HANDLER_NAMES = namesOf<McpHandlerOptions>({
-  ...{ pageSize: true, listGuards: true, listCache: true, errorDetails: true, denials: true },
-  ...{ maxResultBytes: true, textMirror: true, readOnly: true },
-});
+export const HANDLER_TABLE = {
+  pageSize: count(1_000),
+  listGuards: list(undefined, (guard) => typeof guard === 'function', 'an array of guard classes'),
+  listCache: group({ ttlMs: 0 }, CACHE_TABLE),
+  // By default it depends on the caller, and on NODE_ENV.
+  errorDetails: flag(undefined),
+  denials: oneOf('result', ['result', 'http']),
+  maxResultBytes: count(Infinity, { infinite: true }),
+  textMirror: flag(true),
+  readOnly: flag(false),
+} satisfies OptionTable<McpHandlerOptions>;
 
-/** Every option, decided. */
-export type ResolvedHandlerOptions = Required<Omit<McpHandlerOptions, 'listCache' | 'errorDetails'>> & {
-  /** `local`: for callers on this machine. */
-  readonly errorDetails: boolean | 'local';
-  readonly listCache: Readonly<Required<CacheHints>>;
-};
+export type ResolvedHandlerOptions = Resolved<typeof HANDLER_TABLE>;
 
 /** What decides how failures of handlers are answered. */
 export type FailureOptions = Pick<ResolvedHandlerOptions, 'errorDetails' | 'denials'>;
@@ -96,38 +98,7 @@ export type FailureOptions = Pick<ResolvedHandlerOptions, 'errorDetails' | 'deni
 /** What decides how results of tools are answered, unless the tool says otherwise. */
 export type ToolResultOptions = Pick<McpHandlerOptions, 'maxResultBytes' | 'textMirror'>;
 
-/** The injection token of the {@link ResolvedHandlerOptions}. */
-export const HANDLER_OPTIONS = Symbol('nestjs-mcp-streamable:handler-options');
-
-/** @throws McpOptionError */
-export function resolveHandlerOptions({
-  pageSize = 1_000,
-  listGuards = [],
-  listCache = { ttlMs: 0 },
-  errorDetails,
-  denials = 'result',
-  maxResultBytes = Infinity,
-  textMirror = true,
-  readOnly = false,
-}: McpHandlerOptions = {}): ResolvedHandlerOptions {
-  const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
-  if (!classes) throw new McpOptionError('listGuards', 'The option "listGuards" must be an array of guard classes.');
-  const { ttlMs, scope = 'private' } = check.group('listCache', listCache, CACHE_NAMES);
-  return {
-    pageSize: check.count('pageSize', pageSize),
-    listGuards,
-    listCache: {
-      ttlMs: check.count('listCache.ttlMs', ttlMs, { min: 0 }),
-      scope: check.oneOf('listCache.scope', scope, ['public', 'private']),
-    },
-    errorDetails: errorDetails === undefined ? detailsByDefault() : check.flag('errorDetails', errorDetails),
-    denials: check.oneOf('denials', denials, ['result', 'http']),
-    maxResultBytes: check.count('maxResultBytes', maxResultBytes, { infinite: true }),
-    textMirror: check.flag('textMirror', textMirror),
-    readOnly: check.flag('readOnly', readOnly),
-  };
-}
-
-function detailsByDefault(): ResolvedHandlerOptions['errorDetails'] {
-  return process.env['NODE_ENV'] === 'production' ? false : 'local';
+/** Whether callers on this machine receive the messages of errors, if the option `errorDetails` is not given. */
+export function tellsLocalCallers(): boolean {
+  return process.env['NODE_ENV'] !== 'production';
 }

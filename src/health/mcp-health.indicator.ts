@@ -1,7 +1,7 @@
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import { McpMessageBus } from '../bus/message-bus.js';
 import { Clock } from '../common/clock.js';
-import { check } from '../common/option-checks.js';
+import { timer } from '../common/options.js';
 import { within } from '../common/promises.js';
 import { McpEventStore } from '../stream/event-store.js';
 import { McpSessionService, type McpNodeCounts } from '../session/mcp-session.service.js';
@@ -58,9 +58,9 @@ export class McpHealthIndicator {
    */
   async check<Key extends string = 'mcp'>(
     key = 'mcp' as Key,
-    { timeoutMs = 1_000 }: { timeoutMs?: number } = {},
+    options: { timeoutMs?: number } = {},
   ): Promise<Record<Key, McpHealth>> {
-    check.timer('timeoutMs', timeoutMs);
+    const timeoutMs = timer(1_000)(options.timeoutMs, 'timeoutMs');
     let sessions: number | undefined;
     const counted = async () => {
       sessions = await this.sessionStore.count();

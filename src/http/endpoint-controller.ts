@@ -1,5 +1,5 @@
 import { Controller, Delete, Get, Post, Req, Res, SetMetadata, type Type, UseFilters, UseGuards } from '@nestjs/common';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
 import type { ResolvedExtras } from './endpoint-extras.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';

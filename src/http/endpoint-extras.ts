@@ -1,5 +1,15 @@
 import { type CanActivate, type ModuleMetadata, type Type, VERSION_NEUTRAL } from '@nestjs/common';
-import { check, McpOptionError } from '../common/option-checks.js';
+import {
+  flag,
+  list,
+  option,
+  type OptionTable,
+  passing,
+  refused,
+  type Resolved,
+  resolveOptions,
+  text,
+} from '../common/options.js';
 import type { McpEndpointVersion } from '../context/endpoint-name.js';
 import { McpSessionGuard } from './mcp-session.guard.js';
 
@@ -46,50 +56,40 @@ export interface McpStreamableExtras {
   name?: string;
 }
 
-/** Every extra, decided. */
-export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & { name: string | undefined };
+const EXTRAS_TABLE = {
+  path: text('mcp'),
+  version: option(VERSION_NEUTRAL, versionOf),
+  guards: list(
+    [],
+    isGuard,
+    'an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import',
+  ),
+  decorators: list(
+    [],
+    (decorator) => typeof decorator === 'function',
+    'an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself',
+  ),
+  sessionGuard: passing(McpSessionGuard, isSessionGuard, 'McpSessionGuard or a class that extends it'),
+  imports: list([], () => true, 'an array of modules'),
+  isGlobal: flag(false),
+  name: text(undefined),
+} satisfies OptionTable<McpStreamableExtras>;
+
+export const EXTRA_NAMES = Object.keys(EXTRAS_TABLE);
+
+export type ResolvedExtras = Resolved<typeof EXTRAS_TABLE>;
 
 /** The extras of an endpoint by default. */
-export const DEFAULTS: ResolvedExtras = {
-  path: 'mcp',
-  version: VERSION_NEUTRAL,
-  guards: [],
-  decorators: [],
-  sessionGuard: McpSessionGuard,
-  imports: [],
-  isGlobal: false,
-  name: undefined,
-};
-
-export const EXTRA_NAMES = Object.keys(DEFAULTS);
+export const DEFAULTS: McpStreamableExtras = resolveExtras({});
 
 /** @throws McpOptionError */
 export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
-  const extras: ResolvedExtras = { ...DEFAULTS, ...defined(given) };
-  const { path, version, guards, decorators, imports, sessionGuard, isGlobal, name } = extras;
-  check.text('path', path);
-  if (!isVersion(version)) {
-    const text = `The option "version" must be a string, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
-    throw new McpOptionError('version', text);
-  }
-  if (!Array.isArray(guards) || !guards.every(isGuard)) {
-    const text =
-      'The option "guards" must be an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import.';
-    throw new McpOptionError('guards', text);
-  }
-  if (!Array.isArray(decorators) || !decorators.every((decorator) => typeof decorator === 'function')) {
-    const text =
-      'The option "decorators" must be an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself.';
-    throw new McpOptionError('decorators', text);
-  }
-  if (!Array.isArray(imports)) throw new McpOptionError('imports', 'The option "imports" must be an array of modules.');
-  if (!isSessionGuard(sessionGuard)) {
-    const text = 'The option "sessionGuard" must be McpSessionGuard or a class that extends it.';
-    throw new McpOptionError('sessionGuard', text);
-  }
-  check.flag('isGlobal', isGlobal);
-  if (name !== undefined) check.text('name', name);
-  return extras;
+  return resolveOptions(EXTRAS_TABLE, given);
+}
+
+function versionOf(given: McpEndpointVersion, name: string): McpEndpointVersion {
+  if (isVersion(given)) return given;
+  throw refused(name, 'a string, VERSION_NEUTRAL, or an array of these', given);
 }
 
 function isVersion(version: unknown): boolean {
@@ -105,9 +105,4 @@ function isGuard(guard: unknown): boolean {
 
 function isSessionGuard(guard: unknown): boolean {
   return guard === McpSessionGuard || (typeof guard === 'function' && guard.prototype instanceof McpSessionGuard);
-}
-
-/** Treats options that are `undefined` as absent. */
-function defined<T extends object>(options: T): Partial<T> {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -1,6 +1,6 @@
-import { check, namesOf } from '../common/option-checks.js';
-import { type McpResponseOptions, resolveResponseOptions } from '../exchange/response.options.js';
-import type { HostOriginOptions } from './edge/host-origin.js';
+import { count, functionOf, type OptionTable, type Resolved, timer } from '../common/options.js';
+import { type McpResponseOptions, RESPONSE_TABLE } from '../exchange/response.options.js';
+import { HOST_ORIGIN_TABLE, type HostOriginOptions } from './edge/host-origin.js';
 import { defaultPrincipal, type PrincipalFunction } from './principal.js';
 
 /** How the endpoint speaks HTTP. @publicApi */
@@ -35,27 +35,12 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
   bodyTimeoutMs?: number;
 }
 
-export const HTTP_NAMES = namesOf<McpHttpOptions>({
-  ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
-  ...{ allowedHosts: true, allowedOrigins: true },
-});
+export const HTTP_TABLE = {
+  principal: functionOf(defaultPrincipal),
+  maxBodyBytes: count(4 * 1024 ** 2),
+  bodyTimeoutMs: timer(30_000),
+  ...RESPONSE_TABLE,
+  ...HOST_ORIGIN_TABLE,
+} satisfies OptionTable<McpHttpOptions>;
 
-/** Every option, decided. */
-export type ResolvedHttpOptions = Required<McpHttpOptions>;
-
-/** The injection token of the {@link ResolvedHttpOptions}. */
-export const HTTP_OPTIONS = Symbol('nestjs-mcp-streamable:http-options');
-
-/** @throws McpOptionError */
-export function resolveHttpOptions(options: McpHttpOptions = {}): ResolvedHttpOptions {
-  const { principal = defaultPrincipal, maxBodyBytes = 4 * 1024 ** 2, bodyTimeoutMs = 30_000 } = options;
-  const { allowedHosts = [], allowedOrigins = [] } = options;
-  return {
-    principal: check.fn('principal', principal)!,
-    maxBodyBytes: check.count('maxBodyBytes', maxBodyBytes),
-    bodyTimeoutMs: check.timer('bodyTimeoutMs', bodyTimeoutMs),
-    ...resolveResponseOptions(options),
-    allowedHosts: check.texts('allowedHosts', allowedHosts),
-    allowedOrigins: check.texts('allowedOrigins', allowedOrigins),
-  };
-}
+export type ResolvedHttpOptions = Resolved<typeof HTTP_TABLE>;

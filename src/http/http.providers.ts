@@ -1,12 +1,12 @@
 import type { Provider } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { logger } from '../context/operator-log.js';
-import { MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import { once } from '../common/promises.js';
-import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../endpoint/protocol.options.js';
+import type { ResolvedProtocolOptions } from '../endpoint/protocol.options.js';
 import { EndpointCachePolicy } from '../methods/cache-hints.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import type { ResolvedSessionOptions } from '../session/session.options.js';
 import {
   EDGE_POLICY,
   type EdgePolicy,
@@ -15,14 +15,13 @@ import {
   STATELESS_METHODS,
 } from './edge/edge-policy.js';
 import { HttpEdge } from './edge/http-edge.js';
-import { HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
+import type { ResolvedHttpOptions } from './http.options.js';
 import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { defaultPrincipal } from './principal.js';
 import { McpResponder } from './responder.js';
 
 export const httpProviders: Provider[] = [
-  { provide: HTTP_OPTIONS, useFactory: resolveHttpOptions, inject: [MCP_OPTIONS] },
   McpExceptionFilter,
   RefusalLog,
   {
@@ -54,27 +53,28 @@ export const httpProviders: Provider[] = [
         held,
       );
     },
-    inject: [HTTP_OPTIONS, Clock, EndpointCachePolicy, SessionRuntime],
+    inject: [MCP_OPTIONS, Clock, EndpointCachePolicy, SessionRuntime],
   },
   {
     provide: McpResponder,
     useFactory: (options: ResolvedHttpOptions, clock: Clock) => new McpResponder({ ...options, clock }),
-    inject: [HTTP_OPTIONS, Clock],
+    inject: [MCP_OPTIONS, Clock],
   },
   {
     provide: EDGE_POLICY,
-    useFactory: (
-      options: ResolvedHttpOptions,
-      { eras }: ResolvedProtocolOptions,
-      { sessions }: ResolvedSessionOptions,
-    ): EdgePolicy => {
+    useFactory: ({
+      eras,
+      sessions,
+      allowedHosts,
+      allowedOrigins,
+    }: ResolvedHttpOptions & ResolvedProtocolOptions & ResolvedSessionOptions): EdgePolicy => {
       const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
-      return hostOriginPolicy({ ...options, allow }, () =>
+      return hostOriginPolicy({ allowedHosts, allowedOrigins, allow }, () =>
         logger.warn(
           'A request arrived on a network address while "allowedHosts" is empty, so every Host is accepted and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
         ),
       );
     },
-    inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS, SESSION_OPTIONS],
+    inject: [MCP_OPTIONS],
   },
 ];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 import { mcpCors } from './mcp-cors.js';
 
 describe('mcpCors()', () => {

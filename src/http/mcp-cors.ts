@@ -1,4 +1,4 @@
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 
 /** @publicApi */
 export interface McpCorsOptions {

@@ -6,7 +6,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
 import { McpMessageBus } from '../bus/message-bus.js';
 import type { Clock } from '../common/clock.js';
-import { MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import { TaskHost, type TaskView } from '../context/mcp-tasks.js';

@@ -3,7 +3,7 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { ModulesContainer } from '@nestjs/core';
 import { Observable, type Subscriber } from 'rxjs';
 import { Clock, type ClockTimer } from '../common/clock.js';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { McpResponder } from '../http/responder.js';
 import type { McpError } from '../wire/errors.js';

@@ -1,5 +1,15 @@
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import {
+  count,
+  list,
+  McpOptionError,
+  oneOf,
+  type OptionTable,
+  passing,
+  type Resolved,
+  resolveGroup,
+  text,
+} from '../common/options.js';
 
 /** Options of `McpLiveModule.forRoot()`: `guards`, or `unguarded`. @publicApi */
 export interface McpLiveOptions {
@@ -32,44 +42,39 @@ export interface McpLiveOptions {
   maxReaders?: number;
 }
 
-/** Every option, decided. */
-export interface ResolvedLiveOptions {
-  readonly path: string;
-  /** `undefined`: callers on loopback only. */
-  readonly guards: readonly (Type<CanActivate> | CanActivate)[] | undefined;
-  readonly imports: NonNullable<ModuleMetadata['imports']>;
-  readonly maxReaders: number;
-}
+const LIVE_TABLE = {
+  path: text('mcp-live'),
+  guards: passing(
+    undefined,
+    (given) => Array.isArray(given) && given.length > 0 && given.every(isGuard),
+    'an array of at least one guard: a class, or an object with the method canActivate. An undefined one may come from a circular import',
+  ),
+  unguarded: oneOf(undefined, ['loopback']),
+  imports: list([], () => true, 'an array of modules'),
+  maxReaders: count(10),
+} satisfies OptionTable<McpLiveOptions>;
+
+/** `guards` are `undefined` where callers on loopback only may see the page. */
+export type ResolvedLiveOptions = Resolved<typeof LIVE_TABLE>;
 
 /** The injection token of the {@link ResolvedLiveOptions}. */
 export const LIVE_OPTIONS = Symbol('nestjs-mcp-streamable:live-options');
 
-const NAMES = namesOf<McpLiveOptions>({ path: true, guards: true, unguarded: true, imports: true, maxReaders: true });
-
 /** @throws McpOptionError */
 export function resolveLiveOptions(given: McpLiveOptions): ResolvedLiveOptions {
-  check.group('options', given ?? null);
-  check.names('', given, NAMES);
-  const { path = 'mcp-live', guards, unguarded, imports = [], maxReaders = 10 } = given;
-  check.text('path', path);
-  check.count('maxReaders', maxReaders);
-  if (!Array.isArray(imports)) throw new McpOptionError('imports', 'The option "imports" must be an array of modules.');
-  if (unguarded !== undefined) check.oneOf('unguarded', unguarded, ['loopback']);
-  else if (guards === undefined) {
-    const text =
+  const resolved = resolveGroup(LIVE_TABLE, given);
+  const { guards, unguarded } = resolved;
+  if (guards === undefined && unguarded === undefined) {
+    const reason =
       'McpLiveModule needs "guards": the page shows who uses the server, and ends sessions. Give at least one guard, or { unguarded: "loopback" } for development on this machine.';
-    throw new McpOptionError('guards', text);
+    throw new McpOptionError('guards', reason);
   }
-  if (unguarded !== undefined && guards !== undefined) {
-    const text = 'McpLiveModule was given both "guards" and "unguarded". Give "guards" alone to have the page guarded.';
-    throw new McpOptionError('unguarded', text);
+  if (guards !== undefined && unguarded !== undefined) {
+    const reason =
+      'McpLiveModule was given both "guards" and "unguarded". Give "guards" alone to have the page guarded.';
+    throw new McpOptionError('unguarded', reason);
   }
-  if (guards !== undefined && (!Array.isArray(guards) || guards.length === 0 || !guards.every(isGuard))) {
-    const text =
-      'The option "guards" of McpLiveModule must be an array of at least one guard: a class, or an object with the method canActivate. An undefined one may come from a circular import.';
-    throw new McpOptionError('guards', text);
-  }
-  return { path, guards, imports, maxReaders };
+  return resolved;
 }
 
 function isGuard(guard: unknown): boolean {

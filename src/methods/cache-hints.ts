@@ -1,12 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
-import { MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/decorators/handler-options.js';
 import type { HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
-import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
+import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { isInputRequiredResult } from '../wire/spec.js';
+
+interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
+  readonly auth?: { readonly anonymous: boolean } | undefined;
+}
 
 /**
  * # How long clients may keep results, and for whom
@@ -28,13 +32,12 @@ export class EndpointCachePolicy {
   private readonly closed: boolean;
 
   constructor(
-    @Inject(HANDLER_OPTIONS) { listCache }: Pick<ResolvedHandlerOptions, 'listCache'>,
+    @Inject(MCP_OPTIONS) { listCache, auth }: CacheOptions,
     @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'guarded'>,
     @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
-    @Inject(MCP_OPTIONS) { auth }: { readonly auth?: { readonly anonymous?: boolean } } = {},
   ) {
     this.list = listCache;
-    this.closed = auth !== undefined && auth.anonymous !== true;
+    this.closed = auth !== undefined && !auth.anonymous;
   }
 
   /**

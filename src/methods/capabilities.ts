@@ -1,9 +1,9 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
-import { MCP_OPTIONS, McpOptionError } from '../common/option-checks.js';
+import { MCP_OPTIONS, McpOptionError, option, type OptionTable, type Resolved } from '../common/options.js';
 import type { McpCall } from '../context/mcp-call.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { withoutSessions } from '../wire/client-capabilities.js';
 import type { Era } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
@@ -24,6 +24,12 @@ export interface McpExtensionOptions {
   extensions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
+export const EXTENSION_TABLE = {
+  extensions: option({}, extensionsOf),
+} satisfies OptionTable<McpExtensionOptions>;
+
+type ExtensionOptions = Resolved<typeof EXTENSION_TABLE> & Pick<ResolvedSessionOptions, 'sessions'>;
+
 /** Declared by every endpoint, also when a list is empty: handlers may be registered later, which clients are notified of. */
 const CORE: ServerCapabilities = Object.freeze({
   tools: { listChanged: true },
@@ -41,19 +47,13 @@ export class EndpointCapabilities {
   readonly #declared: Record<Era, ServerCapabilities>;
 
   /** @throws McpOptionError */
-  constructor(
-    @Inject(MCP_OPTIONS) { extensions = {}, server }: McpExtensionOptions & { readonly server?: unknown },
-    @Inject(SESSION_OPTIONS) { sessions }: Pick<ResolvedSessionOptions, 'sessions'>,
-  ) {
+  constructor(@Inject(MCP_OPTIONS) { extensions, server, sessions }: ExtensionOptions & { readonly server?: unknown }) {
     this.#declared = { legacy: sessions === 'off' ? withoutSessions(CORE) : CORE, modern: CORE };
-    if (!isObject(extensions)) {
-      throw new McpOptionError('extensions', 'The option "extensions" must be an object of settings by extension id.');
-    }
     if (server !== undefined && Object.keys(extensions).length > 0) {
       const reason = 'has no effect with "server": that server declares extensions in its own capabilities';
       throw new McpOptionError('extensions', `The option "extensions" ${reason}. Remove one of the two.`);
     }
-    for (const [id, settings] of Object.entries(extensions)) this.declare(id, checkedSettings(id, settings));
+    for (const [id, settings] of Object.entries(extensions)) this.declare(id, settings);
   }
 
   of(era: Era): ServerCapabilities {
@@ -74,9 +74,17 @@ export class EndpointCapabilities {
   }
 }
 
-/** @throws McpOptionError */
-function checkedSettings(id: string, settings: unknown): ExtensionSettings {
-  const refusal = (reason: string): Error => new McpOptionError('extensions', `The option "extensions" ${reason}.`);
+type ExtensionsById = NonNullable<McpExtensionOptions['extensions']>;
+
+function extensionsOf(given: ExtensionsById, name: string): ExtensionsById {
+  if (!isObject(given)) {
+    throw new McpOptionError(name, `The option "${name}" must be an object of settings by extension id.`);
+  }
+  return Object.fromEntries(Object.entries(given).map(([id, settings]) => [id, settingsOf(id, settings, name)]));
+}
+
+function settingsOf(id: string, settings: unknown, name: string): ExtensionSettings {
+  const refusal = (reason: string): Error => new McpOptionError(name, `The option "${name}" ${reason}.`);
   if (!isExtensionId(id)) {
     const reason = `has the key ${shown(id)}, which is not the id of an extension: "vendor-prefix/name", such as "com.example/search"`;
     throw refusal(reason);

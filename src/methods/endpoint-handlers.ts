@@ -9,9 +9,9 @@ import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
 import { TaskHost } from '../context/mcp-tasks.js';
-import { MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
-import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handlers.options.js';
+import { type ResolvedHandlerOptions, tellsLocalCallers } from '../handlers/handlers.options.js';
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
@@ -31,7 +31,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(McpSessionService) private readonly sessions: McpSessionService,
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
-    @Inject(MCP_OPTIONS) private readonly options: McpHandlerOptions,
+    @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(TaskHost) private readonly tasks: TaskHost,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
@@ -67,14 +67,14 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
 /** Logs the effect of options that the app has not set, but may want to set. */
 function adviseOnHandlers(
   { path }: EndpointName,
-  { server, errorDetails, listGuards }: McpHandlerOptions & { readonly server?: unknown },
+  { server, errorDetails, listGuards }: ResolvedHandlerOptions & { readonly server?: unknown },
   { config, modules }: { config: ApplicationConfig; modules: ModulesContainer },
   table: HandlerTable,
 ): void {
   if (server !== undefined) return;
   if (errorDetails === undefined) {
     logger.log(
-      resolveHandlerOptions().errorDetails
+      tellsLocalCallers()
         ? `Clients of the endpoint "${path}" on this machine receive the messages of errors that its handlers throw, because NODE_ENV is not "production"; others receive a generic text. The option "errorDetails" changes this.`
         : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );

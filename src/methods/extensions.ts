@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
-import { MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { APPS_EXTENSION, VIEW_MIME_TYPE, viewOf } from '../handlers/decorators/app-views.js';
 import { HandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';

@@ -319,7 +319,7 @@ function dispatcher(): MethodDispatcher {
   };
   const states = new RequestStates(options, { now: () => 1_000_000 });
   const calls = new HandlerCalls(states, { of: () => ({}) as never });
-  const declared = new EndpointCapabilities({}, { sessions: 'required' });
+  const declared = new EndpointCapabilities({ extensions: {}, sessions: 'required' });
   return new MethodDispatcher(SERVER_INFO, declared)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))
     .add(sessionMethods())

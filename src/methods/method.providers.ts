@@ -5,21 +5,17 @@ import { Clock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { MCP_DEV_STORES } from '../context/replaceable-part.js';
 import { TaskHost } from '../context/mcp-tasks.js';
-import { check, MCP_OPTIONS } from '../common/option-checks.js';
+import { MCP_OPTIONS } from '../common/options.js';
 import type { McpCall } from '../context/mcp-call.js';
-import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
+import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
-import {
-  type McpRequestStateOptions,
-  resolveRequestStateOptions,
-  secretsFor,
-} from '../questions/request-state.options.js';
+import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import { McpSessionStore } from '../session/store/session-store.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { McpStateStore } from '../state/state-store.js';
-import { type ResolvedStateOptions, STATE_OPTIONS } from '../state/state.options.js';
+import type { ResolvedStateOptions } from '../state/state.options.js';
 import { StoredStates } from '../state/stored-states.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
@@ -35,11 +31,11 @@ import { ToolAccess } from './tool-access.js';
 import { toolMethods } from './tools.js';
 
 /** The options of an endpoint that its methods need. */
-interface MethodOptions extends McpRequestStateOptions {
+interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
   readonly serverInfo: Implementation;
-  readonly instructions?: string;
-  readonly eras?: string;
-  readonly server?: unknown;
+  readonly instructions: string | undefined;
+  readonly server: unknown;
+  readonly eras: string;
 }
 
 export const methodProviders: Provider[] = [
@@ -52,11 +48,7 @@ export const methodProviders: Provider[] = [
       clock: Clock,
       dev: { requestStateKey: Uint8Array } | undefined,
     ) => {
-      const {
-        requestStateKeys,
-        requestStateTtlMs: ttlMs,
-        maxRequestStateBytes: maxBytes,
-      } = resolveRequestStateOptions(options);
+      const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes } = options;
       // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
       const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
       const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
@@ -68,8 +60,7 @@ export const methodProviders: Provider[] = [
     provide: StoredStates,
     useFactory: (
       store: McpStateStore,
-      options: ResolvedStateOptions,
-      { idleTimeoutMs: ttlMs }: ResolvedSessionOptions,
+      { idleTimeoutMs: ttlMs, ...limits }: ResolvedStateOptions & ResolvedSessionOptions,
       { name, path }: EndpointName,
       clock: Clock,
       module: ModuleRef,
@@ -79,9 +70,9 @@ export const methodProviders: Provider[] = [
       const fault = (error: unknown): void => {
         module.get(SessionRuntime).event({ type: 'store-fault', sessionId: '', streamId: '', fatal: false, error });
       };
-      return new StoredStates(store, clock, { ...options, endpoint, ttlMs }, fault);
+      return new StoredStates(store, clock, { ...limits, endpoint, ttlMs }, fault);
     },
-    inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
+    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
   },
   EndpointCachePolicy,
   EndpointCapabilities,
@@ -93,19 +84,13 @@ export const methodProviders: Provider[] = [
   {
     provide: MethodDispatcher,
     useFactory: (
-      { serverInfo, instructions }: MethodOptions,
+      { serverInfo, instructions, pageSize, sessions }: MethodOptions,
       table: HandlerTable,
       calls: HandlerCalls,
-      { pageSize }: ResolvedHandlerOptions,
       cache: EndpointCachePolicy,
       declared: EndpointCapabilities,
-      { sessions }: ResolvedSessionOptions,
       tasks: TaskHost,
     ) => {
-      check.text('serverInfo.name', serverInfo?.name);
-      check.text('serverInfo.version', serverInfo?.version);
-      // An empty string, as from an environment variable, counts as absent.
-      if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
@@ -116,15 +101,6 @@ export const methodProviders: Provider[] = [
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
       return methods;
     },
-    inject: [
-      MCP_OPTIONS,
-      HandlerTable,
-      HandlerCalls,
-      HANDLER_OPTIONS,
-      EndpointCachePolicy,
-      EndpointCapabilities,
-      SESSION_OPTIONS,
-      TaskHost,
-    ],
+    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, TaskHost],
   },
 ];

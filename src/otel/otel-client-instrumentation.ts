@@ -1,5 +1,5 @@
 import type { Attributes, Histogram, MeterProvider, Span, Tracer, TracerProvider } from '@opentelemetry/api';
-import { check } from '../common/option-checks.js';
+import { object, type OptionTable, type Resolved, resolveOptions } from '../common/options.js';
 import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import {
   ATTR,
@@ -19,6 +19,11 @@ export interface OtelClientInstrumentationOptions {
   /** @default the global one, looked up when it is first used */
   meterProvider?: MeterProvider;
 }
+
+const OTEL_CLIENT_TABLE = {
+  tracerProvider: object(undefined),
+  meterProvider: object(undefined),
+} satisfies OptionTable<OtelClientInstrumentationOptions>;
 
 /** What is looked at of a request: `McpClientRequest` of the client's entry, which this one does not import. */
 interface SentRequest {
@@ -44,13 +49,14 @@ interface SentRequest {
  * @publicApi
  */
 export class OtelClientInstrumentation {
+  readonly #options: Resolved<typeof OTEL_CLIENT_TABLE>;
   readonly #api: OpenTelemetryApi;
   #tracer: Tracer | undefined;
   #durations: Histogram | undefined;
 
   /** @throws McpOptionError; OtelPackageError if `@opentelemetry/api` is not installed */
-  constructor(private readonly options: OtelClientInstrumentationOptions = {}) {
-    check.group('options', options);
+  constructor(options: OtelClientInstrumentationOptions = {}) {
+    this.#options = resolveOptions(OTEL_CLIENT_TABLE, options);
     this.#api = loadApi();
   }
 
@@ -102,12 +108,12 @@ export class OtelClientInstrumentation {
   }
 
   get #tracing(): Tracer {
-    return (this.#tracer ??= (this.options.tracerProvider ?? this.#api.trace).getTracer(SCOPE));
+    return (this.#tracer ??= (this.#options.tracerProvider ?? this.#api.trace).getTracer(SCOPE));
   }
 
   get #metrics(): Histogram {
     const make = (): Histogram => {
-      const meter = (this.options.meterProvider ?? this.#api.metrics).getMeter(SCOPE);
+      const meter = (this.#options.meterProvider ?? this.#api.metrics).getMeter(SCOPE);
       return durationsOf(meter, CLIENT_OPERATION_DURATION, 'Duration of MCP requests, as their sender sees it.');
     };
     return (this.#durations ??= make());

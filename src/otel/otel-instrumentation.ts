@@ -1,5 +1,5 @@
 import type { Attributes, Context, Meter, MeterProvider, Span, Tracer, TracerProvider } from '@opentelemetry/api';
-import { check } from '../common/option-checks.js';
+import { flag, object, type OptionTable, type Resolved, resolveOptions } from '../common/options.js';
 import { currentMcpCall } from '../context/mcp-call.js';
 import type {
   McpCallEnd,
@@ -55,6 +55,15 @@ export interface OtelInstrumentationOptions {
   meterProvider?: MeterProvider;
 }
 
+const OTEL_TABLE = {
+  acceptContext: flag(true),
+  acceptBaggage: flag(false),
+  recordArguments: flag(false),
+  recordResults: flag(false),
+  tracerProvider: object(undefined),
+  meterProvider: object(undefined),
+} satisfies OptionTable<OtelInstrumentationOptions>;
+
 /**
  * # Spans and metrics of calls, by the semantic conventions for MCP
  *
@@ -74,23 +83,19 @@ export interface OtelInstrumentationOptions {
  * @publicApi
  */
 export class OtelInstrumentation implements McpInstrumentation {
+  readonly #options: Resolved<typeof OTEL_TABLE>;
   readonly #api: OpenTelemetryApi;
   readonly #spans = new WeakMap<McpCallInfo, Span>();
   /** Keys of `_meta` that are taken from clients. */
   readonly #accepted: readonly string[];
-  readonly #recordArguments: boolean;
-  readonly #recordResults: boolean;
   #tracer: Tracer | undefined;
   #histograms: ReturnType<typeof histogramsOf> | undefined;
 
   /** @throws McpOptionError; OtelPackageError if `@opentelemetry/api` is not installed */
-  constructor(private readonly options: OtelInstrumentationOptions = {}) {
-    check.group('options', options);
-    const acceptContext = check.flag('acceptContext', options.acceptContext ?? true);
-    const acceptBaggage = check.flag('acceptBaggage', options.acceptBaggage ?? false);
+  constructor(options: OtelInstrumentationOptions = {}) {
+    this.#options = resolveOptions(OTEL_TABLE, options);
+    const { acceptContext, acceptBaggage } = this.#options;
     this.#accepted = acceptContext ? [...TRACE_CONTEXT, ...(acceptBaggage ? [BAGGAGE] : [])] : [];
-    this.#recordArguments = check.flag('recordArguments', options.recordArguments ?? false);
-    this.#recordResults = check.flag('recordResults', options.recordResults ?? false);
     this.#api = loadApi();
   }
 
@@ -121,7 +126,7 @@ export class OtelInstrumentation implements McpInstrumentation {
     if (outcome[ATTR.ERROR_TYPE] !== undefined) span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
     // The number of span names is bounded: unknown names of clients are in attributes only.
     if (!end.handled) span.updateName(methodOf(end));
-    if (this.#recordResults && call.method === 'tools/call' && end.result) {
+    if (this.#options.recordResults && call.method === 'tools/call' && end.result) {
       span.setAttribute(ATTR.TOOL_RESULT, textOf(end.result));
     }
     span.end();
@@ -163,7 +168,9 @@ export class OtelInstrumentation implements McpInstrumentation {
   #attributesOf(info: McpCallInfo): Attributes {
     const { method, name, uri, requestId, sessionId, principal, protocolVersion } = info;
     const args =
-      this.#recordArguments && method === 'tools/call' ? currentMcpCall()?.message.params?.['arguments'] : undefined;
+      this.#options.recordArguments && method === 'tools/call'
+        ? currentMcpCall()?.message.params?.['arguments']
+        : undefined;
     return {
       ...NETWORK,
       ...namedAttributes(method, name),
@@ -177,12 +184,12 @@ export class OtelInstrumentation implements McpInstrumentation {
   }
 
   get #tracing(): Tracer {
-    return (this.#tracer ??= (this.options.tracerProvider ?? this.#api.trace).getTracer(SCOPE));
+    return (this.#tracer ??= (this.#options.tracerProvider ?? this.#api.trace).getTracer(SCOPE));
   }
 
   /** Not before they are used: an SDK may be set up after this object was made. */
   get #metrics() {
-    return (this.#histograms ??= histogramsOf((this.options.meterProvider ?? this.#api.metrics).getMeter(SCOPE)));
+    return (this.#histograms ??= histogramsOf((this.#options.meterProvider ?? this.#api.metrics).getMeter(SCOPE)));
   }
 }
 

@@ -4,7 +4,7 @@ import type * as client from 'prom-client';
 import type { Gauge, Registry } from 'prom-client';
 import { Subscription } from 'rxjs';
 import { systemClock } from '../common/clock.js';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 import { within } from '../common/promises.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { ATTR, BUCKETS, methodOf, outcomeForServer, revisionOf } from '../otel/conventions.js';

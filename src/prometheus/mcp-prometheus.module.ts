@@ -1,7 +1,11 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { check } from '../common/option-checks.js';
+import { contract, type OptionTable, resolveOptions } from '../common/options.js';
 import { McpMetrics, type McpPrometheusOptions, PROMETHEUS_OPTIONS } from './mcp-metrics.js';
+
+const PROMETHEUS_TABLE = {
+  registry: contract(undefined, ['registerMetric', 'getSingleMetric', 'removeSingleMetric']),
+} satisfies OptionTable<McpPrometheusOptions>;
 
 /**
  * Metrics of all MCP endpoints of the app, in a registry of prom-client. The app serves the registry, as it does for its own
@@ -17,13 +21,10 @@ import { McpMetrics, type McpPrometheusOptions, PROMETHEUS_OPTIONS } from './mcp
 export class McpPrometheusModule {
   /** @throws McpOptionError; at start PrometheusPackageError if `prom-client` is not installed */
   static forRoot(options: McpPrometheusOptions = {}): DynamicModule {
-    check.group('options', options);
-    if (options.registry !== undefined)
-      check.implementation('registry', options.registry, ['registerMetric', 'getSingleMetric', 'removeSingleMetric']);
     return {
       module: McpPrometheusModule,
       imports: [DiscoveryModule],
-      providers: [{ provide: PROMETHEUS_OPTIONS, useValue: options }, McpMetrics],
+      providers: [{ provide: PROMETHEUS_OPTIONS, useValue: resolveOptions(PROMETHEUS_TABLE, options) }, McpMetrics],
     };
   }
 }

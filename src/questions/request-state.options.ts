@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { check, McpOptionError } from '../common/option-checks.js';
+import { count, McpOptionError, option, type OptionTable, type Resolved } from '../common/options.js';
 import { MIN_SECRET_BYTES } from './request-state.js';
 
 /**
@@ -35,23 +35,13 @@ export interface McpRequestStateOptions {
   maxRequestStateBytes?: number;
 }
 
-/** Every option, decided. */
-export interface ResolvedRequestStateOptions {
-  /** `undefined`: none was given. */
-  readonly requestStateKeys: readonly Uint8Array[] | undefined;
-  readonly requestStateTtlMs: number;
-  readonly maxRequestStateBytes: number;
-}
+export const REQUEST_STATE_TABLE = {
+  requestStateKeys: option(undefined, secretsOf),
+  requestStateTtlMs: count(1_800_000),
+  maxRequestStateBytes: count(65_536, { min: 1_024 }),
+} satisfies OptionTable<McpRequestStateOptions>;
 
-/** @throws McpOptionError */
-export function resolveRequestStateOptions(options: McpRequestStateOptions): ResolvedRequestStateOptions {
-  const { requestStateKeys: keys, requestStateTtlMs = 1_800_000, maxRequestStateBytes = 65_536 } = options;
-  return {
-    requestStateKeys: keys === undefined ? undefined : secretsOf(keys),
-    requestStateTtlMs: check.count('requestStateTtlMs', requestStateTtlMs),
-    maxRequestStateBytes: check.count('maxRequestStateBytes', maxRequestStateBytes, { min: 1_024 }),
-  };
-}
+export type ResolvedRequestStateOptions = Resolved<typeof REQUEST_STATE_TABLE>;
 
 /**
  * @param shared other nodes may have to open what this one has sealed

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError, resolveOptions } from '../common/options.js';
 import { ManualClock } from '../testing/manual-clock.js';
-import { type McpRequestStateOptions, resolveRequestStateOptions, secretsFor } from './request-state.options.js';
+import { REQUEST_STATE_TABLE, secretsFor } from './request-state.options.js';
 import {
   type RequestStateOptions,
   RequestStates,
@@ -210,7 +210,7 @@ describe('secrets', () => {
 
   it('are bytes or text of at least 32 bytes, and are copied', () => {
     const bytes = new Uint8Array(32).fill(7);
-    const { requestStateKeys } = resolveRequestStateOptions({ requestStateKeys: [bytes, 'ä'.repeat(16)] });
+    const { requestStateKeys } = resolveOptions(REQUEST_STATE_TABLE, { requestStateKeys: [bytes, 'ä'.repeat(16)] });
     bytes.fill(0);
     expect(requestStateKeys).toEqual([Buffer.alloc(32, 7), Buffer.from('ä'.repeat(16))]);
   });
@@ -218,7 +218,7 @@ describe('secrets', () => {
   it.each<[unknown]>([[[]], [null], ['s3cret'.repeat(10)], [['s3cret']], [[SECRET, 's3cret'.repeat(5)]], [[32]]])(
     'of %j stop the start, without being shown',
     (requestStateKeys) => {
-      const resolve = () => resolveRequestStateOptions({ requestStateKeys } as McpRequestStateOptions);
+      const resolve = () => resolveOptions(REQUEST_STATE_TABLE, { requestStateKeys });
       expect(resolve).toThrow(McpOptionError);
       expect(resolve).not.toThrow(/s3cret/);
     },

@@ -3,7 +3,7 @@ import type { McpSessionStore } from '../session/store/session-store.js';
 import type { McpStateStore } from '../state/state-store.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import type { McpTaskStore } from '../tasks/task-store.js';
-import { McpOptionError } from '../common/option-checks.js';
+import { McpOptionError } from '../common/options.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';
 import { RedisConnection, type ConnectionInternals } from './connection/redis-connection.js';

@@ -1,4 +1,13 @@
-import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import {
+  count,
+  group,
+  McpOptionError,
+  type OptionTable,
+  type Resolved,
+  resolveGroup,
+  text,
+  timer,
+} from '../common/options.js';
 import { MIN_EVENTS } from '../stream/event-store.js';
 
 /** Options of `redisBackend()`. @publicApi */
@@ -68,42 +77,28 @@ export interface RedisEventLogOptions {
   finishedStreamMs?: number;
 }
 
-export type ResolvedRedisOptions = Required<Omit<RedisBackendOptions, 'eventLog'>> & {
-  readonly eventLog: Required<RedisEventLogOptions>;
-};
+const EVENT_LOG_TABLE = {
+  maxEvents: count(1_000, { min: MIN_EVENTS }),
+  maxBytes: count(8 * 1024 ** 2),
+  finishedStreamMs: count(300_000),
+} satisfies OptionTable<RedisEventLogOptions>;
 
-const NAMES = namesOf<RedisBackendOptions>({
-  ...{ prefix: true, commandTimeoutMs: true, heartbeatMs: true, deadAfterMs: true, expireAfterMs: true },
-  eventLog: true,
-});
-const EVENT_LOG_NAMES = namesOf<RedisEventLogOptions>({ maxEvents: true, maxBytes: true, finishedStreamMs: true });
+const REDIS_TABLE = {
+  prefix: text('mcp'),
+  commandTimeoutMs: timer(2_000),
+  heartbeatMs: timer(2_000),
+  deadAfterMs: timer(10_000),
+  expireAfterMs: count(86_400_000, { min: 60_000 }),
+  eventLog: group({}, EVENT_LOG_TABLE),
+} satisfies OptionTable<RedisBackendOptions>;
+
+export type ResolvedRedisOptions = Resolved<typeof REDIS_TABLE>;
 
 /** @throws McpOptionError */
 export function resolveRedisOptions(options: RedisBackendOptions = {}): ResolvedRedisOptions {
-  check.names('', check.group('options', options), NAMES);
-  const { prefix = 'mcp', commandTimeoutMs = 2_000, heartbeatMs = 2_000, deadAfterMs = 10_000 } = options;
-  const { expireAfterMs = 86_400_000 } = options;
-  const {
-    maxEvents = 1_000,
-    maxBytes = 8 * 1024 ** 2,
-    finishedStreamMs = 300_000,
-  } = check.group('eventLog', options.eventLog, EVENT_LOG_NAMES) ?? {};
-  if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
-    throw new McpOptionError(
-      'deadAfterMs',
-      `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost heartbeat ends the calls of a running node.`,
-    );
-  }
-  return {
-    prefix: check.text('prefix', prefix),
-    commandTimeoutMs: check.timer('commandTimeoutMs', commandTimeoutMs),
-    heartbeatMs,
-    deadAfterMs,
-    expireAfterMs: check.count('expireAfterMs', expireAfterMs, { min: 60_000 }),
-    eventLog: {
-      maxEvents: check.count('eventLog.maxEvents', maxEvents, { min: MIN_EVENTS }),
-      maxBytes: check.count('eventLog.maxBytes', maxBytes),
-      finishedStreamMs: check.count('eventLog.finishedStreamMs', finishedStreamMs),
-    },
-  };
+  const resolved = resolveGroup(REDIS_TABLE, options);
+  const { deadAfterMs, heartbeatMs } = resolved;
+  if (deadAfterMs >= 3 * heartbeatMs) return resolved;
+  const reason = `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost heartbeat ends the calls of a running node.`;
+  throw new McpOptionError('deadAfterMs', reason);
 }

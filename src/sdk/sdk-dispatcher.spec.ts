@@ -1,6 +1,7 @@
 import { McpServer, Server } from '@modelcontextprotocol/server';
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { resolveOptions } from '../common/options.js';
 import { deferred } from '../common/promises.js';
 import {
   type CallingClient,
@@ -16,7 +17,7 @@ import { InMemorySessionStore } from '../session/store/in-memory-session-store.j
 import { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
-import { resolveSessionOptions } from '../session/session.options.js';
+import { SESSION_TABLE } from '../session/session.options.js';
 import type { McpSessionRecord } from '../session/store/session-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
@@ -62,7 +63,11 @@ function setup(make: Make = () => {}) {
     report: (error) => reports.push(error),
     onLegacyServer: () => legacyServers++,
   });
-  const [options, records, observer] = [resolveSessionOptions(), new InMemorySessionStore(clock), new CallObserver()];
+  const [options, records, observer] = [
+    resolveOptions(SESSION_TABLE, {}),
+    new InMemorySessionStore(clock),
+    new CallObserver(),
+  ];
   const runtime = new SessionRuntime(options, clock, records, store, NO_OTHER_NODE, dispatcher, observer);
   runtime.events$.subscribe((event) => events.push(event));
   runtime.serve({

@@ -1,5 +1,4 @@
-import { check, namesOf } from '../common/option-checks.js';
-import type { EndpointName } from '../context/endpoint-name.js';
+import { count, flag, functionOf, oneOf, type OptionTable, type Resolved, timer } from '../common/options.js';
 import type { ResponseMode } from '../exchange/exchange.js';
 import type { SessionCaps } from './store/session-store.js';
 
@@ -151,75 +150,43 @@ export interface McpSessionOptions {
   devSessions?: boolean;
 }
 
-export const SESSION_NAMES = namesOf<McpSessionOptions>({
-  ...{ sessions: true, sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true },
-  ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, shutdownDelayMs: true },
-  ...{ idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true },
-  ...{ devSessions: true },
-  ...{ maxRunningCalls: true, maxRunningCallsPerPrincipal: true, maxLagMs: true, maxHeldBytes: true },
-});
+export const SESSION_TABLE = {
+  sessions: oneOf('required', ['required', 'off']),
+  sessionIdGenerator: functionOf(undefined),
+  responseMode: oneOf('auto', ['auto', 'sse', 'json']),
+  sseAfterMs: timer(500, { min: 0 }),
+  retryMs: count(3_000, { min: 0 }),
+  serverRequestTimeoutMs: timer(300_000),
+  requestTimeoutMs: timer(Infinity, { infinite: true }),
+  maxRunningCalls: count(10_000, { infinite: true }),
+  maxRunningCallsPerPrincipal: count(1_000, { infinite: true }),
+  maxHeldBytes: count(256 * 1024 ** 2, { infinite: true }),
+  maxLagMs: count(1_000, { infinite: true }),
+  // The defaults of these two depend on the store.
+  drainMs: timer(undefined, { min: 0 }),
+  shutdownDelayMs: timer(undefined, { min: 0 }),
+  idleTimeoutMs: count(1_800_000, { infinite: true }),
+  maxSessions: count(10_000, { infinite: true }),
+  maxSessionsPerPrincipal: count(100, { infinite: true }),
+  maxAnonymousSessions: count(undefined, { infinite: true }),
+  devSessions: (given, option) => flag(isDevelopment())(given, option),
+} satisfies OptionTable<McpSessionOptions>;
 
-/** Every option, decided; but for those whose default the store decides. */
-export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, Undecided>> & Pick<McpSessionOptions, Undecided>;
-type Undecided = 'sessionIdGenerator' | 'drainMs' | 'shutdownDelayMs';
-
-/** The injection token of the {@link ResolvedSessionOptions}. */
-export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
-
-/**
- * @param endpoint whether it has guards
- * @throws McpOptionError
- */
-export function resolveSessionOptions(
-  options: McpSessionOptions & { readonly auth?: unknown } = {},
-  { guarded }: Pick<EndpointName, 'guarded'> = { guarded: false },
-): ResolvedSessionOptions {
-  const {
-    sessions = 'required',
-    responseMode = 'auto',
-    sseAfterMs = 500,
-    retryMs = 3_000,
-    serverRequestTimeoutMs = 300_000,
-  } = options;
-  const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs, shutdownDelayMs } = options;
-  const { maxRunningCalls = 10_000, maxRunningCallsPerPrincipal = 1_000, maxLagMs = 1_000 } = options;
-  const { maxHeldBytes = 256 * 1024 ** 2 } = options;
-  const { devSessions = !['production', 'test'].includes(process.env['NODE_ENV'] ?? '') } = options;
-  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100 } = options;
-  const total = check.count('maxSessions', maxSessions, { infinite: true });
-  // Where callers sign in, those who do not must leave them places.
-  const { maxAnonymousSessions = guarded || options.auth !== undefined ? Math.ceil(total / 2) : Infinity } = options;
-  return {
-    sessions: check.oneOf('sessions', sessions, ['required', 'off']),
-    sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
-    responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
-    sseAfterMs: check.timer('sseAfterMs', sseAfterMs, { min: 0 }),
-    retryMs: check.count('retryMs', retryMs, { min: 0 }),
-    serverRequestTimeoutMs: check.timer('serverRequestTimeoutMs', serverRequestTimeoutMs),
-    requestTimeoutMs: check.timer('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
-    maxRunningCalls: check.count('maxRunningCalls', maxRunningCalls, { infinite: true }),
-    maxRunningCallsPerPrincipal: check.count('maxRunningCallsPerPrincipal', maxRunningCallsPerPrincipal, {
-      infinite: true,
-    }),
-    maxLagMs: check.count('maxLagMs', maxLagMs, { infinite: true }),
-    maxHeldBytes: check.count('maxHeldBytes', maxHeldBytes, { infinite: true }),
-    ...(drainMs !== undefined && { drainMs: check.timer('drainMs', drainMs, { min: 0 }) }),
-    ...(shutdownDelayMs !== undefined && {
-      shutdownDelayMs: check.timer('shutdownDelayMs', shutdownDelayMs, { min: 0 }),
-    }),
-    idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
-    maxSessions: total,
-    maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
-    maxAnonymousSessions: check.count('maxAnonymousSessions', maxAnonymousSessions, { infinite: true }),
-    devSessions: check.flag('devSessions', devSessions),
-  };
+function isDevelopment(): boolean {
+  return !['production', 'test'].includes(process.env['NODE_ENV'] ?? '');
 }
 
+export type ResolvedSessionOptions = Resolved<typeof SESSION_TABLE>;
+
 /** How many sessions there may be. */
-export type SessionLimits = Pick<
-  ResolvedSessionOptions,
-  'maxSessions' | 'maxSessionsPerPrincipal' | 'maxAnonymousSessions'
->;
+export interface SessionLimits extends Pick<ResolvedSessionOptions, 'maxSessions' | 'maxSessionsPerPrincipal'> {
+  readonly maxAnonymousSessions: number;
+}
+
+/** @param signIn whether callers sign in: then those who do not must leave them places */
+export function maxAnonymousSessions(options: ResolvedSessionOptions, signIn: boolean): number {
+  return options.maxAnonymousSessions ?? (signIn ? Math.ceil(options.maxSessions / 2) : Infinity);
+}
 
 /** The caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */
 export function capsFor(principal: string | undefined, limits: SessionLimits): SessionCaps {

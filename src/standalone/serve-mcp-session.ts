@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { resolveOptions } from '../common/options.js';
 import type { McpReply, PendingReply } from '../context/mcp-exchange.js';
 import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../endpoint/mcp-endpoint.js';
 import { hostOriginPolicy } from '../http/edge/edge-policy.js';
 import { methodNotAllowed, refusalOf } from '../http/edge/http-edge.js';
-import { resolveHttpOptions, type McpHttpOptions } from '../http/http.options.js';
+import { HTTP_TABLE, type McpHttpOptions } from '../http/http.options.js';
 import { refuse } from '../http/mcp-exception.filter.js';
 import { McpRequestReader } from '../http/mcp-incoming.js';
 import { McpController } from '../http/mcp.controller.js';
@@ -31,7 +32,7 @@ export function serveMcpSession(
   options: McpHttpOptions & { onError?: (error: unknown) => void } = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const { clock } = session;
-  const resolved = resolveHttpOptions(options);
+  const resolved = resolveOptions(HTTP_TABLE, options);
   const reader = new McpRequestReader(resolved, clock);
   const responder = new McpResponder({ ...resolved, clock });
   const policy = hostOriginPolicy(resolved, () => {});

@@ -1,17 +1,18 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
 import { systemClock, type Clock, type ClockTimer } from '../common/clock.js';
+import { resolveOptions } from '../common/options.js';
 import { randomToken } from '../common/random-token.js';
 import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import { resolveEventLogOptions, type EventLogOptions } from '../stream/stream.options.js';
+import type { EventLogOptions } from '../stream/stream.options.js';
 import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
 import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
 import { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
-import { resolveSessionOptions, type McpSessionOptions } from '../session/session.options.js';
+import { type McpSessionOptions, SESSION_TABLE } from '../session/session.options.js';
 
 /** Milliseconds after which a response ends that a newer one has replaced (G7). */
 const TICK_MS = 15_000;
@@ -51,11 +52,11 @@ export async function createMcpSession(
   options: StandaloneSessionOptions = {},
 ): Promise<McpSession> {
   const { id = randomToken(), principal, clock = systemClock, onEvent } = options;
-  const store = options.eventStore ?? new InMemoryEventStore(resolveEventLogOptions(options.eventLog), clock);
+  const store = options.eventStore ?? new InMemoryEventStore(options.eventLog, clock);
   const report = (error: unknown): void => runtime.event({ type: 'protocol-error', sessionId: id, error });
   const dispatcher = new SdkDispatcher({ make: () => server, report, onLegacyServer: () => {} });
   const [records, bus] = [new InMemorySessionStore(clock), new InMemoryMessageBus()];
-  const resolved = resolveSessionOptions(options);
+  const resolved = resolveOptions(SESSION_TABLE, options);
   const runtime = new SessionRuntime(resolved, clock, records, store, bus, dispatcher, new CallObserver());
   await store.open(id);
   let tick: ClockTimer | undefined;

@@ -38,6 +38,9 @@ export interface McpStateStore {
 /** The injection token of the {@link McpStateStore}. @publicApi */
 export const McpStateStore = Symbol('nestjs-mcp-streamable:McpStateStore');
 
+/** The methods that a {@link McpStateStore} of an app must have. */
+export const STATE_STORE_METHODS = ['get', 'set', 'delete'] as const;
+
 /** How many values one owner may have. @publicApi */
 export interface StateQuota {
   /** The part of the key before the last colon. */

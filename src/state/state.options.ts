@@ -1,4 +1,4 @@
-import { check, namesOf } from '../common/option-checks.js';
+import { count, type OptionTable, type Resolved } from '../common/options.js';
 
 /** Bounds of state that outlives a call. @publicApi */
 export interface McpStateOptions {
@@ -25,21 +25,10 @@ export interface McpStateOptions {
   maxStateBytes?: number;
 }
 
-export const STATE_NAMES = namesOf<McpStateOptions>({
-  ...{ maxStatesPerPrincipal: true, maxAnonymousStates: true, maxStateBytes: true },
-});
+export const STATE_TABLE = {
+  maxStatesPerPrincipal: count(100, { infinite: true }),
+  maxAnonymousStates: count(10_000, { infinite: true }),
+  maxStateBytes: count(65_536, { infinite: true }),
+} satisfies OptionTable<McpStateOptions>;
 
-export type ResolvedStateOptions = Required<McpStateOptions>;
-
-/** The injection token of the {@link ResolvedStateOptions}. */
-export const STATE_OPTIONS = Symbol('nestjs-mcp-streamable:state-options');
-
-/** @throws McpOptionError */
-export function resolveStateOptions(options: McpStateOptions = {}): ResolvedStateOptions {
-  const { maxStatesPerPrincipal = 100, maxAnonymousStates = 10_000, maxStateBytes = 65_536 } = options;
-  return {
-    maxStatesPerPrincipal: check.count('maxStatesPerPrincipal', maxStatesPerPrincipal, { infinite: true }),
-    maxAnonymousStates: check.count('maxAnonymousStates', maxAnonymousStates, { infinite: true }),
-    maxStateBytes: check.count('maxStateBytes', maxStateBytes, { infinite: true }),
-  };
-}
+export type ResolvedStateOptions = Resolved<typeof STATE_TABLE>;

@@ -2,12 +2,21 @@ import type { Readable, Writable } from 'node:stream';
 import { ConsoleLogger, type INestApplicationContext, type LogLevel } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
-import { check, McpOptionError } from '../common/option-checks.js';
+import {
+  MCP_OPTIONS,
+  McpOptionError,
+  object,
+  type OptionTable,
+  passing,
+  resolveOptions,
+  text,
+  timer,
+} from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
 import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { EndpointShutdown } from '../http/endpoint-shutdown.js';
-import { HTTP_OPTIONS, type ResolvedHttpOptions } from '../http/http.options.js';
+import type { ResolvedHttpOptions } from '../http/http.options.js';
 import { StdioConnection, type StdioStreams } from './stdio-connection.js';
 
 /** Options of {@link serveMcpStdio}. @publicApi */
@@ -43,7 +52,14 @@ export interface McpStdioServer {
   readonly closed: Promise<void>;
 }
 
-const DEFAULT_DRAIN_MS = 1_000;
+const STDIO_TABLE = {
+  endpoint: text(undefined),
+  principal: passing(undefined, (given) => typeof given === 'string', 'a string'),
+  request: object({}),
+  drainMs: timer(1_000, { min: 0 }),
+  input: object(undefined),
+  output: object(undefined),
+} satisfies OptionTable<McpStdioOptions>;
 
 /**
  * Serves an endpoint of an app to the one client that has started this process, over stdin and stdout, in both eras:
@@ -68,11 +84,10 @@ export async function serveMcpStdio(
   app: INestApplicationContext,
   options: McpStdioOptions = {},
 ): Promise<McpStdioServer> {
-  check.group('options', options);
-  const { drainMs = DEFAULT_DRAIN_MS, input = process.stdin, output, principal, request = {} } = options;
-  check.timer('drainMs', drainMs, { min: 0 });
+  const resolved = resolveOptions(STDIO_TABLE, options);
+  const { drainMs, input = process.stdin, output, principal, request } = resolved;
   await app.init();
-  const { endpoint, clock, maxBodyBytes } = endpointOf(app, options.endpoint);
+  const { endpoint, clock, maxBodyBytes } = endpointOf(app, resolved.endpoint);
   const [streams, restore] = output ? [streamsOf(input, output), () => {}] : takeStdout(input);
   const caller = {
     principal,
@@ -105,7 +120,7 @@ function endpointOf(app: INestApplicationContext, wanted: string | undefined): S
     const part = (token: unknown): unknown => providers.get(token as never)?.instance;
     const endpoint = part(McpEndpoint);
     if (!(endpoint instanceof McpEndpoint)) return [];
-    const { maxBodyBytes } = part(HTTP_OPTIONS) as ResolvedHttpOptions;
+    const { maxBodyBytes } = part(MCP_OPTIONS) as ResolvedHttpOptions;
     return [{ endpoint, names: part(ENDPOINT_NAME) as EndpointName, clock: part(Clock) as Clock, maxBodyBytes }];
   });
   const chosen = wanted === undefined ? all : all.filter(({ names }) => [names.name, names.path].includes(wanted));

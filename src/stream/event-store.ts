@@ -127,6 +127,9 @@ export const DROPPED_SESSION_MS = 30_000;
 /** The injection token of the {@link McpEventStore}. @publicApi */
 export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 
+/** The methods that an {@link McpEventStore} of an app must have. */
+export const EVENT_STORE_METHODS = ['open', 'append', 'read', 'claim', 'release', 'unfinished', 'drop'] as const;
+
 /** @publicApi */
 export interface AppendOptions {
   /** The appending object: unique per live copy of a stream. */

@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../common/promises.js';
 import { systemClock, type Clock } from '../common/clock.js';
+import { resolveGroup } from '../common/options.js';
 import { errorResponse } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { RequestId } from '../wire/json-rpc.js';
@@ -20,7 +21,7 @@ import {
   type StreamHead,
   type UnfinishedStream,
 } from './event-store.js';
-import { resolveEventLogOptions, type EventLogOptions } from './stream.options.js';
+import { EVENT_LOG_TABLE, type EventLogOptions, type ResolvedEventLogOptions } from './stream.options.js';
 
 /** Number of writers that are remembered per stream: a live copy of a stream is one writer, and few exist at a time. */
 const WRITERS_REMEMBERED = 32;
@@ -41,7 +42,7 @@ const INBOX_KEPT_MS = 60_000;
  * @publicApi
  */
 export class InMemoryEventStore implements McpEventStore {
-  readonly #limits: Required<EventLogOptions>;
+  readonly #limits: ResolvedEventLogOptions;
   readonly #sessions = new Map<string, SessionLog>();
   /** Dropped, and kept for readers on other nodes; in the order of dropping. */
   readonly #dropped = new Map<string, number>();
@@ -56,7 +57,7 @@ export class InMemoryEventStore implements McpEventStore {
     private readonly clock: Clock = systemClock,
     readonly scope: 'node' | 'shared' = 'node',
   ) {
-    this.#limits = resolveEventLogOptions(options);
+    this.#limits = resolveGroup(EVENT_LOG_TABLE, options, 'eventLog');
     this.#alarm = this.#limits.maxTotalBytes;
   }
 

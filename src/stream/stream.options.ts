@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.js';
-import { check, namesOf } from '../common/option-checks.js';
+import { count, type OptionTable, type Resolved } from '../common/options.js';
 import type { RetryPolicy } from '../common/retry.js';
 import { MIN_EVENTS, type McpEventStore, type ReaderRef } from './event-store.js';
 
@@ -63,28 +63,11 @@ export interface EventLogOptions {
   finishedStreamMs?: number;
 }
 
-/** The injection token of the resolved {@link EventLogOptions}. */
-export const EVENT_LOG_OPTIONS = Symbol('nestjs-mcp-streamable:event-log-options');
+export const EVENT_LOG_TABLE = {
+  maxEvents: count(1_000, { min: MIN_EVENTS }),
+  maxBytes: count(8 * 1024 ** 2),
+  maxTotalBytes: count(256 * 1024 ** 2),
+  finishedStreamMs: count(300_000),
+} satisfies OptionTable<EventLogOptions>;
 
-const NAMES = namesOf<EventLogOptions>({
-  maxEvents: true,
-  maxBytes: true,
-  maxTotalBytes: true,
-  finishedStreamMs: true,
-});
-
-/** @throws McpOptionError */
-export function resolveEventLogOptions(options: EventLogOptions = {}): Required<EventLogOptions> {
-  const {
-    maxEvents = 1_000,
-    maxBytes = 8 * 1024 ** 2,
-    maxTotalBytes = 256 * 1024 ** 2,
-    finishedStreamMs = 300_000,
-  } = check.group('eventLog', options, NAMES);
-  return {
-    maxEvents: check.count('eventLog.maxEvents', maxEvents, { min: MIN_EVENTS }),
-    maxBytes: check.count('eventLog.maxBytes', maxBytes),
-    maxTotalBytes: check.count('eventLog.maxTotalBytes', maxTotalBytes),
-    finishedStreamMs: check.count('eventLog.finishedStreamMs', finishedStreamMs),
-  };
-}
+export type ResolvedEventLogOptions = Resolved<typeof EVENT_LOG_TABLE>;

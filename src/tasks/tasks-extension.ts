@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShut
 import type { ModuleRef } from '@nestjs/core';
 import { McpMessageBus } from '../bus/message-bus.js';
 import { Clock } from '../common/clock.js';
-import { check, McpOptionError } from '../common/option-checks.js';
+import { contract, McpOptionError, required } from '../common/options.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { MCP_BACKEND } from '../context/replaceable-part.js';
 import { McpExtension } from '../methods/extensions.js';
@@ -67,7 +67,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     if (this.options.store) return this.options.store;
     if (!backend) return new InMemoryTaskStore(clock);
     const { taskStore } = backend;
-    if (taskStore) return check.implementation('backend.taskStore', taskStore, STORE_METHODS)!;
+    if (taskStore) return contract<McpTaskStore>(required, STORE_METHODS)(taskStore, 'backend.taskStore');
     throw new McpOptionError(
       'store',
       'The endpoint has a "backend" without a "taskStore", so its nodes would not see the tasks of each other. Give McpTasksModule a "store" that they share, or "new InMemoryTaskStore()" for a single node.',

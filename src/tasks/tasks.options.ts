@@ -1,4 +1,4 @@
-import { check, namesOf } from '../common/option-checks.js';
+import { contract, count, type OptionTable, type Resolved, resolveGroup, text, timer } from '../common/options.js';
 import type { McpTaskStore } from './task-store.js';
 
 /** Options of `McpTasksModule.forRoot()`. @publicApi */
@@ -54,35 +54,27 @@ export interface McpTasksOptions {
   maxResultBytes?: number;
 }
 
-const NAMES = namesOf<McpTasksOptions>({
-  ...{ endpoint: true, store: true, ttlMs: true, pollIntervalMs: true, leaseMs: true },
-  ...{ maxTasks: true, maxTasksPerPrincipal: true, maxAnonymousTasks: true, maxResultBytes: true },
-});
-
 /** The methods of a store. */
 export const STORE_METHODS = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'renew', 'list'] as const;
 
-export type ResolvedTasksOptions = Required<Omit<McpTasksOptions, 'endpoint' | 'store'>> &
-  Pick<McpTasksOptions, 'endpoint' | 'store'>;
+const TASKS_TABLE = {
+  endpoint: text(undefined),
+  store: contract(undefined, STORE_METHODS),
+  ttlMs: timer(600_000),
+  pollIntervalMs: timer(1_000),
+  leaseMs: timer(15_000, { min: 3 }),
+  maxTasks: count(5_000, { infinite: true }),
+  maxTasksPerPrincipal: count(100, { infinite: true }),
+  maxAnonymousTasks: count(1_000, { infinite: true }),
+  maxResultBytes: count(262_144, { infinite: true }),
+} satisfies OptionTable<McpTasksOptions>;
+
+export type ResolvedTasksOptions = Resolved<typeof TASKS_TABLE>;
 
 /** The injection token of the {@link ResolvedTasksOptions}. */
 export const TASKS_OPTIONS = Symbol('nestjs-mcp-streamable:tasks-options');
 
 /** @throws McpOptionError */
 export function resolveTasksOptions(options: McpTasksOptions = {}): ResolvedTasksOptions {
-  check.names('', check.group('options', options ?? null), NAMES);
-  const { endpoint, store, ttlMs = 600_000, pollIntervalMs = 1_000, leaseMs = 15_000 } = options;
-  const { maxTasks = 5_000, maxTasksPerPrincipal = 100, maxAnonymousTasks = 1_000, maxResultBytes = 262_144 } = options;
-  if (endpoint !== undefined) check.text('endpoint', endpoint);
-  return {
-    endpoint,
-    store: check.implementation('store', store, STORE_METHODS),
-    ttlMs: check.timer('ttlMs', ttlMs),
-    pollIntervalMs: check.timer('pollIntervalMs', pollIntervalMs),
-    leaseMs: check.timer('leaseMs', leaseMs, { min: 3 }),
-    maxTasks: check.count('maxTasks', maxTasks, { infinite: true }),
-    maxTasksPerPrincipal: check.count('maxTasksPerPrincipal', maxTasksPerPrincipal, { infinite: true }),
-    maxAnonymousTasks: check.count('maxAnonymousTasks', maxAnonymousTasks, { infinite: true }),
-    maxResultBytes: check.count('maxResultBytes', maxResultBytes, { infinite: true }),
-  };
+  return resolveGroup(TASKS_TABLE, options);
 }

@@ -10,7 +10,7 @@ import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
 import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
-import { SESSION_OPTIONS } from '../../src/session/session.options.js';
+import { MCP_OPTIONS } from '../../src/common/options.js';
 import type { Adapter } from '../support/adapters.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
@@ -92,7 +92,7 @@ export class QuickstartApp {
         ? testing.createNestApplication(new ExpressAdapter(), { forceCloseConnections })
         : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter({ forceCloseConnections }));
     // Official clients wait as long as they are told before they come back; the quickstart has the default, three seconds.
-    Object.assign(app.get(SESSION_OPTIONS, { strict: false }), { retryMs: 50 });
+    Object.assign(app.get(MCP_OPTIONS, { strict: false }), { retryMs: 50 });
     await app.listen(0, '127.0.0.1');
     return new QuickstartApp(app, new URL('/mcp', await app.getUrl()), folder, clock);
   }

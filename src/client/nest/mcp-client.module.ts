@@ -1,5 +1,5 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Inject, Module } from '@nestjs/common';
-import { check, McpOptionError } from '../../common/option-checks.js';
+import { flag, McpOptionError, required, texts } from '../../common/options.js';
 import { loadClientPackage, McpClient } from './mcp-client.js';
 import { clientOptionsOf, type McpClientModuleExtras, type McpClientModuleOptions } from './mcp-client.options.js';
 
@@ -35,13 +35,13 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE } =
     .build();
 
 /** Adds one provider for each client. */
-function withClients(definition: DynamicModule, { names, isGlobal = false }: McpClientModuleExtras): DynamicModule {
+function withClients(definition: DynamicModule, { names, isGlobal }: McpClientModuleExtras): DynamicModule {
   if (names === undefined) {
     const message =
       'The option "names" must list the clients that the factory configures, as in names: ["orders"]: Nest needs the names of the injectable clients before the factory runs.';
     throw new McpOptionError('names', message);
   }
-  check.texts('names', names);
+  texts(required)(names, 'names');
   const clients = names.map((name) => ({
     provide: getMcpClientToken(name),
     useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
@@ -53,7 +53,7 @@ function withClients(definition: DynamicModule, { names, isGlobal = false }: Mcp
   }));
   return {
     ...definition,
-    global: check.flag('isGlobal', isGlobal),
+    global: flag(false)(isGlobal, 'isGlobal'),
     providers: [...(definition.providers ?? []), ...clients],
     exports: clients.map(({ provide }) => provide),
   };

@@ -1,6 +1,17 @@
 import type { Client, ClientOptions, OAuthClientProvider } from '@modelcontextprotocol/client';
-import { check, McpOptionError } from '../../common/option-checks.js';
-import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from '../client.options.js';
+import {
+  flag,
+  functionOf,
+  McpOptionError,
+  object,
+  option,
+  type OptionTable,
+  passing,
+  required,
+  type Resolved,
+  resolveOptions,
+} from '../../common/options.js';
+import { resolveUrl, type StreamableClientTransportOptions, TRANSPORT_TABLE } from '../client.options.js';
 
 /**
  * Credentials of the client: a bearer token; a function that returns one, called before each request; or an OAuth
@@ -71,24 +82,35 @@ export interface McpClientModuleExtras {
   isGlobal?: boolean;
 }
 
+const CLIENT_TABLE = {
+  ...TRANSPORT_TABLE,
+  url: option(required, resolveUrl),
+  auth: passing(undefined, isAuth, 'a token, a function that returns one, or an OAuth provider'),
+  clientInfo: object(undefined),
+  client: object(undefined),
+  configure: functionOf(undefined),
+  recover: flag(true),
+  tasks: flag(true),
+} satisfies OptionTable<McpClientOptions>;
+
+export type ResolvedMcpClientOptions = Resolved<typeof CLIENT_TABLE>;
+
+function isAuth(given: unknown): boolean {
+  return ['string', 'function', 'object'].includes(typeof given) && given !== null;
+}
+
 /**
  * The options of one client, checked while the app starts.
  *
  * @throws McpOptionError
  */
-export function clientOptionsOf(options: McpClientModuleOptions, name: string): McpClientOptions {
-  const clients = (options as Partial<McpClientModuleOptions> | undefined)?.clients ?? {};
-  const names = Object.keys(check.group('clients', clients));
-  if (names.includes(name)) return checked(clients[name]!);
+export function clientOptionsOf(options: McpClientModuleOptions, name: string): ResolvedMcpClientOptions {
+  const clients = object({})((options as Partial<McpClientModuleOptions> | undefined)?.clients, 'clients') as Clients;
+  const names = Object.keys(clients);
+  if (names.includes(name)) return resolveOptions(CLIENT_TABLE, clients[name]);
   const known = names.map((each) => `"${each}"`).join(', ') || 'none';
   const message = `The factory configured no client "${name}". It configured ${known}.`;
   throw new McpOptionError(`clients.${name}`, message);
 }
 
-function checked(chosen: McpClientOptions): McpClientOptions {
-  resolveUrl(chosen.url);
-  resolveClientOptions(chosen);
-  check.fn('configure', chosen.configure);
-  if (chosen.tasks !== undefined) check.flag('tasks', chosen.tasks);
-  return chosen;
-}
+type Clients = McpClientModuleOptions['clients'];

@@ -2,11 +2,11 @@ import type { CallToolResult, Client, Progress, RequestOptions, withOAuth } from
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Observable, ReplaySubject, switchMap } from 'rxjs';
 import { ClientTransportError } from '../client.errors.js';
-import type { FetchLike, StreamableClientTransportOptions } from '../client.options.js';
+import type { StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
 import { POLLED_META_KEY, TaskTransport } from '../task-transport.js';
 import { nextTurn } from '../waiting.js';
-import type { McpClientOptions } from './mcp-client.options.js';
+import type { ResolvedMcpClientOptions } from './mcp-client.options.js';
 
 /** An event of a tool call: progress, any number of times, then the result. @publicApi */
 export type McpToolCallEvent =
@@ -49,7 +49,7 @@ export class McpClient implements BeforeApplicationShutdown {
   constructor(
     /** The key of the client in the option `clients`. */
     readonly name: string,
-    private readonly options: McpClientOptions,
+    private readonly options: ResolvedMcpClientOptions,
     private readonly clientPackage: ClientPackage,
   ) {}
 
@@ -77,7 +77,7 @@ export class McpClient implements BeforeApplicationShutdown {
   async callTool(name: string, args: Record<string, unknown> = {}, options?: RequestOptions): Promise<CallToolResult> {
     const client = await this.client();
     // Progress restarts the timeout of a task; there are no such tasks in the legacy era.
-    const patient = this.#followsTasks && client.getProtocolEra() === 'modern';
+    const patient = this.options.tasks && client.getProtocolEra() === 'modern';
     const all = patient
       ? { resetTimeoutOnProgress: true, ...options, onprogress: newsOnly(options?.onprogress) }
       : options;
@@ -115,10 +115,6 @@ export class McpClient implements BeforeApplicationShutdown {
     });
   }
 
-  get #followsTasks(): boolean {
-    return this.options.tasks ?? true;
-  }
-
   /** Ends the session and the connection; the client cannot be used again. */
   close(): Promise<void> {
     return (this.#closing ??= this.#end());
@@ -143,7 +139,7 @@ export class McpClient implements BeforeApplicationShutdown {
     this.#transports$.next(transport);
     try {
       configure?.(client);
-      await client.connect(this.#followsTasks ? new TaskTransport(transport, this.options.clock) : transport);
+      await client.connect(this.options.tasks ? new TaskTransport(transport, this.options.clock) : transport);
       if (this.#closing) throw this.#closed();
     } catch (error) {
       this.#connection = undefined;
@@ -166,13 +162,10 @@ export class McpClient implements BeforeApplicationShutdown {
 
   /** The options of the transport, with the credentials in their place. */
   #transportOptions(): StreamableClientTransportOptions {
-    const { auth, url, headers = {}, recover = true, tasks: _, ...rest } = this.options;
-    const all: StreamableClientTransportOptions = { ...rest, headers, recover };
+    const { auth, url, ...all } = this.options;
     if (auth === undefined) return all;
-    if (typeof auth === 'object') {
-      const plain: FetchLike = rest.fetch ?? ((input, init) => globalThis.fetch(input, init));
-      return { ...all, fetch: this.clientPackage.withOAuth(auth, new URL(url))(plain) };
-    }
+    if (typeof auth === 'object') return { ...all, fetch: this.clientPackage.withOAuth(auth, url)(all.fetch) };
+    const { headers } = all;
     const token = typeof auth === 'string' ? () => auth : auth;
     const others = typeof headers === 'function' ? headers : () => headers;
     return { ...all, headers: async () => ({ ...(await others()), authorization: `Bearer ${await token()}` }) };

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { randomToken } from '../../common/random-token.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
@@ -9,7 +10,7 @@ import type { InitializeParams } from '../../session/live/session-state.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { type CreateOutcome, McpSessionStore, type SessionCaps } from '../../session/store/session-store.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
-import { capsFor, type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
+import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
 import { McpError, shutdownRefusal, shown } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, singleHeader } from '../../wire/headers.js';
@@ -29,7 +30,7 @@ export class LegacyEndpoint {
     @Inject(LiveSessions) readonly sessions: LiveSessions,
     @Inject(McpSessionStore) readonly store: McpSessionStore,
     @Inject(SessionRuntime) readonly environment: SessionRuntime,
-    @Inject(SESSION_OPTIONS) readonly limits: ResolvedSessionOptions,
+    @Inject(MCP_OPTIONS) readonly limits: SessionLimits & Pick<ResolvedSessionOptions, 'sessionIdGenerator'>,
   ) {}
 
   /**

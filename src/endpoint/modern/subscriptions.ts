@@ -2,7 +2,7 @@ import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/s
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
 import { Clock, systemClock } from '../../common/clock.js';
-import { MCP_OPTIONS } from '../../common/option-checks.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import { deferred, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
@@ -17,7 +17,7 @@ import { McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/err
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
 import { messageFrame } from '../../wire/sse.js';
-import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../protocol.options.js';
+import type { ResolvedProtocolOptions } from '../protocol.options.js';
 import { ListenBudget } from './listen-budget.js';
 import { ModernClient } from './modern-client.js';
 import {
@@ -34,6 +34,13 @@ const RETRY_AFTER = { 'Retry-After': '5' };
 
 /** URIs whose guards run at the same time. One begins in a turn of the event loop: there may be a thousand. */
 const ASKED_AT_ONCE = 50;
+
+interface SubscriptionOptions extends Pick<
+  ResolvedProtocolOptions,
+  'maxSubscriptions' | 'maxSubscriptionsPerPrincipal'
+> {
+  readonly serverInfo: Implementation;
+}
 
 /**
  * # The subscriptions of modern clients on this node
@@ -65,16 +72,14 @@ export class Subscriptions {
     @Inject(ModernClient) private readonly client: CallingClient,
     @Inject(ChangeFeed) { changes$ }: Pick<ChangeFeed, 'changes$'>,
     @Inject(McpDispatcher) private readonly dispatcher: Pick<McpDispatcher, 'capabilities' | 'admitsResource'>,
-    @Inject(MCP_OPTIONS) { serverInfo }: { readonly serverInfo: Implementation },
-    @Inject(PROTOCOL_OPTIONS)
-    private readonly limits: Pick<ResolvedProtocolOptions, 'maxSubscriptions' | 'maxSubscriptionsPerPrincipal'>,
+    @Inject(MCP_OPTIONS) private readonly options: SubscriptionOptions,
     @Inject(CallObserver) readonly observer: CallObserver = new CallObserver(),
     @Inject(TaskHost) readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
     @Inject(Clock) clock: Pick<Clock, 'now'> = systemClock,
   ) {
     this.#budget = new ListenBudget(clock);
     this.changes$ = changes$;
-    this.serverInfo = serverInfo;
+    this.serverInfo = options.serverInfo;
   }
 
   /** Subscriptions that are open, or being opened. */
@@ -146,7 +151,7 @@ export class Subscriptions {
   // ---- caps ------------------------------------------------------------------------------------------------------
 
   #assertRoom(principal: string | undefined): void {
-    const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.limits;
+    const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.options;
     if (this.#closed) throw shutdownRefusal();
     if (this.#open.size >= maxSubscriptions) {
       const message = `This server has reached its limit of ${maxSubscriptions} subscriptions ("maxSubscriptions"). Try again later.`;

@@ -1,14 +1,15 @@
-import { adviceOn, namesOf } from '../../common/option-checks.js';
+import { adviceOn } from '../../common/options.js';
 import { shown } from '../../wire/errors.js';
 import { isObject } from '../../wire/json-rpc.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import type {
-  AppViewCsp,
-  AppViewOptions,
-  AppViewPermissions,
-  DescribedOptions,
-  ResourceOptions,
-  ToolUi,
+import {
+  type AppViewCsp,
+  type AppViewOptions,
+  type AppViewPermissions,
+  type DescribedOptions,
+  namesOf,
+  type ResourceOptions,
+  type ToolUi,
 } from './handler-options.js';
 
 /*

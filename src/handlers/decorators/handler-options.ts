@@ -1,5 +1,5 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
-import { namesOf } from '../../common/option-checks.js';
+import { count, oneOf, type OptionTable, required, timer } from '../../common/options.js';
 import type { Era } from '../../wire/era.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
@@ -391,11 +391,27 @@ const DESCRIBED = { title: true, description: true, icons: true, _meta: true } a
 
 const LIMITED = { timeoutMs: true, maxConcurrent: true } as const;
 
-export const CONCURRENCY_NAMES = namesOf<HandlerConcurrency>({ max: true, per: true });
+export const CONCURRENCY_TABLE = {
+  max: count(required),
+  per: oneOf(required, ['principal']),
+} satisfies OptionTable<HandlerConcurrency>;
 
-export const TASK_NAMES = namesOf<ToolTaskOptions>({ support: true, afterMs: true, ttlMs: true, pollIntervalMs: true });
+export const TASK_TABLE = {
+  support: oneOf('optional', ['optional', 'required']),
+  afterMs: timer(0, { min: 0, infinite: true }),
+  ttlMs: timer(undefined),
+  pollIntervalMs: timer(undefined),
+} satisfies OptionTable<ToolTaskOptions>;
 
-export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
+export const CACHE_TABLE = {
+  ttlMs: count(required, { min: 0 }),
+  scope: oneOf('private', ['public', 'private']),
+} satisfies OptionTable<CacheHints>;
+
+/** The names of an interface's options. One that is missing here does not compile. */
+export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly string[] {
+  return Object.keys(names);
+}
 
 /** The options that each decorator takes. */
 export const HANDLER_OPTION_NAMES = {

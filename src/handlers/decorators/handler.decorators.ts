@@ -1,4 +1,4 @@
-import { adviceOn, namesOf } from '../../common/option-checks.js';
+import { adviceOn } from '../../common/options.js';
 import { shown } from '../../wire/errors.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
@@ -8,6 +8,7 @@ import {
   type AppViewOptions,
   type CompleteOptions,
   HANDLER_OPTION_NAMES,
+  namesOf,
   type McpMethodOptions,
   type MethodOptions,
   type PromptOptions,

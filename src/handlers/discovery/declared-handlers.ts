@@ -1,6 +1,7 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { Clock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
 import { isObject } from '../../wire/json-rpc.js';
@@ -8,7 +9,7 @@ import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
-import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
+import { type ResolvedHandlerOptions } from '../handlers.options.js';
 import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf, pathNamesOf } from '../invocation/params.js';
@@ -75,7 +76,7 @@ export class DeclaredHandlers {
     @Inject(EndpointMark) private readonly endpoint: EndpointMark,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(HANDLER_OPTIONS) private readonly options: ResolvedHandlerOptions,
+    @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
   ) {}

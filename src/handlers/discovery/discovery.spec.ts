@@ -12,7 +12,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../common/clock.js';
 import { Complete, McpHandlers, Prompt, Tool } from '../decorators/handler.decorators.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
-import { resolveHandlerOptions } from '../handlers.options.js';
+import { resolveOptions } from '../../common/options.js';
+import { HANDLER_TABLE } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type AppScan, EndpointMark, FeatureMark, hostsOf, scanApp } from './app-scan.js';
@@ -122,7 +123,7 @@ async function start(module: ModuleMetadata): Promise<App> {
       const table = new HandlerTable();
       const config = testing['applicationConfig'] as ApplicationConfig;
       const invokers = new HandlerInvokers(config, app[1]);
-      const options = resolveHandlerOptions({ pageSize: 10 });
+      const options = resolveOptions(HANDLER_TABLE, { pageSize: 10 });
       new DeclaredHandlers(...app, endpoint, invokers, table, options, systemClock, config).load();
       return table;
     },

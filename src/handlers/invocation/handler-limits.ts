@@ -1,10 +1,10 @@
-import { check } from '../../common/option-checks.js';
+import { count, required, resolveGroup, timer } from '../../common/options.js';
 import type { Clock, ClockTimer } from '../../common/clock.js';
 import { deferred, type Deferred, quiet } from '../../common/promises.js';
 import type { HandlerTurn, McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { shown } from '../../wire/errors.js';
-import { CONCURRENCY_NAMES, type HandlerConcurrency, type LimitedOptions } from '../decorators/handler-options.js';
+import { CONCURRENCY_TABLE, type HandlerConcurrency, type LimitedOptions } from '../decorators/handler-options.js';
 import { HandlerCancelled, HandlerDefinitionError, HandlerTimeoutError } from '../handlers.errors.js';
 
 /**
@@ -46,7 +46,7 @@ export function limitsOf(
 ): HandlerLimits | undefined {
   if (timeoutMs === undefined && maxConcurrent === undefined) return undefined;
   try {
-    if (timeoutMs !== undefined) check.timer('timeoutMs', timeoutMs);
+    timer(undefined)(timeoutMs, 'timeoutMs');
     const limit = maxConcurrent === undefined ? undefined : placeLimit(maxConcurrent);
     return new HandlerLimits({ timeoutMs, places: limit }, clock, places);
   } catch (error) {
@@ -57,10 +57,8 @@ export function limitsOf(
 
 /** @throws McpOptionError */
 function placeLimit(given: number | HandlerConcurrency): PlaceLimit {
-  if (typeof given !== 'object') return { max: check.count('maxConcurrent', given), perPrincipal: false };
-  const { max, per } = check.group('maxConcurrent', given, CONCURRENCY_NAMES);
-  check.oneOf('maxConcurrent.per', per, ['principal']);
-  return { max: check.count('maxConcurrent.max', max), perPrincipal: true };
+  if (typeof given !== 'object') return { max: count(required)(given, 'maxConcurrent'), perPrincipal: false };
+  return { max: resolveGroup(CONCURRENCY_TABLE, given, 'maxConcurrent').max, perPrincipal: true };
 }
 
 interface PlaceLimit {

@@ -1,6 +1,6 @@
 import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
 import type { Clock } from '../../common/clock.js';
-import { check } from '../../common/option-checks.js';
+import { resolveGroup } from '../../common/options.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
@@ -8,8 +8,8 @@ import { checkedBySpec } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
-  CACHE_NAMES,
-  TASK_NAMES,
+  CACHE_TABLE,
+  TASK_TABLE,
   type CacheHints,
   type MethodOptions,
   type PromptArgumentOptions,
@@ -137,17 +137,7 @@ function taskOf(task: ToolOptions['task'], origin: string): { task?: ToolTask } 
   if (task === undefined || task === false) return {};
   try {
     const given = typeof task === 'string' ? (TASK_WORDS[task] ?? task) : task;
-    const {
-      support = 'optional',
-      afterMs = 0,
-      ttlMs,
-      pollIntervalMs,
-    } = check.group('task', given as ToolTaskOptions, TASK_NAMES);
-    check.oneOf('task.support', support, ['optional', 'required']);
-    check.timer('task.afterMs', afterMs, { min: 0, infinite: true });
-    if (ttlMs !== undefined) check.timer('task.ttlMs', ttlMs);
-    if (pollIntervalMs !== undefined) check.timer('task.pollIntervalMs', pollIntervalMs);
-    return { task: Object.freeze({ support, afterMs, ttlMs, pollIntervalMs }) };
+    return { task: Object.freeze(resolveGroup(TASK_TABLE, given, 'task')) };
   } catch (error) {
     const words = "false, 'optional', 'required', 'manual', or an object of options";
     const reason = `its "task" must be ${words}: ${(error as Error).message}`;
@@ -354,15 +344,12 @@ function assertName(option: string, value: unknown, origin: string): asserts val
 
 function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {
   if (cache === undefined) return {};
-  const { ttlMs, scope = 'private' } = cache;
-  const named = Object.keys(cache).every((name) => CACHE_NAMES.includes(name));
-  if (named && Number.isSafeInteger(ttlMs) && ttlMs >= 0 && (scope === 'public' || scope === 'private')) {
-    return { cache: Object.freeze({ ttlMs, scope }) };
+  try {
+    return { cache: Object.freeze(resolveGroup(CACHE_TABLE, cache, 'cache')) };
+  } catch (cause) {
+    const reason = `its "cache" must be { ttlMs, scope }, a whole number of at least 0 and "public" or "private"; got ${shown(cache)}.`;
+    throw new HandlerDefinitionError(origin, reason, { cause });
   }
-  throw new HandlerDefinitionError(
-    origin,
-    `its "cache" must be { ttlMs, scope }, a whole number of at least 0 and "public" or "private"; got ${shown(cache)}.`,
-  );
 }
 
 /** @throws HandlerDefinitionError, also for a template of RFC 6570 that cannot be matched */

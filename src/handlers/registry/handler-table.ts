@@ -10,14 +10,13 @@ import type {
 } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
-import { MCP_OPTIONS } from '../../common/option-checks.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import type { Era } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
 import type { CacheHints, ListResourcesArgs } from '../decorators/handler-options.js';
-import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
@@ -177,8 +176,7 @@ export class HandlerTable {
   private readonly readOnly: boolean;
 
   constructor(
-    @Inject(MCP_OPTIONS) { server }: { readonly server?: unknown } = {},
-    @Inject(HANDLER_OPTIONS) { readOnly }: Pick<ResolvedHandlerOptions, 'readOnly'> = { readOnly: false },
+    @Inject(MCP_OPTIONS) { server, readOnly = false }: { readonly server?: unknown; readonly readOnly?: boolean } = {},
   ) {
     this.ownServers = server !== undefined;
     this.readOnly = readOnly;

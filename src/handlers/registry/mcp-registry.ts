@@ -2,6 +2,7 @@ import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontext
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { Clock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/errors.js';
 import type {
@@ -16,7 +17,7 @@ import type {
   ToolOptions,
 } from '../decorators/handler-options.js';
 import { HandlerCancelled, HandlerDefinitionError } from '../handlers.errors.js';
-import { HANDLER_OPTIONS, type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
+import { type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
 import { HandlerPlaces } from '../invocation/handler-limits.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
@@ -130,7 +131,7 @@ export class McpRegistry {
   /** @internal */
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
+    @Inject(MCP_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
     @Inject(Clock) private readonly clock: Clock,
   ) {}
 

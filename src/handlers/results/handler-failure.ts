@@ -9,7 +9,7 @@ import { McpError, REQUEST_TIMEOUT, shown } from '../../wire/errors.js';
 import { isLocalCaller } from '../../wire/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerDeniedError, HandlerSignal, HandlerTimeoutError } from '../handlers.errors.js';
-import type { FailureOptions } from '../handlers.options.js';
+import { type FailureOptions, tellsLocalCallers } from '../handlers.options.js';
 import { textBlock } from './content.js';
 
 /**
@@ -146,8 +146,7 @@ function textFor(
 ): string {
   if (text !== undefined) return text;
   report(error);
-  const { errorDetails } = failures;
-  const told = errorDetails === 'local' ? isLocalCaller(request) : errorDetails;
+  const told = failures.errorDetails ?? (tellsLocalCallers() && isLocalCaller(request));
   return (told ? detail : undefined) ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { McpOptionError } from '../../common/option-checks.js';
+import { McpOptionError } from '../../common/options.js';
 import { checkHostAndOrigin, compileHostRules, type HostOriginOptions } from './host-origin.js';
 
 const LOOPBACK = '127.0.0.1';

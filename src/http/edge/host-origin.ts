@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import { McpError, shown } from '../../wire/errors.js';
 import { type Authority, isLoopbackAddress, isLoopbackName, parseAuthority } from '../../wire/local-caller.js';
-import { McpOptionError } from '../../common/option-checks.js';
+import { McpOptionError, option, type OptionTable, required, texts } from '../../common/options.js';
 
 /*
  * Protects against DNS rebinding: a page of evil.com, whose name resolves to 127.0.0.1 or to a private address, makes
@@ -52,6 +52,19 @@ export interface HostOriginOptions {
   readonly allowedOrigins?: readonly string[];
 }
 
+export const HOST_ORIGIN_TABLE = {
+  allowedHosts: namesThat(hostOf),
+  allowedOrigins: namesThat(originOf),
+} satisfies OptionTable<HostOriginOptions>;
+
+/** @param parse throws McpOptionError for an entry that cannot match any request */
+function namesThat(parse: (entry: unknown) => unknown) {
+  return option<readonly string[], readonly string[]>([], (given, name) => {
+    for (const entry of texts(required)(given, name)) parse(entry);
+    return given;
+  });
+}
+
 /** The allow-lists, ready for comparison. @internal */
 export interface HostOriginRules {
   readonly hosts: readonly Authority[];
@@ -72,26 +85,24 @@ const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
 } as never;
 
 /** @throws McpOptionError for an entry that cannot match any request */
-export function compileHostRules(options: HostOriginOptions): HostOriginRules {
-  const hosts = (options.allowedHosts ?? []).map((entry) => {
-    const text = textOf(entry);
-    const host = parseAuthority(isIPv6(text) ? `[${text}]` : text);
-    if (!host) {
-      const text = `"allowedHosts" has the entry ${shown(entry)}, which is not a host. Write "mcp.example.com", "mcp.example.com:8443" or "[::1]"; there are no wildcards.`;
-      throw new McpOptionError('allowedHosts', text);
-    }
-    return host;
-  });
-  const origins = (options.allowedOrigins ?? []).map((entry) => {
-    if (entry === 'null') return entry;
-    const origin = parseOrigin(textOf(entry).replace(/\/$/, ''));
-    if (!origin) {
-      const text = `"allowedOrigins" has the entry ${shown(entry)}, which is not an origin. Write "https://app.example.com", with the scheme and without a path; there are no wildcards.`;
-      throw new McpOptionError('allowedOrigins', text);
-    }
-    return serialised(origin);
-  });
-  return { hosts, origins: new Set(origins) };
+export function compileHostRules({ allowedHosts = [], allowedOrigins = [] }: HostOriginOptions): HostOriginRules {
+  return { hosts: allowedHosts.map(hostOf), origins: new Set(allowedOrigins.map(originOf)) };
+}
+
+function hostOf(entry: unknown): Authority {
+  const text = textOf(entry);
+  const host = parseAuthority(isIPv6(text) ? `[${text}]` : text);
+  if (host) return host;
+  const reason = `"allowedHosts" has the entry ${shown(entry)}, which is not a host. Write "mcp.example.com", "mcp.example.com:8443" or "[::1]"; there are no wildcards.`;
+  throw new McpOptionError('allowedHosts', reason);
+}
+
+function originOf(entry: unknown): string {
+  if (entry === 'null') return entry;
+  const origin = parseOrigin(textOf(entry).replace(/\/$/, ''));
+  if (origin) return serialised(origin);
+  const reason = `"allowedOrigins" has the entry ${shown(entry)}, which is not an origin. Write "https://app.example.com", with the scheme and without a path; there are no wildcards.`;
+  throw new McpOptionError('allowedOrigins', reason);
 }
 
 /** Options may come from configuration files, unchecked by the compiler. */

@@ -3,7 +3,7 @@ import type { HttpServer } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError, shown } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
-import { McpOptionError } from '../../common/option-checks.js';
+import { McpOptionError } from '../../common/options.js';
 import type { AdapterEdge, EdgeAnswer, EdgeDecision, EdgePolicy } from './edge-policy.js';
 import { expressEdge } from './express-edge.js';
 import { fastifyEdge } from './fastify-edge.js';

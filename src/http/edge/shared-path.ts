@@ -1,5 +1,5 @@
 import { VERSION_NEUTRAL, type VersioningOptions, VersioningType } from '@nestjs/common';
-import { McpOptionError } from '../../common/option-checks.js';
+import { McpOptionError } from '../../common/options.js';
 import type { EndpointName } from '../../context/endpoint-name.js';
 
 /**

@@ -12,7 +12,8 @@ import { addressee, Inbox } from './inbox.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { InMemorySessionStore } from '../store/in-memory-session-store.js';
 import { SessionRuntime } from '../live/session-runtime.js';
-import { resolveSessionOptions } from '../session.options.js';
+import { resolveOptions } from '../../common/options.js';
+import { SESSION_TABLE } from '../session.options.js';
 
 const answer = (id: string) => ({ jsonrpc: '2.0', id, result: {} }) as const;
 const note = (method: string, params: object = {}) => ({ jsonrpc: '2.0', method, params }) as JsonRpcMessage;
@@ -56,7 +57,7 @@ async function setup() {
   const node = (nodeId: string, take?: (message: unknown) => void) => {
     const taken: unknown[] = [];
     const [options, records, bus] = [
-      resolveSessionOptions(),
+      resolveOptions(SESSION_TABLE, {}),
       new InMemorySessionStore(clock),
       new InMemoryMessageBus(nodeId),
     ];

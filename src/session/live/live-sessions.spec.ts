@@ -1,5 +1,6 @@
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
+import { resolveOptions } from '../../common/options.js';
 import { deferred } from '../../common/promises.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../../bus/in-memory-message-bus.js';
 import type { McpCall, McpHttpCall } from '../../context/mcp-call.js';
@@ -18,7 +19,7 @@ import { Reaper } from '../cluster/reaper.js';
 import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { SessionRuntime } from './session-runtime.js';
-import { resolveSessionOptions, type McpSessionOptions } from '../session.options.js';
+import { SESSION_TABLE, type McpSessionOptions } from '../session.options.js';
 import type { McpSessionStore } from '../store/session-store.js';
 
 const AT_MCP: EndpointName = { name: undefined, path: 'mcp', version: '1', guarded: false, guards: [] };
@@ -74,10 +75,10 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   const { clock, hub, sessionStore, eventStore } = with_;
   const bus = new InMemoryMessageBus(name, hub);
   const dispatcher = new SpecDispatcher(hooks);
-  const resolved = resolveSessionOptions({ idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options });
+  const resolved = resolveOptions(SESSION_TABLE, { idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options });
   const observer = new CallObserver();
   const environment = new SessionRuntime(resolved, clock, sessionStore, eventStore, bus, dispatcher, observer);
-  const sessions = new LiveSessions(sessionStore, environment, resolved, { keepAliveMs: KEEP_ALIVE_MS });
+  const sessions = new LiveSessions(sessionStore, environment, { ...resolved, keepAliveMs: KEEP_ALIVE_MS });
   const parts = [new ClusterListener(bus, sessions, environment), new Reaper(bus, environment, sessions)];
   const service = new McpSessionService(sessions, sessionStore, environment, new ChangeFeed(bus), observer, AT_MCP);
   const events: McpSessionEvent[] = [];

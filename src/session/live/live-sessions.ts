@@ -2,9 +2,10 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { ClockTimer } from '../../common/clock.js';
 import { isThenable, quiet } from '../../common/promises.js';
 import { Retry } from '../../common/retry.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpSaid } from '../../context/mcp-dispatcher.js';
-import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../../exchange/response.options.js';
+import type { ResolvedResponseOptions } from '../../exchange/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../../wire/errors.js';
 import { McpSession } from './mcp-session.js';
 import type { SessionEndReason } from '../session-events.js';
@@ -12,7 +13,7 @@ import { infoOf } from './session-state.js';
 import { type McpSessionRecord, McpSessionStore } from '../store/session-store.js';
 import { endedText } from '../session.errors.js';
 import { SessionRuntime } from './session-runtime.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options.js';
+import type { ResolvedSessionOptions } from '../session.options.js';
 
 /** A session of this node. */
 export interface LiveSession {
@@ -33,6 +34,8 @@ export interface KnownSession {
   readonly live?: LiveSession;
   readonly record?: McpSessionRecord;
 }
+
+type Timing = Pick<ResolvedSessionOptions, 'idleTimeoutMs'> & Pick<ResolvedResponseOptions, 'keepAliveMs'>;
 
 /**
  * # The sessions that are live on this node
@@ -63,12 +66,11 @@ export class LiveSessions {
   constructor(
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
     @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
-    @Inject(SESSION_OPTIONS) private readonly timing: Pick<ResolvedSessionOptions, 'idleTimeoutMs'>,
-    @Inject(RESPONSE_OPTIONS) { keepAliveMs }: Pick<ResolvedResponseOptions, 'keepAliveMs'>,
+    @Inject(MCP_OPTIONS) private readonly timing: Timing,
   ) {
     runtime.serve(this);
     this.#drops = new Retry(runtime.retry, runtime.clock, () => false);
-    const { idleTimeoutMs } = timing;
+    const { idleTimeoutMs, keepAliveMs } = timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
     this.#sweeping = runtime.clock.setInterval(() => void this.#sweep(), periodMs);
   }

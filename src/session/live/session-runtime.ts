@@ -4,6 +4,7 @@ import { Clock, systemClock } from '../../common/clock.js';
 import { NEVER_LATE, processLag } from '../../common/loop-lag.js';
 import { logError, logger } from '../../context/operator-log.js';
 import { Retry } from '../../common/retry.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import { McpMessageBus } from '../../bus/message-bus.js';
 import type { McpSessionInfo } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
@@ -18,7 +19,7 @@ import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { ClusterPeers } from '../cluster/cluster-messages.js';
 import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type SessionPatch } from '../store/session-store.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options.js';
+import { type ResolvedSessionOptions } from '../session.options.js';
 
 /** Seconds after which a client may repeat a request that failed because a store was unavailable. */
 const RETRY_AFTER = { 'Retry-After': '5' };
@@ -45,7 +46,7 @@ export class SessionRuntime implements StreamEnvironment {
   #sessions: SessionsInUse | undefined;
 
   constructor(
-    @Inject(SESSION_OPTIONS) readonly options: ResolvedSessionOptions,
+    @Inject(MCP_OPTIONS) readonly options: ResolvedSessionOptions,
     @Inject(Clock) readonly clock: Clock,
     @Inject(McpSessionStore) private readonly records: McpSessionStore,
     @Inject(McpEventStore) readonly store: McpEventStore,

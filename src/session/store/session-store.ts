@@ -63,6 +63,18 @@ export interface McpSessionStore {
 /** The injection token of the {@link McpSessionStore}. @publicApi */
 export const McpSessionStore = Symbol('nestjs-mcp-streamable:McpSessionStore');
 
+/** The methods that an {@link McpSessionStore} of an app must have. */
+export const SESSION_STORE_METHODS = [
+  'create',
+  'get',
+  'patch',
+  'touch',
+  'delete',
+  'claimExpired',
+  'list',
+  'count',
+] as const;
+
 /** How many records there may be. @publicApi */
 export interface SessionCaps {
   /** Of all sessions together; `Infinity`: no cap. */

@@ -12,7 +12,8 @@ import type { McpSessionEvent } from '../session-events.js';
 import { type LoggedSink, SessionStreams } from './session-streams.js';
 import { InMemorySessionStore } from '../store/in-memory-session-store.js';
 import { SessionRuntime } from '../live/session-runtime.js';
-import { resolveSessionOptions } from '../session.options.js';
+import { resolveOptions } from '../../common/options.js';
+import { SESSION_TABLE } from '../session.options.js';
 
 const FLOWING = { paused: false, resumed$: NEVER };
 /** Streams never ask it. */
@@ -31,7 +32,7 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
   const events: McpSessionEvent[] = [];
   const failures: [string, unknown][] = [];
   const [options, records, bus] = [
-    resolveSessionOptions({ retryMs: 77 }),
+    resolveOptions(SESSION_TABLE, { retryMs: 77 }),
     new InMemorySessionStore(clock),
     new InMemoryMessageBus('n'),
   ];
