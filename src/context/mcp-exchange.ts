@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { RequestId } from '../wire/json-rpc.js';
+import type { McpEvent } from '../wire/sse.js';
 
 /**
  * The reply of the endpoint to one HTTP request. Refusals are not replies: they are thrown as `McpError`.
@@ -7,7 +8,7 @@ import type { RequestId } from '../wire/json-rpc.js';
  * - `accepted`: 202, no body, no content type (P1).
  * - `json`: 200 and one JSON text.
  * - `empty`: a status and headers, no body: 204 of a DELETE, 405 of a finished stream (G2).
- * - `stream`: server-sent events.
+ * - `events`: messages one after the other; over HTTP server-sent events.
  *
  * @internal
  */
@@ -21,21 +22,21 @@ export type McpReply =
       readonly headers?: Readonly<Record<string, string>>;
     }
   | { readonly kind: 'empty'; readonly status: number; readonly headers?: Readonly<Record<string, string>> }
-  | McpStreamReply;
+  | McpEventsReply;
 
-/** An answer as server-sent events. @internal */
-export interface McpStreamReply {
-  readonly kind: 'stream';
+/** An answer as a stream of events. @internal */
+export interface McpEventsReply {
+  readonly kind: 'events';
   /**
    * Called once, when the response exists and its head is about to be written. An error thrown here is still answered
    * as an error.
    *
-   * The Observable is subscribed at once, and unsubscribed when the client disconnects. Each value is a ready frame, or
-   * several. It completes: the response ends. It fails: the connection is destroyed, so that the client resumes.
+   * The Observable is subscribed at once, and unsubscribed when the client disconnects. It completes: the response
+   * ends. It fails: the connection is destroyed, so that the client resumes.
    *
    * @param flow back-pressure of this one response; valid until the Observable is unsubscribed
    */
-  open(flow: StreamFlow): Observable<string>;
+  open(flow: StreamFlow): Observable<McpEvent>;
 }
 
 /**

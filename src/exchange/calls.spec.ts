@@ -100,13 +100,13 @@ async function answerOf({ reply }: Exchange): Promise<{ status?: number; answer:
   return { ...http, answer: JSON.parse(body) };
 }
 
-/** The messages of a reply that is a stream, and whether it has ended. */
+/** The messages of a reply that streams, and whether it has ended. */
 async function streamOf({ reply }: Exchange) {
   const given = await reply;
-  if (given.kind !== 'stream') throw new Error(`The reply is ${given.kind}.`);
+  if (given.kind !== 'events') throw new Error(`The reply is ${given.kind}.`);
   const read = { messages: [] as unknown[], ended: false, leave: () => subscription.unsubscribe() };
   const subscription = given.open({ paused: false, resumed$: NEVER }).subscribe({
-    next: (frame) => read.messages.push(JSON.parse(/^data: (.*)$/m.exec(frame)![1]!)),
+    next: ({ data }) => read.messages.push(JSON.parse(data!)),
     complete: () => (read.ended = true),
   });
   return read;

@@ -7,6 +7,7 @@ import { McpStream } from '../stream/mcp-stream.js';
 import { NO_STREAM_PEERS } from '../stream/stream.options.js';
 import { ManualClock } from '../testing/index.js';
 import type { RequestId } from '../wire/json-rpc.js';
+import type { McpEvent } from '../wire/sse.js';
 import { Exchange, type ExchangeForm, type ExchangeSink, type SinkEntry } from './exchange.js';
 import { ResponseSink } from './response-sink.js';
 
@@ -15,6 +16,8 @@ type SinkKind = (typeof SINKS)[number];
 
 const MAX_BUFFERED = 100;
 const ignore = (): void => {};
+/** What a log sends first. */
+const HEAD: McpEvent = { id: 'head', data: '' };
 
 /** A stream in a log, as the sink of an exchange. */
 class StreamSink implements ExchangeSink {
@@ -22,12 +25,12 @@ class StreamSink implements ExchangeSink {
   write(entry: SinkEntry): Promise<void> {
     return this.stream.write(entry);
   }
-  frames$(flow: StreamFlow, headOnly: boolean) {
+  events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent> {
     const messages$ = new Observable<StoredEvent>((observer) => this.stream.subscribe(observer, 0, flow)).pipe(
-      map(({ data }) => data),
-      startWith('head'),
+      map(({ data }) => ({ data })),
+      startWith(HEAD),
     );
-    return headOnly ? of('head') : messages$;
+    return headOnly ? of(HEAD) : messages$;
   }
   disconnect(): boolean {
     return this.stream.disconnectReaders();
@@ -88,16 +91,16 @@ async function replyOf({ reply }: Exchange): Promise<McpReply | undefined> {
 class Reader implements StreamFlow {
   paused = false;
   readonly resumed$ = new Subject<void>();
-  readonly frames: string[] = [];
+  readonly events: McpEvent[] = [];
   end: 'complete' | 'error' | undefined;
   #leave = ignore;
 
   static async of(exchange: Exchange): Promise<Reader> {
     const reader = new Reader();
     const reply = await exchange.reply;
-    if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+    if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);
     const subscription = reply.open(reader).subscribe({
-      next: (frame) => reader.frames.push(frame),
+      next: (event) => reader.events.push(event),
       complete: () => (reader.end = 'complete'),
       error: () => (reader.end = 'error'),
     });
@@ -107,13 +110,12 @@ class Reader implements StreamFlow {
   }
   /** Messages, without what precedes them. */
   get messages(): string[] {
-    return this.frames.filter((frame) => frame !== 'head').map((frame) => frame.replace(FRAME, '$1'));
+    return this.events.filter((event) => event !== HEAD).map(({ data }) => data!);
   }
   leave(): void {
     this.#leave();
   }
 }
-const FRAME = /^event: message\ndata: (.*)\n\n$/;
 
 async function settled(promise: Promise<unknown>): Promise<boolean> {
   let done = false;
@@ -194,7 +196,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect(await replyOf(exchange)).toBeUndefined();
     await clock.advance(1);
     const reader = await Reader.of(exchange);
-    expect([reader.frames, reader.end]).toEqual([kind === 'a log' ? ['head'] : [], undefined]);
+    expect([reader.events, reader.end]).toEqual([kind === 'a log' ? [HEAD] : [], undefined]);
     exchange.answer(1, '"answer"');
     await turn();
     expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
@@ -204,7 +206,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     const { clock, exchange } = await setup(kind, { mode: 'sse' });
     expect(clock.pending).toBe(0);
     expect(exchange.stream()).toBe(exchange.sink);
-    expect(await exchange.reply).toMatchObject({ kind: 'stream' });
+    expect(await exchange.reply).toMatchObject({ kind: 'events' });
     exchange.answer(1, '"answer"');
     const reader = await Reader.of(exchange);
     expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
@@ -280,7 +282,7 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
     const { clock, exchange, begun, clientGone } = await setup(kind);
     exchange.dismiss(1);
     const reader = await Reader.of(exchange);
-    expect([reader.frames, reader.end, exchange.carries, clock.pending]).toEqual([[], 'complete', 'nothing', 0]);
+    expect([reader.events, reader.end, exchange.carries, clock.pending]).toEqual([[], 'complete', 'nothing', 0]);
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
   });
 
@@ -391,7 +393,7 @@ describe('over the response, a POST whose client leaves', () => {
     exchange.abandon();
     expect([exchange.carries, clientGone.mock.calls]).toEqual(['nothing', [[]]]);
     exchange.answer(1, '"a"');
-    expect(reader.frames).toEqual([]);
+    expect(reader.events).toEqual([]);
   });
 
   it('after the last answer, is not told of: all was said', async () => {
@@ -417,18 +419,18 @@ describe('over the response, a POST whose client leaves', () => {
     exchange.stream();
     const reader = await Reader.of(exchange);
     reader.paused = true;
-    const waiting = [1, 2].map(() => exchange.send('x'.repeat(MAX_BUFFERED)));
+    const waiting = [1, 2].map(() => exchange.send('x'.repeat(MAX_BUFFERED + 1)));
     expect([reader.end, exchange.carries, clientGone.mock.calls]).toEqual(['error', 'nothing', [[]]]);
     expect(await settled(Promise.all(waiting))).toBe(true);
   });
 
   it('is told of when more waits than may before there is a response: the response ends as well', async () => {
     const { exchange, clientGone } = await setup('the response');
-    for (let n = 0; n < 2; n++) void exchange.send('x'.repeat(MAX_BUFFERED));
+    for (let n = 0; n < 2; n++) void exchange.send('x'.repeat(MAX_BUFFERED + 1));
     exchange.answer(1, '"never"');
     expect(clientGone).toHaveBeenCalledOnce();
     const reader = await Reader.of(exchange);
-    expect([reader.frames, reader.end]).toEqual([[], 'error']);
+    expect([reader.events, reader.end]).toEqual([[], 'error']);
   });
 });
 
@@ -438,7 +440,7 @@ describe('closeStream', () => {
     await exchange.send('"progress"');
     const reader = await Reader.of(exchange);
     expect(exchange.closeStream()).toBe(true);
-    expect([reader.frames, reader.end]).toEqual([['head', '"progress"'], 'complete']);
+    expect([reader.events, reader.end]).toEqual([[HEAD, { data: '"progress"' }], 'complete']);
     exchange.answer(1, '"a"');
     await turn();
     expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 2, ended: true });
@@ -449,7 +451,7 @@ describe('closeStream', () => {
     expect(exchange.closeStream()).toBe(true);
     await exchange.send('"progress"');
     const reader = await Reader.of(exchange);
-    expect([reader.frames, reader.end]).toEqual([['head'], 'complete']);
+    expect([reader.events, reader.end]).toEqual([[HEAD], 'complete']);
   });
 
   it.each(SINKS)('does nothing over %s for a client that would not come back, nor after the end', async (kind) => {

@@ -3,6 +3,7 @@ import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, DONE } from '../common/promises.js';
 import type { HttpRefusal, McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
+import type { McpEvent } from '../wire/sse.js';
 
 /**
  * Format of the response to a POST.
@@ -134,10 +135,10 @@ export class Exchange implements McpExchange {
     if (answers.length === 0) sink.write({}).catch(ignore);
     for (const answer of answers) sink.write(answer).catch(ignore);
     this.#reply.resolve({
-      kind: 'stream',
+      kind: 'events',
       open: (flow) => {
         streaming.opened = true;
-        return sink.frames$(flow, this.#headOnly);
+        return sink.events$(flow, this.#headOnly);
       },
     });
     return sink;
@@ -153,7 +154,7 @@ export class Exchange implements McpExchange {
   #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
     this.form.clock.clear(timer);
     this.#state = OVER;
-    if (answers.length === 0) return this.#reply.resolve({ kind: 'stream', open: () => EMPTY });
+    if (answers.length === 0) return this.#reply.resolve({ kind: 'events', open: () => EMPTY });
     const body = this.form.batch ? `[${answers.map(({ data }) => data).join(',')}]` : answers[0]!.data;
     this.#reply.resolve(refusal ? { kind: 'json', body, ...refusal } : { kind: 'json', body });
   }
@@ -182,8 +183,8 @@ export interface ExchangeForm {
 export interface ExchangeSink {
   /** Takes a message, the settlement of a request, the end, or any of them together. @returns settles when there is room for more */
   write(entry: SinkEntry): Promise<void>;
-  /** The frames of the response. @param headOnly only the frame with the client's cursor */
-  frames$(flow: StreamFlow, headOnly: boolean): Observable<string>;
+  /** The events of the response. @param headOnly only the event with the client's cursor */
+  events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent>;
   /** Ends the response, of a stream that can be resumed. @returns whether there was one */
   disconnect(): boolean;
   /** No response will read it. */

@@ -1,26 +1,26 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import { messageFrame } from '../wire/sse.js';
+import type { McpEvent } from '../wire/sse.js';
 import { ResponseSink } from './response-sink.js';
 
 const MAX = 100;
-const LARGE = 'x'.repeat(MAX);
+const LARGE = 'x'.repeat(MAX + 1);
 
 /** A response that takes as much as the test says. */
 class Reader implements StreamFlow {
   paused = false;
   readonly resumed$ = new Subject<void>();
-  readonly frames: string[] = [];
+  readonly events: McpEvent[] = [];
   end: 'complete' | 'error' | undefined;
-  /** Pauses after so many frames. */
+  /** Pauses after so many events. */
   takes = Infinity;
   #close = (): void => {};
 
   open(sink: ResponseSink): this {
-    const subscription = sink.frames$(this).subscribe({
-      next: (frame) => {
-        this.frames.push(frame);
+    const subscription = sink.events$(this).subscribe({
+      next: (event) => {
+        this.events.push(event);
         if (--this.takes === 0) this.paused = true;
       },
       complete: () => (this.end = 'complete'),
@@ -30,7 +30,7 @@ class Reader implements StreamFlow {
     return this;
   }
   get read(): string[] {
-    return this.frames.map((frame) => frame.replace(/^event: message\ndata: (.*)\n\n$/, '$1'));
+    return this.events.map(({ data }) => data!);
   }
   resume(): void {
     this.paused = false;
@@ -57,11 +57,11 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe('ResponseSink', () => {
-  it('writes messages as frames without an id', async () => {
+  it('writes messages as events without an id', async () => {
     const { write, opened } = setup();
     const reader = opened();
     await write('{"a":1}');
-    expect(reader.frames).toEqual([messageFrame(undefined, '{"a":1}')]);
+    expect(reader.events).toEqual([{ data: '{"a":1}' }]);
   });
 
   it('streams what comes before and after its response is there, in order, to the end', async () => {
@@ -117,7 +117,7 @@ describe('ResponseSink', () => {
     expect([await settled(waiting), reader.read, reader.end]).toEqual([true, ['1', '2'], 'complete']);
   });
 
-  it('has its writer wait when a frame has filled the reader, and stops again in the middle', async () => {
+  it('has its writer wait when an event has filled the reader, and stops again in the middle', async () => {
     const { write, opened } = setup();
     const reader = opened();
     reader.takes = 1;
@@ -173,7 +173,7 @@ describe('ResponseSink', () => {
     expect([reader.read, cut.mock.calls, reader.resumed$.observed]).toEqual([[], [[]], false]);
   });
 
-  it('whose client goes while the last frames wait is not cut: all was said', () => {
+  it('whose client goes while the last messages wait is not cut: all was said', () => {
     const { cut, sink, opened } = setup();
     const reader = opened();
     reader.paused = true;

@@ -1,24 +1,24 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { deferred, type Deferred, DONE } from '../common/promises.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import { messageFrame } from '../wire/sse.js';
+import type { McpEvent } from '../wire/sse.js';
 import type { ExchangeSink, SinkEntry } from './exchange.js';
 
 /**
  * # The response itself as the stream of an exchange
  *
- * For clients without a session: there is no log and no event id, so a lost connection ends its requests. Frames are
+ * For clients without a session: there is no log and no event id, so a lost connection ends its requests. Messages are
  * handed over at once while the response takes them, and kept while it does not.
  *
- *     waiting ──frames$()──▶ flowing ⇄ paused ──end, and all written──▶ closed
+ *     waiting ──events$()──▶ flowing ⇄ paused ──end, and all written──▶ closed
  *        any ──unsubscribed, overflow, abandoned──▶ closed (cut)
  *
- * Invariant: frames that wait for a slow reader are counted, and one more on top of `maxBufferedBytes` cuts the connection.
+ * Invariant: messages that wait for a slow reader are counted, and one more on top of `maxBufferedBytes` cuts the connection.
  */
 export class ResponseSink implements ExchangeSink {
   #kept: string[] = [];
   #keptCharacters = 0;
-  #subscriber: Subscriber<string> | undefined;
+  #subscriber: Subscriber<McpEvent> | undefined;
   #flow: StreamFlow | undefined;
   #ended = false;
   #closed = false;
@@ -31,7 +31,7 @@ export class ResponseSink implements ExchangeSink {
   ) {}
 
   write({ data, end }: SinkEntry): Promise<void> {
-    const room = data === undefined ? DONE : this.#push(messageFrame(undefined, data));
+    const room = data === undefined ? DONE : this.#push(data);
     if (end) {
       this.#ended = true;
       this.#release();
@@ -39,9 +39,9 @@ export class ResponseSink implements ExchangeSink {
     return room;
   }
 
-  frames$(flow: StreamFlow): Observable<string> {
+  events$(flow: StreamFlow): Observable<McpEvent> {
     this.#flow = flow;
-    return new Observable<string>((subscriber) => {
+    return new Observable<McpEvent>((subscriber) => {
       // More than `maxBufferedBytes` arrived before there was a response.
       if (this.#closed) return subscriber.error(new Error('The client does not read.'));
       this.#subscriber = subscriber;
@@ -61,11 +61,11 @@ export class ResponseSink implements ExchangeSink {
   }
 
   /** @returns when there is room for more */
-  #push(frame: string): Promise<void> {
+  #push(data: string): Promise<void> {
     if (this.#closed || this.#ended) return DONE;
     const subscriber = this.#subscriber;
     if (subscriber && !this.#flow!.paused) {
-      subscriber.next(frame);
+      subscriber.next({ data });
       return this.#flow!.paused ? this.#whenRoom() : DONE;
     }
     if (this.#keptCharacters > this.maxBufferedBytes) {
@@ -74,8 +74,8 @@ export class ResponseSink implements ExchangeSink {
       this.#close();
       return DONE;
     }
-    this.#kept.push(frame);
-    this.#keptCharacters += frame.length;
+    this.#kept.push(data);
+    this.#keptCharacters += data.length;
     return this.#whenRoom();
   }
 
@@ -83,9 +83,9 @@ export class ResponseSink implements ExchangeSink {
     const subscriber = this.#subscriber;
     if (!subscriber || this.#closed) return;
     while (this.#kept.length > 0 && !this.#flow!.paused) {
-      const frame = this.#kept.shift()!;
-      this.#keptCharacters -= frame.length;
-      subscriber.next(frame);
+      const data = this.#kept.shift()!;
+      this.#keptCharacters -= data.length;
+      subscriber.next({ data });
     }
     if (this.#kept.length > 0 || this.#flow!.paused) return;
     this.#room?.resolve();

@@ -2,6 +2,7 @@ import { Delete, Get, Inject, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { Clock } from '../common/clock.js';
 import { McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
+import type { McpEvent } from '../wire/sse.js';
 import { CHALLENGER, type Challenger, whileAuthorized } from './credentials.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
@@ -17,7 +18,7 @@ import { McpResponder } from './responder.js';
  *     DELETE ─▶ session ends
  *
  * A response is written by the responder: a promise that lasted as long as the stream would let a timeout of the app end
- * it, and an interceptor that maps what a controller returns would break its frames.
+ * it, and an interceptor that maps what a controller returns would break its events.
  *
  * @publicApi
  */
@@ -40,14 +41,13 @@ export abstract class McpController {
     const incoming = this.requests.of(request);
     const exchange = await this.endpoint.post(incoming);
     const reply = await this.responses.replyOf(exchange, response);
-    if (reply.kind !== 'stream') return this.responses.send(response, this.challenger?.reply(reply, request) ?? reply);
+    if (reply.kind !== 'events') return this.responses.send(response, this.challenger?.reply(reply, request) ?? reply);
     const stream = this.responses.stream(response);
     if (!stream) return exchange.abandon();
     this.requests.release(request);
-    const frames$ = reply.open(stream);
+    const events$: Observable<McpEvent> = reply.open(stream);
     // A request with a valid token is answered even if the token expires meanwhile; a subscription would never end.
-    const events$: Observable<string> = listens(incoming) ? whileAuthorized(frames$, request, this.clock) : frames$;
-    stream.start(events$);
+    stream.start(listens(incoming) ? whileAuthorized(events$, request, this.clock) : events$);
   }
 
   /** Opens a stream of the session: the standalone one, or the one of `Last-Event-ID` from where the client stopped (G1–G9). */
@@ -55,12 +55,12 @@ export abstract class McpController {
   async get(@Req() request: object, @Res() response: object): Promise<void> {
     const incoming = this.requests.of(request);
     const reply = await this.endpoint.get(incoming);
-    if (reply.kind !== 'stream') return this.responses.send(response, reply);
+    if (reply.kind !== 'events') return this.responses.send(response, reply);
     const stream = this.responses.stream(response);
     if (!stream) return;
     this.requests.release(request);
-    const events$: Observable<string> = whileAuthorized(reply.open(stream), request, this.clock);
-    stream.start(events$);
+    const events$: Observable<McpEvent> = reply.open(stream);
+    stream.start(whileAuthorized(events$, request, this.clock));
   }
 
   /** Ends the session (S12). */

@@ -33,7 +33,7 @@ class AnyController {
   @Header('X-App', 'yes')
   get(@Res() response: object) {
     try {
-      if (reply.kind !== 'stream') return responder.send(response, reply);
+      if (reply.kind !== 'events') return responder.send(response, reply);
       const stream = responder.stream(response)!;
       stream.start(reply.open(stream));
     } catch (error) {
@@ -94,23 +94,23 @@ describe.each(['express', 'fastify'])('replies on %s', (kind) => {
     expect(await text(response)).toBe('');
   });
 
-  it('stream: with the headers that the app has set', async () => {
-    reply = { kind: 'stream', open: () => concat(of('data: 1\n\n'), NEVER) };
+  it('events: with the headers that the app has set', async () => {
+    reply = { kind: 'events', open: () => concat(of({ data: '1' }), NEVER) };
     const response = await ask();
 
     expect(response).toMatchObject({
       statusCode: 200,
       headers: { 'content-type': 'text/event-stream', 'x-app': 'yes' },
     });
-    expect(String((await once(response, 'data'))[0])).toBe('data: 1\n\n');
+    expect(String((await once(response, 'data'))[0])).toBe('event: message\ndata: 1\n\n');
     expect(responder.open).toBe(1);
     response.destroy();
   });
 
-  it('stream: what opening throws can still be answered', async () => {
+  it('events: what opening throws can still be answered', async () => {
     const error = new Error('no');
     reply = {
-      kind: 'stream',
+      kind: 'events',
       open: () => {
         throw error;
       },

@@ -1,8 +1,8 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
 import type { Clock, ClockTimer } from '../common/clock.js';
-import type { McpReply, McpStreamReply, PendingReply, StreamFlow } from '../context/mcp-exchange.js';
-import { commentFrame } from '../wire/sse.js';
+import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../context/mcp-exchange.js';
+import type { McpEvent } from '../wire/sse.js';
 
 /*
  * # The responder
@@ -39,7 +39,7 @@ const WITHOUT_COMMENTS_MS = 15_000;
 /** @internal */
 export class McpResponder {
   private readonly streams = new Set<SseResponse>();
-  /** Streams with frames that were emitted in this turn of the event loop. */
+  /** Streams with events that were emitted in this turn of the event loop. */
   private unflushed: SseResponse[] = [];
   private keepAlive: ClockTimer | undefined;
   private readonly drained: (() => void)[] = [];
@@ -84,7 +84,7 @@ export class McpResponder {
    * Writes a reply that is not a stream, unless the client has disconnected or the app has already answered (by a
    * timeout).
    */
-  send(response: object, reply: Exclude<McpReply, McpStreamReply>): void {
+  send(response: object, reply: Exclude<McpReply, McpEventsReply>): void {
     const raw = rawResponse(response);
     if (hasGone(raw) || raw.headersSent) return;
     const status = reply.kind === 'accepted' ? 202 : (reply.status ?? 200);
@@ -191,6 +191,8 @@ export function rawResponse(response: object): ServerResponse {
  * There may be many thousands of them, mostly idle, so each is one object without a timer or closure. Two listener
  * functions serve all responses and find the object on the response; the responder does flushing and keep-alive.
  *
+ * It alone writes events as SSE text, for the endpoint and for the live page.
+ *
  * Life: `open` → `ending` (the source has completed, its last bytes are on their way) → `closed`. `closed` is reached
  * exactly once, by the end that comes first: everything is released there, and the owner is notified.
  */
@@ -213,7 +215,8 @@ const SSE_HEAD = Object.freeze({
   'x-accel-buffering': 'no',
 });
 
-const COMMENT = Buffer.from(commentFrame());
+const COMMENT = ':\n\n';
+const COMMENT_BYTES = Buffer.from(COMMENT);
 
 /** Maximum number of characters that are joined into one write. */
 const JOINED_CHARACTERS = 64 * 1024;
@@ -231,12 +234,12 @@ export function hasGone(raw: ServerResponse): boolean {
 }
 
 /** @internal */
-export class SseResponse implements StreamFlow, Observer<string> {
+export class SseResponse implements StreamFlow, Observer<McpEvent> {
   paused = false;
   private state: 'open' | 'ending' | 'closed' = 'open';
   private subscription: Subscription | undefined;
   private resumed: Subject<void> | undefined;
-  /** Frames that are joined into the next write. */
+  /** Text of the events that are joined into the next write. */
   private pending = '';
   /** Bytes given to Node so far. */
   private written = 0;
@@ -257,8 +260,8 @@ export class SseResponse implements StreamFlow, Observer<string> {
     return (this.resumed ??= new Subject<void>());
   }
 
-  /** Writes the head, in one piece with the first frames, and subscribes to them. */
-  start(frames$: Observable<string>): void {
+  /** Writes the head, in one piece with the first events, and subscribes to them. */
+  start(events$: Observable<McpEvent>): void {
     const { raw, reply } = this;
     // Fastify keeps headers apart from Node's response until it sends; those of @fastify/cors are among them.
     reply?.hijack();
@@ -268,17 +271,17 @@ export class SseResponse implements StreamFlow, Observer<string> {
     this.owner.opened(this);
     raw[SSE] = this;
     raw.on('close', onClose);
-    const subscription = frames$.subscribe(this);
+    const subscription = events$.subscribe(this);
     if (this.isClosed()) subscription.unsubscribe();
     else this.subscription = subscription;
     if (this.pending === '') raw.flushHeaders();
     else this.flush();
   }
 
-  next(frames: string): void {
+  next(event: McpEvent): void {
     if (this.state !== 'open') return;
     if (this.pending === '') this.owner.flushSoon(this);
-    this.pending += frames;
+    this.pending += frameOf(event);
     if (this.pending.length >= JOINED_CHARACTERS) this.flush();
   }
 
@@ -311,7 +314,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
   tick(patienceMs: number, comment: boolean): void {
     if (hasGone(this.raw)) return this.destroy();
     if (this.state === 'open' && !this.paused) {
-      if (comment && this.pending === '') this.write(COMMENT);
+      if (comment && this.pending === '') this.write(COMMENT_BYTES);
       return;
     }
     const now = this.owner.now();
@@ -372,6 +375,19 @@ export class SseResponse implements StreamFlow, Observer<string> {
   private isClosed(): boolean {
     return this.state === 'closed';
   }
+}
+
+/**
+ * An event as text (P11).
+ *
+ * The data is not escaped, as there is nothing to escape: `JSON.stringify` without indentation writes line breaks inside
+ * strings as `\n` and `\r`, and U+2028 and U+2029 end no line in SSE.
+ */
+export function frameOf({ id, data, retry }: McpEvent): string {
+  if (data === undefined) return COMMENT;
+  const cursor = id === undefined ? '' : `id: ${id}\n`;
+  const delay = retry === undefined ? '' : `retry: ${retry}\n`;
+  return data === '' ? `${cursor}${delay}data:\n\n` : `event: message\n${cursor}${delay}data: ${data}\n\n`;
 }
 
 function onClose(this: RawResponse): void {

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { concat, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
+import { concat, EMPTY, from, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { ManualClock } from '../testing/manual-clock.js';
+import type { McpEvent } from '../wire/sse.js';
 import { McpResponder } from './responder.js';
 
 const KEEP_ALIVE_MS = 15_000;
@@ -14,7 +15,7 @@ let clock: ManualClock;
 let responder: McpResponder;
 let server: Server;
 let port: number;
-let source: (flow: StreamFlow) => Observable<string>;
+let source: (flow: StreamFlow) => Observable<McpEvent>;
 let responses: ServerResponse[];
 let taken: boolean[];
 let prepare: (response: ServerResponse) => void;
@@ -74,6 +75,9 @@ async function reader() {
   return { request, response, chunks, text: () => chunks.join(''), end: () => end };
 }
 
+/** Messages as a client reads them. */
+const textOf = (...data: string[]) => data.map((one) => `event: message\ndata: ${one}\n\n`).join('');
+
 /** A client that reads nothing until it is told to. */
 async function staller(): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
@@ -105,13 +109,13 @@ describe('the head', () => {
     expect((await reader()).response.headers['access-control-allow-origin']).toBe('*');
   });
 
-  it('leaves in one packet with the first frames', async () => {
-    source = () => concat(of('id: 0_0\n\n', ':\n\n'), NEVER);
+  it('leaves in one packet with the first events', async () => {
+    source = () => concat(of({ id: '0_0', data: '' }, {}), NEVER);
     const socket = connect(port, '127.0.0.1');
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     const [first] = (await once(socket, 'data')) as [Buffer];
 
-    expect(String(first)).toMatch(/^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\n[0-9a-f]+\r\nid: 0_0\n\n:\n\n\r\n$/);
+    expect(String(first)).toMatch(/^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\n[0-9a-f]+\r\nid: 0_0\ndata:\n\n:\n\n\r\n$/);
     socket.destroy();
   });
 
@@ -137,41 +141,41 @@ describe('the head', () => {
   });
 });
 
-describe('frames', () => {
+describe('events', () => {
   it('of one turn are one write', async () => {
-    const frames = new Subject<string>();
-    source = () => frames;
+    const events = new Subject<McpEvent>();
+    source = () => events;
     const { text } = await reader();
     const write = vi.spyOn(responses[0]!, 'write');
-    for (const frame of ['a', 'b']) frames.next(`data: ${frame}\n\n`);
+    for (const data of ['a', 'b']) events.next({ data });
     await Promise.resolve();
-    frames.next('data: ü\n\n');
+    events.next({ data: 'ü' });
     expect(write).not.toHaveBeenCalled();
     await until(() => text() !== '');
 
     expect(write).toHaveBeenCalledTimes(1);
-    expect(text()).toBe('data: a\n\ndata: b\n\ndata: ü\n\n');
+    expect(text()).toBe(textOf('a', 'b', 'ü'));
   });
 
   it('keep their order, however many', async () => {
-    const all = Array.from({ length: 20_000 }, (_, index) => `data: ${index}\n\n`);
-    source = () => of(...all);
+    const all = Array.from({ length: 20_000 }, (_, index) => `${index}`);
+    source = () => from(all.map((data) => ({ data })));
     const { text, end } = await reader();
     await until(() => end() !== undefined);
 
-    expect(text()).toBe(all.join(''));
+    expect(text()).toBe(textOf(...all));
     expect(end()).toBe('ended');
   });
 
   it('and the end of the source end the response', async () => {
-    const frames = new Subject<string>();
-    source = () => frames;
+    const events = new Subject<McpEvent>();
+    source = () => events;
     const { text, end } = await reader();
-    frames.next('data: last\n\n');
-    frames.complete();
+    events.next({ data: 'last' });
+    events.complete();
     await until(() => end() !== undefined);
 
-    expect([text(), end()]).toEqual(['data: last\n\n', 'ended']);
+    expect([text(), end()]).toEqual([textOf('last'), 'ended']);
     await until(() => responder.open === 0);
   });
 
@@ -186,10 +190,10 @@ describe('frames', () => {
 
 describe('a source that fails', () => {
   it('cuts the connection, so that the client resumes', async () => {
-    const frames = new Subject<string>();
-    source = () => frames;
+    const events = new Subject<McpEvent>();
+    source = () => events;
     const { end } = await reader();
-    frames.error(new Error('the log is away'));
+    events.error(new Error('the log is away'));
     await until(() => end() !== undefined);
 
     expect(end()).toBe('cut');
@@ -245,13 +249,13 @@ describe('a client that goes away', () => {
   });
 
   it('is not written to by a source that goes on', async () => {
-    let emit!: (frame: string) => void;
-    source = () => new Observable((subscriber) => void (emit = (frame) => subscriber.next(frame)));
+    let emit!: (event: McpEvent) => void;
+    source = () => new Observable((subscriber) => void (emit = (event) => subscriber.next(event)));
     const { request } = await reader();
     request.destroy();
     await until(() => responder.open === 0);
     const write = vi.spyOn(responses[0]!, 'write');
-    emit('data: 1\n\n');
+    emit({ data: '1' });
     await turn();
 
     expect(write).not.toHaveBeenCalled();
@@ -299,22 +303,22 @@ describe('keep-alive', () => {
 });
 
 describe('a client that does not read', () => {
-  const frame = `data: ${'x'.repeat(64 * 1024)}\n\n`;
+  const LARGE = { data: 'x'.repeat(64 * 1024) };
   let flow: StreamFlow;
-  let frames: Subject<string>;
+  let events: Subject<McpEvent>;
 
   beforeEach(() => {
-    frames = new Subject();
+    events = new Subject();
     source = (given) => {
       flow = given;
-      return frames;
+      return events;
     };
   });
 
   /** Emits until the source is asked to pause. @returns how many bytes wait by then */
   async function fill(): Promise<number> {
     while (!flow.paused) {
-      frames.next(frame);
+      events.next(LARGE);
       await turn();
     }
     return responses.at(-1)!.writableLength;
@@ -324,11 +328,11 @@ describe('a client that does not read', () => {
     const socket = await staller();
     const waiting = await fill();
     const { text } = await reader();
-    frames.next('data: 1\n\n');
-    await until(() => text() === 'data: 1\n\n');
+    events.next({ data: '1' });
+    await until(() => text() === textOf('1'));
 
     expect(waiting).toBeGreaterThan(MAX_BUFFERED_BYTES);
-    expect(waiting).toBeLessThan(MAX_BUFFERED_BYTES + 3 * frame.length);
+    expect(waiting).toBeLessThan(MAX_BUFFERED_BYTES + 3 * LARGE.data.length);
     expect(responder.paused).toBe(1);
     socket.destroy();
   });
@@ -349,10 +353,10 @@ describe('a client that does not read', () => {
 
   it('may be sent one event of any size', async () => {
     const socket = await staller();
-    frames.next(`data: ${'x'.repeat(20 * 1024 * 1024)}\n\n`);
+    events.next({ data: 'x'.repeat(20 * 1024 * 1024) });
     await turn();
     expect(responses[0]!.writableLength).toBeGreaterThan(MAX_BUFFERED_BYTES);
-    frames.next('data: 1\n\n');
+    events.next({ data: '1' });
     await turn();
     expect(flow.paused).toBe(false);
     await fill();
@@ -375,16 +379,16 @@ describe('a client that does not read', () => {
     expect(responder.open).toBe(0);
     expect(responses[0]!.destroyed).toBe(true);
     expect(completed).toHaveBeenCalledOnce();
-    expect(frames.observed).toBe(false);
+    expect(events.observed).toBe(false);
     socket.destroy();
   });
 
   it('is not cut while it reads slowly', async () => {
     const socket = await staller();
-    frames.next(`data: ${'x'.repeat(64 * 1024 * 1024)}\n\n`);
+    events.next({ data: 'x'.repeat(64 * 1024 * 1024) });
     await turn();
     while (!flow.paused) {
-      frames.next(frame);
+      events.next(LARGE);
       await turn();
     }
     for (let period = 0; period < 6; period++) {
@@ -404,7 +408,7 @@ describe('a client that does not read', () => {
   it('is cut as well when its stream has ended but not left', async () => {
     const socket = await staller();
     await fill();
-    frames.complete();
+    events.complete();
     await clock.advance(3 * KEEP_ALIVE_MS);
 
     expect(responder.open).toBe(0);
@@ -418,7 +422,7 @@ describe('a client that does not read', () => {
         for (let index = 0; index < 1_000; index++) {
           sizes.push(given.paused);
           if (given.paused) break;
-          subscriber.next(frame);
+          subscriber.next(LARGE);
         }
       });
     const socket = await staller();
@@ -435,20 +439,20 @@ describe('draining', () => {
   });
 
   it('waits for the streams to close', async () => {
-    const frames = new Subject<string>();
-    source = () => frames;
+    const events = new Subject<McpEvent>();
+    source = () => events;
     const readers = [await reader(), await reader()];
     const drained = vi.fn();
     const draining = responder.drain(1_000).then(drained);
     await turn();
     expect(drained).not.toHaveBeenCalled();
-    frames.next('data: bye\n\n');
-    frames.complete();
+    events.next({ data: 'bye' });
+    events.complete();
     await draining;
 
     expect(responder.open).toBe(0);
     await until(() => readers.every(({ end }) => end() === 'ended'));
-    for (const { text } of readers) expect(text()).toBe('data: bye\n\n');
+    for (const { text } of readers) expect(text()).toBe(textOf('bye'));
   });
 
   it('destroys what is left after the grace period', async () => {

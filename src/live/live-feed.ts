@@ -7,7 +7,7 @@ import { McpOptionError } from '../common/options.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { McpResponder } from '../http/responder.js';
 import type { McpError } from '../wire/errors.js';
-import { messageFrame } from '../wire/sse.js';
+import type { McpEvent } from '../wire/sse.js';
 import { LiveEndpoint } from './live-endpoint.js';
 import { EventRing } from './live-events.js';
 import { LIVE_OPTIONS, type ResolvedLiveOptions } from './live.options.js';
@@ -25,7 +25,7 @@ const KEEP_ALIVE_MS = 15_000;
 const LAST_READS_MS = 300;
 
 interface Reader {
-  readonly subscriber: Subscriber<string>;
+  readonly subscriber: Subscriber<McpEvent>;
   readonly flow: StreamFlow;
   readonly until: number;
   /** An update was skipped: the page gets a snapshot next. */
@@ -101,7 +101,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   }
 
   /** A snapshot, then deltas, for one page. */
-  frames$(flow: StreamFlow): Observable<string> {
+  updates$(flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const reader: Reader = { subscriber, flow, until: this.clock.now() + READER_LIFE_MS, behind: false };
       if (this.#readers.size === 0) this.#begin();
@@ -152,7 +152,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     const [before, told] = [this.#state, this.#told];
     this.#look();
     const delta = this.#delta(before, told);
-    let snapshot: string | undefined;
+    let snapshot: McpEvent | undefined;
     for (const reader of Array.from(this.#readers)) {
       if (now >= reader.until) reader.subscriber.complete();
       else if (reader.flow.paused) reader.behind = true;
@@ -163,9 +163,9 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  #snapshot(): string {
+  #snapshot(): McpEvent {
     const endpoints = this.#state.map((state) => wholeOf(state));
-    return this.#frame({
+    return this.#event({
       type: 'snapshot',
       endpoints,
       events: this.#events.after(0).filter(({ n }) => n <= this.#told),
@@ -173,17 +173,17 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   }
 
   /** @returns `undefined` when nothing has changed */
-  #delta(before: readonly EndpointState[], told: number): string | undefined {
+  #delta(before: readonly EndpointState[], told: number): McpEvent | undefined {
     const endpoints = this.#state.flatMap((state, index) => {
       const change = changeOf(before[index]!, state);
       return change ? [{ index, ...change }] : [];
     });
     const events = this.#events.after(told);
     if (endpoints.length === 0 && events.length === 0) return undefined;
-    return this.#frame({ type: 'delta', endpoints, events });
+    return this.#event({ type: 'delta', endpoints, events });
   }
 
-  #frame(update: object): string {
-    return messageFrame(undefined, JSON.stringify({ at: this.clock.now(), ...update }));
+  #event(update: object): McpEvent {
+    return { data: JSON.stringify({ at: this.clock.now(), ...update }) };
   }
 }

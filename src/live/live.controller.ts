@@ -72,7 +72,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const stream = this.feed.responder.stream(response);
       if (!stream) return;
       for (const [name, value] of Object.entries(PRIVATE)) (response as HttpResponse).header(name, value);
-      stream.start(this.feed.frames$(stream));
+      stream.start(this.feed.updates$(stream));
     }
 
     @Post('sessions/:key/end')

@@ -126,10 +126,9 @@ const turn = () => new Promise((resolve) => void setImmediate(resolve));
 /** Opens the standalone stream, and keeps what comes. */
 async function listen(session: McpSession) {
   const reply = await session.open();
-  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+  if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);
   const messages: Record<string, unknown>[] = [];
-  reply.open({ paused: false, resumed$: NEVER }).subscribe((frame) => {
-    const data = /^data: (.+)$/m.exec(frame)?.[1];
+  reply.open({ paused: false, resumed$: NEVER }).subscribe(({ data }) => {
     if (data) messages.push(JSON.parse(data) as Record<string, unknown>);
   });
   return messages;
@@ -249,7 +248,7 @@ describe('the server of a session', () => {
     expect(session.counts.inFlight).toBe(1);
     holds[1]!.resolve();
     expect(bodyOf(await again.reply)).toMatchObject({ id: 1, result: { content: [{ text: 'call 1' }] } });
-    expect((await cancelled.reply).kind).toBe('stream');
+    expect((await cancelled.reply).kind).toBe('events');
     expect(session.counts.inFlight).toBe(0);
   });
 
@@ -440,7 +439,7 @@ describe('a session that is rebuilt', () => {
     post(session, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
     hold.resolve();
     expect(bodyOf(await other.reply)).toMatchObject({ id: 2, result: {} });
-    expect([served, (await cancelled.reply).kind, session.counts.inFlight]).toEqual([[2], 'stream', 0]);
+    expect([served, (await cancelled.reply).kind, session.counts.inFlight]).toEqual([[2], 'events', 0]);
     await session.end('deleted');
   });
 

@@ -83,11 +83,10 @@ interface Reading {
 
 /** Reads a reply as a response does. */
 function read(reply: McpReply): Reading {
-  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+  if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);
   const reading: Reading = { messages: [], ended: false, leave: () => subscription.unsubscribe() };
   const subscription: Subscription = reply.open(FLOWING).subscribe({
-    next: (frame) => {
-      const data = /^data: (.+)$/m.exec(frame)?.[1];
+    next: ({ data }) => {
       if (data) reading.messages.push(JSON.parse(data) as Record<string, unknown>);
     },
     error: () => (reading.ended = true),

@@ -18,6 +18,7 @@ import {
   readMessages,
   type RequestId,
 } from '../wire/json-rpc.js';
+import type { McpEvent } from '../wire/sse.js';
 import { Lines, TOO_LONG } from './lines.js';
 
 /** Requests without a session that may be in flight; a session has a cap of its own. */
@@ -173,7 +174,7 @@ export class StdioConnection {
     }
     const subscription = new Subscription();
     this.#bare.set(id, subscription);
-    const replied$ = messages$(serving, this.#flow).pipe(finalize(() => this.#bare.delete(id)));
+    const replied$ = events$(serving, this.#flow).pipe(finalize(() => this.#bare.delete(id)));
     this.#write$(replied$, body, { subscription, listens: method === 'subscriptions/listen' });
   }
 
@@ -228,7 +229,7 @@ export class StdioConnection {
   #listen(): void {
     const subscription = new Subscription();
     const ends = { error: this.#release, complete: this.#release };
-    subscription.add(this.#whole$(this.#opened$()).subscribe({ next: (data) => this.#writeLine(data), ...ends }));
+    subscription.add(this.#whole$(this.#opened$()).subscribe({ next: ({ data }) => this.#writeLine(data), ...ends }));
     this.#reading.add(subscription);
   }
 
@@ -241,11 +242,11 @@ export class StdioConnection {
   // ---- to the client --------------------------------------------------------------------------------------------
 
   #answer(serving: MaybePromise<PendingReply>, body: IncomingBody): void {
-    this.#write$(this.#whole$(messages$(() => serving, this.#flow)), body, {});
+    this.#write$(this.#whole$(events$(() => serving, this.#flow)), body, {});
   }
 
   #write$(
-    messages: Observable<Message> | Observable<string>,
+    replied$: Observable<McpEvent>,
     body: IncomingBody,
     { subscription = new Subscription(), listens = false },
   ): void {
@@ -259,8 +260,8 @@ export class StdioConnection {
     });
     this.#reading.add(subscription);
     subscription.add(
-      (messages as Observable<Message | string>).subscribe({
-        next: (message) => this.#writeLine(typeof message === 'string' ? message : message.data),
+      replied$.subscribe({
+        next: ({ data }) => this.#writeLine(data),
         error: (error: unknown) => {
           this.#refuse(error, body);
           subscription.unsubscribe();
@@ -271,20 +272,15 @@ export class StdioConnection {
   }
 
   /** Resumes a stream of the session that was closed before its answer, because the client cannot do so over stdio. */
-  #whole$(part$: Observable<Message>): Observable<string> {
-    let last: Message | undefined;
-    const read$ = part$.pipe(
-      tap((message) => (last = message)),
-      map(({ data }) => data),
-    );
-    const rest$ = defer(() =>
-      last?.cursor && !isAnswer(last.data) ? this.#whole$(this.#opened$(last.cursor)) : EMPTY,
-    );
+  #whole$(part$: Observable<McpEvent>): Observable<McpEvent> {
+    let last: McpEvent = {};
+    const read$ = part$.pipe(tap((event) => (last = event)));
+    const rest$ = defer(() => (last.id === undefined || isAnswer(last) ? EMPTY : this.#whole$(this.#opened$(last.id))));
     return concat(read$, rest$);
   }
 
   /** A stream of the session, as a GET opens it. @param cursor none: the standalone stream */
-  #opened$(cursor?: string): Observable<Message> {
+  #opened$(cursor?: string): Observable<McpEvent> {
     const opening = async (): Promise<PendingReply> => {
       const session = await this.endpoint.legacy.sessions.lookup(this.#sessionId!);
       if (!session) throw new McpError('SESSION_NOT_FOUND', 'The session has ended.');
@@ -292,7 +288,7 @@ export class StdioConnection {
       const incoming: McpIncoming = { ...this.#incoming('legacy', NO_BODY, headers), method: 'GET', session };
       return { reply: this.endpoint.get(incoming), abandon: () => {} };
     };
-    return messages$(opening, this.#flow);
+    return events$(opening, this.#flow);
   }
 
   /** Answers a refused request; refused notifications and responses get no answer. */
@@ -307,9 +303,9 @@ export class StdioConnection {
     this.#writeLine(JSON.stringify(errorResponse(id, code, message, data)));
   }
 
-  #writeLine(data: string): void {
+  #writeLine(data: string | undefined): void {
     const { output } = this.streams;
-    if (data === '' || output.destroyed || output.writableEnded) return;
+    if (!data || output.destroyed || output.writableEnded) return;
     this.streams.write(`${data}\n`);
     // Stops reading from a client that does not read its answers.
     if (output.writableNeedDrain) this.streams.input.pause();
@@ -345,15 +341,8 @@ export class StdioConnection {
   }
 }
 
-/** A message of a reply, and the place behind it on the stream of a session. */
-interface Message {
-  /** JSON; empty: none. */
-  readonly data: string;
-  readonly cursor: string | undefined;
-}
-
-/** The messages of a reply. Unsubscribing cancels it. */
-function messages$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Observable<Message> {
+/** A reply as events. Unsubscribing cancels it. */
+function events$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Observable<McpEvent> {
   return new Observable((subscriber) => {
     let abandon: (() => void) | undefined;
     const read = async (): Promise<void> => {
@@ -362,27 +351,16 @@ function messages$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): O
       abandon = () => serving.abandon();
       const reply = await serving.reply.finally(() => (abandon = undefined));
       if (subscriber.closed) return;
-      if (reply.kind === 'json') subscriber.next({ data: reply.body, cursor: undefined });
-      if (reply.kind !== 'stream') return subscriber.complete();
-      let cursor: string | undefined;
-      const frames = reply.open(flow).subscribe({
-        next: (text) => {
-          for (const line of text.split('\n')) {
-            if (line.startsWith('id: ')) cursor = line.slice(4);
-            else if (line.startsWith('data:')) subscriber.next({ data: line.slice(5).trimStart(), cursor });
-          }
-        },
-        error: (error: unknown) => subscriber.error(error),
-        complete: () => subscriber.complete(),
-      });
-      subscriber.add(frames);
+      if (reply.kind === 'json') subscriber.next({ data: reply.body });
+      if (reply.kind !== 'events') return subscriber.complete();
+      reply.open(flow).subscribe(subscriber);
     };
     read().catch((error: unknown) => subscriber.error(error));
     return () => abandon?.();
   });
 }
 
-/** Whether a message answers a request of the client. */
-function isAnswer(data: string): boolean {
-  return data !== '' && !Object.hasOwn(JSON.parse(data) as object, 'method');
+/** Whether the message of an event answers a request of the client. */
+function isAnswer({ data }: McpEvent): boolean {
+  return !!data && !Object.hasOwn(JSON.parse(data) as object, 'method');
 }

@@ -1,31 +1,15 @@
 /**
- * The SSE frame of one JSON-RPC message (P11).
+ * One event of a reply that streams, in the shape of Nest's `MessageEvent`. Only the room `http` writes it as SSE text.
  *
- * The text is not escaped, as there is nothing to escape: `JSON.stringify` without indentation writes line breaks inside
- * strings as `\n` and `\r`, and U+2028 and U+2029 end no line in SSE. Other text must not be given.
- *
- * @param id the event id, or `undefined` for a frame without one: an id is never invented
- * @param data the message as JSON on one line
  * @internal
  */
-export function messageFrame(id: string | undefined, data: string): string {
-  return id === undefined ? `event: message\ndata: ${data}\n\n` : `event: message\nid: ${id}\ndata: ${data}\n\n`;
-}
-
-/**
- * The priming event: gives a client its cursor before there is any message (2025-11-25, G9).
- *
- * @param id the cursor that the response continues from
- * @param retryMs whole milliseconds after which the client may reconnect
- * @internal
- */
-export function primingFrame(id: string, retryMs: number): string {
-  return `id: ${id}\nretry: ${retryMs}\ndata:\n\n`;
-}
-
-/** A comment: clients skip it, proxies take it for traffic (P12). @internal */
-export function commentFrame(): string {
-  return ':\n\n';
+export interface McpEvent {
+  /** The event id of a logged message, or of the client's cursor. An id is never invented (P11). */
+  readonly id?: string;
+  /** One message as JSON. Empty: the event only moves the client's cursor (G9). Absent: the event is a comment (P12). */
+  readonly data?: string;
+  /** Milliseconds after which the client may reconnect. */
+  readonly retry?: number;
 }
 
 /** The stream of what belongs to no request; a GET without a cursor opens it. @internal */

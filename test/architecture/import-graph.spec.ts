@@ -6,6 +6,7 @@ import {
   findFocusedTests,
   findImportViolations,
   findLongFiles,
+  findSseText,
   MAX_LINES,
   type FileMap,
 } from './rules.js';
@@ -35,6 +36,10 @@ describe('the sources', () => {
 
   it('import only the rooms before their own', () => {
     expect(describeViolations(findImportViolations(sources, readDeclaredPackages()))).toBe('');
+  });
+
+  it('write SSE text in "http" alone', () => {
+    expect(describeViolations(findSseText(sources))).toBe('');
   });
 
   it(`have at most ${MAX_LINES} lines a file`, () => {
@@ -116,6 +121,27 @@ describe('the check itself', () => {
     expect(describeViolations(findImportViolations(files, declared))).toBe(
       'src/wire/a.ts:3: "../http/x.js": "wire" may import no other room, not "http"',
     );
+  });
+
+  it.each([
+    ['src/exchange/a.ts', 'const frame = `event: message\\ndata: ${data}\\n\\n`;'],
+    ['src/exchange/a.ts', 'const head = `id: ${id}` + lines;'],
+    ['src/session/a.ts', `const empty = id + '\\ndata:\\n\\n';`],
+    ['src/session/a.ts', `const comment = ':\\n\\n';`],
+    ['src/stdio/a.ts', `if (line.startsWith('id: ')) cursor = line.slice(4);`],
+    ['src/stdio/a.spec.ts', 'const data = /^data: (.+)$/m.exec(text);'],
+  ])('finds SSE text in %s: %s', (path, text) => {
+    expect(findSseText(new Map([[path, text]])).map(({ line }) => line)).toEqual([1]);
+  });
+
+  it.each([
+    ['src/http/a.ts', `const retry = 'retry: 1';`],
+    ['src/client/a.spec.ts', `const text = 'data: {}\\n\\n';`],
+    ['src/handlers/a.ts', `const isUrl = source.startsWith('data:');`],
+    ['src/handlers/a.ts', `const text = 'id: it is required';`],
+    ['src/handlers/a.ts', `const event = { id: '1', data: 'x' }; // data: x`],
+  ])('finds no SSE text in %s: %s', (path, text) => {
+    expect(findSseText(new Map([[path, text]]))).toEqual([]);
   });
 
   it('finds files that are too long, and leaves specifications alone', () => {

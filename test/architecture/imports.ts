@@ -35,6 +35,34 @@ export function parseImports(path: string, text: string): ParsedFile {
   return { references, starExports };
 }
 
+/** A string, a part of a template, or a pattern, as the program has it. */
+export interface LiteralText {
+  readonly text: string;
+  /** 1-based. */
+  readonly line: number;
+}
+
+/** Reads the texts in one source text. */
+export function parseTexts(path: string, text: string): LiteralText[] {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const texts: LiteralText[] = [];
+  const visit = (node: ts.Node): void => {
+    const found = textOf(node);
+    if (found !== undefined) {
+      texts.push({ text: found, line: source.getLineAndCharacterOfPosition(node.getStart(source)).line + 1 });
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return texts;
+}
+
+function textOf(node: ts.Node): string | undefined {
+  if (ts.isRegularExpressionLiteral(node)) return node.text.slice(1);
+  const isText = ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node);
+  return isText ? node.text : undefined;
+}
+
 function isNamedExport(node: ts.ExportDeclaration): boolean {
   return node.exportClause !== undefined && ts.isNamedExports(node.exportClause);
 }

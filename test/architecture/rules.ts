@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { parseImports, type ModuleReference } from './imports.js';
+import { parseImports, parseTexts, type ModuleReference } from './imports.js';
 
 /**
  * # The walls of the house
@@ -179,6 +179,20 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   if (!isSpec(path) && !declared.has(name))
     return 'neither a dependency nor a peer: an app that installs this package lacks it';
   return undefined;
+}
+
+/** A line of an event stream: a field, or a comment. In a regular expression it may stand behind `^`. */
+const SSE_LINE = /^\^?(?:data: |(?:event|id|retry): \S*$)|\ndata:|^:\n/m;
+
+/** SSE text outside of `http`, which alone writes it. A client reads it by `eventsource-parser`, and its tests write some. */
+export function findSseText(files: FileMap): Violation[] {
+  return [...files]
+    .filter(([path]) => roomOf(path) !== 'http' && !(roomOf(path) === 'client' && isSpec(path)))
+    .flatMap(([path, text]) =>
+      parseTexts(path, text)
+        .filter(({ text }) => SSE_LINE.test(text))
+        .map(({ line }) => ({ path, line, message: 'SSE text: only "http" writes it, others take events' })),
+    );
 }
 
 /** The most lines that a source file may have; a specification may be longer. */

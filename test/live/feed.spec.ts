@@ -260,25 +260,25 @@ describe('the stream of the live page', () => {
     await start();
     const client = await initialize({ name: 'busy', version: '1' });
     const flow = { paused: false, resumed$: NEVER };
-    const frames: string[] = [];
+    const updates: { data?: string }[] = [];
     const reading = app.app
       .get(LiveFeed, { strict: false })
-      .frames$(flow)
-      .subscribe((frame) => frames.push(frame));
+      .updates$(flow)
+      .subscribe((update) => updates.push(update));
     await (await client.call('find_order')).text();
     await tick();
-    expect(frames.map(typeOf)).toEqual(['snapshot', 'delta']);
+    expect(updates.map(typeOf)).toEqual(['snapshot', 'delta']);
     flow.paused = true;
     for (let round = 0; round < 20; round++) {
       await (await client.call('find_order')).text();
       await clock.advance(10_000);
     }
-    expect(frames).toHaveLength(2);
+    expect(updates).toHaveLength(2);
     flow.paused = false;
     await tick();
     await (await client.call('find_order')).text();
     await tick();
-    expect(frames.map(typeOf)).toEqual(['snapshot', 'delta', 'snapshot', 'delta']);
+    expect(updates.map(typeOf)).toEqual(['snapshot', 'delta', 'snapshot', 'delta']);
     reading.unsubscribe();
   });
 
@@ -334,5 +334,5 @@ describe('the stream of the live page', () => {
   });
 });
 
-const typeOf = (frame: string): string => JSON.parse(frame.slice(frame.indexOf('{'))).type as string;
+const typeOf = ({ data }: { data?: string }): string => JSON.parse(data!).type as string;
 const responderOf = ({ app }: TestApp) => app.get(LiveFeed, { strict: false }).responder;

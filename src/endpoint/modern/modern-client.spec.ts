@@ -5,6 +5,7 @@ import { Exchange, type ResponseMode } from '../../exchange/exchange.js';
 import { ResponseSink } from '../../exchange/response-sink.js';
 import { ManualClock } from '../../testing/index.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
+import type { McpEvent } from '../../wire/sse.js';
 import { ModernClient } from './modern-client.js';
 
 const LOG = { method: 'notifications/message', params: { level: 'info', data: 'x' } };
@@ -26,12 +27,12 @@ function callWith(meta?: Record<string, unknown>, mode: ResponseMode = 'auto') {
 }
 
 /** What the client reads. */
-async function framesOf(exchange: Exchange): Promise<string[]> {
+async function eventsOf(exchange: Exchange): Promise<McpEvent[]> {
   const reply = await exchange.reply;
-  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
-  const frames: string[] = [];
-  reply.open({ paused: false, resumed$: NEVER }).subscribe((frame) => frames.push(frame));
-  return frames;
+  if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);
+  const events: McpEvent[] = [];
+  reply.open({ paused: false, resumed$: NEVER }).subscribe((event) => events.push(event));
+  return events;
 }
 
 describe('ModernClient', () => {
@@ -63,9 +64,7 @@ describe('ModernClient', () => {
   it('gets notifications on the stream of their request', async () => {
     const { call, exchange, late } = callWith();
     const sent = call.notify(LOG);
-    expect(await framesOf(exchange)).toEqual([
-      'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n',
-    ]);
+    expect(await eventsOf(exchange)).toEqual([{ data: JSON.stringify({ jsonrpc: '2.0', ...LOG }) }]);
     await sent;
     expect(late).toEqual([]);
   });

@@ -8,6 +8,7 @@ import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-excha
 import type { HeardChange } from '../../session/cluster/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import type { McpEvent } from '../../wire/sse.js';
 import { seededRandom } from '../../../test/support/seeded-random.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
@@ -25,8 +26,8 @@ const all = { listChanged: true };
 const CAPABILITIES = { tools: all, prompts: all, resources: { ...all, subscribe: true } };
 
 /** What the client reads, short: `ack`, `tools`, a URI, `end`. */
-function gist(frame: string): string {
-  const { method, params, result } = JSON.parse(/^event: message\ndata: (.*)\n\n$/.exec(frame)![1]!);
+function gist({ data }: McpEvent): string {
+  const { method, params, result } = JSON.parse(data!);
   if (result) return 'end';
   if (method === 'notifications/subscriptions/acknowledged') return 'ack';
   return params.uri ?? method.split('/')[1];
@@ -36,24 +37,24 @@ function gist(frame: string): string {
 class Response implements StreamFlow {
   paused = false;
   readonly resumed$ = new Subject<void>();
-  readonly frames: string[] = [];
+  readonly events: McpEvent[] = [];
   completed = false;
   #subscription: RxSubscription | undefined;
 
   open(reply: McpReply): this {
-    if (reply.kind !== 'stream') throw new Error(`a reply of kind ${reply.kind}`);
+    if (reply.kind !== 'events') throw new Error(`a reply of kind ${reply.kind}`);
     this.#subscription = reply.open(this).subscribe({
-      next: (frame) => this.frames.push(frame),
+      next: (event) => this.events.push(event),
       complete: () => (this.completed = true),
     });
     return this;
   }
   get gists(): string[] {
-    return this.frames.map(gist);
+    return this.events.map(gist);
   }
   // oxlint-disable-next-line typescript/no-explicit-any -- the test looks into it
   message(index: number): any {
-    return JSON.parse(this.frames.at(index)!.split('\ndata: ')[1]!);
+    return JSON.parse(this.events.at(index)!.data!);
   }
   resume(): void {
     this.paused = false;
@@ -308,9 +309,9 @@ describe('Subscriptions', () => {
       response.paused = true;
       response.open(await listen({ resourceSubscriptions: ['a://1', 'a://2', 'a://3'] }).reply);
       for (const uri of ['a://1', 'a://2', 'a://3']) changes$.next({ uri });
-      vi.spyOn(response.frames, 'push').mockImplementation(function (this: string[], frame) {
+      vi.spyOn(response.events, 'push').mockImplementation(function (this: McpEvent[], event) {
         response.paused = true;
-        this[this.length] = frame;
+        this[this.length] = event;
         return this.length;
       });
       response.resume();
@@ -379,9 +380,9 @@ describe('Subscriptions', () => {
       serving.abandon();
       expectNothingLeft();
       const reply = await serving.reply;
-      if (reply.kind !== 'stream') return;
+      if (reply.kind !== 'events') return;
       const late = new Response().open(reply);
-      expect([late.frames, late.completed]).toEqual([[], true]);
+      expect([late.events, late.completed]).toEqual([[], true]);
     });
   });
 
@@ -414,7 +415,7 @@ describe('Subscriptions', () => {
             const serving = listen(filter, chance(0.5) ? 'ann' : undefined);
             servings.push(serving);
             serving.reply.then(
-              (reply) => reply.kind === 'stream' && chance(0.8) && responses.push(new Response().open(reply)),
+              (reply) => reply.kind === 'events' && chance(0.8) && responses.push(new Response().open(reply)),
               () => {},
             );
           } catch (error) {
@@ -438,9 +439,9 @@ describe('Subscriptions', () => {
       for (const serving of servings) serving.abandon();
       for (const response of all) {
         // Its client had gone before it was opened.
-        if (response.frames.length === 0) expect(response.completed).toBe(true);
+        if (response.events.length === 0) expect(response.completed).toBe(true);
         else expect(response.gists.indexOf('ack')).toBe(0);
-        expect(response.gists.indexOf('end')).toBe(response.completed ? response.frames.length - 1 : -1);
+        expect(response.gists.indexOf('end')).toBe(response.completed ? response.events.length - 1 : -1);
       }
       expectNothingLeft();
     }

@@ -16,7 +16,7 @@ import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.j
 import { McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
-import { messageFrame } from '../../wire/sse.js';
+import type { McpEvent } from '../../wire/sse.js';
 import type { ResolvedProtocolOptions } from '../protocol.options.js';
 import { ListenBudget } from './listen-budget.js';
 import { ModernClient } from './modern-client.js';
@@ -90,7 +90,7 @@ export class Subscriptions {
   /**
    * Serves a `subscriptions/listen`.
    *
-   * @returns a stream of frames without event ids: a subscription is not resumed but opened again
+   * @returns events without ids: a subscription is not resumed but opened again
    * @throws McpError UNAVAILABLE: there are `maxSubscriptions`, or the server stops; TOO_MANY_REQUESTS: the caller has
    *   `maxSubscriptionsPerPrincipal`, or opens them too often; INVALID_PARAMS: the filter is missing, malformed, or too large
    */
@@ -250,25 +250,25 @@ class Subscription implements PendingReply {
     for (const change of this.#untold) if (!this.#accepted.has(change)) this.#untold.delete(change);
     this.#state = { is: 'honored', filter, goesOn: !isEmpty(filter) };
     this.#reply.resolve({
-      kind: 'stream',
+      kind: 'events',
       open: (flow) => new Observable((subscriber) => this.#open(subscriber, flow)),
     });
   }
 
-  #open(subscriber: Subscriber<string>, flow: StreamFlow): void {
+  #open(subscriber: Subscriber<McpEvent>, flow: StreamFlow): void {
     const state = this.#state;
     if (state.is !== 'honored') return subscriber.complete();
     this.#state = { is: 'open', subscriber, flow };
     // Called for every end: a client ends its subscription by closing the response.
     subscriber.add(() => this.#leave('ok'));
-    subscriber.next(this.#frame({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
+    subscriber.next(this.#event({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
     if (!state.goesOn) return this.#finish(subscriber);
     subscriber.add(flow.resumed$.subscribe(() => this.#tell()));
     this.#tell();
     const { taskIds } = state.filter;
     if (!taskIds) return;
     const news$ = this.host.tasks.runner!.watch(taskIds, flow);
-    subscriber.add(news$.subscribe((notification) => subscriber.next(this.#frame(notification))));
+    subscriber.add(news$.subscribe((notification) => subscriber.next(this.#event(notification))));
   }
 
   #hear(change: HeardChange): void {
@@ -285,24 +285,21 @@ class Subscription implements PendingReply {
     for (const change of this.#untold) {
       if (state.flow.paused) return;
       this.#untold.delete(change);
-      state.subscriber.next(this.#frame(notificationOf(change)));
+      state.subscriber.next(this.#event(notificationOf(change)));
     }
   }
 
   /** Sends all remaining changes even to a slow reader: a graceful end means that none is missing. */
-  #finish(subscriber: Subscriber<string>): void {
-    for (const change of this.#untold) subscriber.next(this.#frame(notificationOf(change)));
+  #finish(subscriber: Subscriber<McpEvent>): void {
+    for (const change of this.#untold) subscriber.next(this.#event(notificationOf(change)));
     const meta = { ...this.#meta, [SERVER_INFO_META_KEY]: this.host.serverInfo };
     const result = { resultType: 'complete', _meta: meta };
-    subscriber.next(messageFrame(undefined, JSON.stringify({ jsonrpc: '2.0', id: this.call.requestId, result })));
+    subscriber.next({ data: JSON.stringify({ jsonrpc: '2.0', id: this.call.requestId, result }) });
     subscriber.complete();
   }
 
-  #frame({ method, params }: { method: string; params?: object }): string {
-    return messageFrame(
-      undefined,
-      JSON.stringify({ jsonrpc: '2.0', method, params: { ...params, _meta: this.#meta } }),
-    );
+  #event({ method, params }: { method: string; params?: object }): McpEvent {
+    return { data: JSON.stringify({ jsonrpc: '2.0', method, params: { ...params, _meta: this.#meta } }) };
   }
 
   get #meta(): object {
@@ -335,7 +332,7 @@ class Subscription implements PendingReply {
 type SubscriptionState =
   | { readonly is: 'asked' }
   | { readonly is: 'honored'; readonly filter: ListenFilter; readonly goesOn: boolean }
-  | { readonly is: 'open'; readonly subscriber: Subscriber<string>; readonly flow: StreamFlow }
+  | { readonly is: 'open'; readonly subscriber: Subscriber<McpEvent>; readonly flow: StreamFlow }
   | { readonly is: 'over' };
 
 const OVER: SubscriptionState = { is: 'over' };

@@ -131,7 +131,7 @@ const request = ({ session }: LiveSession, message: JsonRpcMessage) =>
 /** Opens the standalone stream. */
 async function listen({ session }: LiveSession): Promise<Subscription> {
   const reply = await session.open();
-  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+  if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);
   return reply.open({ paused: false, resumed$: NEVER }).subscribe();
 }
 

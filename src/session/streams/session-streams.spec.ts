@@ -7,7 +7,7 @@ import { CallObserver } from '../../exchange/call-observer.js';
 import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
 import { ManualClock } from '../../testing/index.js';
 import { FaultyEventStore, type EventStoreFaults } from '../../../test/support/faulty-event-store.js';
-import { formatEventId } from '../../wire/sse.js';
+import { formatEventId, type McpEvent } from '../../wire/sse.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { type LoggedSink, SessionStreams } from './session-streams.js';
 import { InMemorySessionStore } from '../store/in-memory-session-store.js';
@@ -45,7 +45,7 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
     primes,
     streamFailed: ({ id }, error) => failures.push([id, error]),
   });
-  const read = (reply: McpReply) => readFrames(clock, reply);
+  const read = (reply: McpReply) => readEvents(clock, reply);
   const get = async (lastEventId?: string) => read(await streams.open(lastEventId));
   return { clock, log, store, streams, events, failures, get, read };
 }
@@ -57,16 +57,16 @@ interface Options {
 }
 
 interface Reading {
-  frames: string[];
+  events: McpEvent[];
   end: unknown;
   leave(): void;
 }
 
-async function readFrames(clock: ManualClock, reply: McpReply): Promise<Reading> {
-  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
-  const reading = { frames: [], end: undefined } as unknown as Reading;
+async function readEvents(clock: ManualClock, reply: McpReply): Promise<Reading> {
+  if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);
+  const reading = { events: [], end: undefined } as unknown as Reading;
   const subscription: Subscription = reply.open(FLOWING).subscribe({
-    next: (frame) => reading.frames.push(frame),
+    next: (event) => reading.events.push(event),
     error: (error: unknown) => (reading.end = error),
     complete: () => (reading.end = 'complete'),
   });
@@ -75,9 +75,9 @@ async function readFrames(clock: ManualClock, reply: McpReply): Promise<Reading>
   return reading;
 }
 
-/** Event ids of frames that carry messages. */
-function ids({ frames }: Reading): string[] {
-  return frames.filter((frame) => frame.startsWith('event: message')).map((frame) => /^id: (.*)$/m.exec(frame)![1]!);
+/** Ids of events that carry messages. */
+function ids({ events }: Reading): (string | undefined)[] {
+  return events.filter(({ data }) => data).map(({ id }) => id);
 }
 
 const data = { data: '{"jsonrpc":"2.0"}' };
@@ -94,9 +94,9 @@ describe('a response on a stream', () => {
     const { streams, get } = await setup();
     await streams.standalone.write(data);
     const reading = await get();
-    expect(reading.frames).toEqual([
-      'id: 0_0\nretry: 77\ndata:\n\n',
-      'event: message\nid: 0_1\ndata: {"jsonrpc":"2.0"}\n\n',
+    expect(reading.events).toEqual([
+      { id: '0_0', data: '', retry: 77 },
+      { id: '0_1', data: '{"jsonrpc":"2.0"}' },
     ]);
     reading.leave();
   });
@@ -104,8 +104,7 @@ describe('a response on a stream', () => {
   it('G10: for older revisions begins with a comment', async () => {
     const { get } = await setup({ primes: false });
     const reading = await get();
-    expect(reading.frames).toHaveLength(1);
-    expect(reading.frames[0]).toMatch(/^:/);
+    expect(reading.events).toEqual([{}]);
     reading.leave();
   });
 
@@ -113,8 +112,8 @@ describe('a response on a stream', () => {
     const { streams, clock } = await setup();
     const sink = streams.begin([1]);
     await sink.write(data);
-    const reading = await readFrames(clock, { kind: 'stream', open: (flow) => sink.frames$(flow, true) });
-    expect([reading.frames.length, reading.end, streams.readers]).toEqual([1, 'complete', 0]);
+    const reading = await readEvents(clock, { kind: 'events', open: (flow) => sink.events$(flow, true) });
+    expect([reading.events.length, reading.end, streams.readers]).toEqual([1, 'complete', 0]);
     await sink.write({ end: true });
   });
 });
@@ -189,7 +188,7 @@ describe('a GET with a cursor', () => {
     await streams.standalone.write(data);
     const reading = await get('0_99');
     await streams.standalone.write(data);
-    expect(reading.frames[0]).toContain('id: 0_1\n');
+    expect(reading.events[0]).toMatchObject({ id: '0_1', data: '' });
     expect(ids(reading)).toEqual(['0_2']);
     reading.leave();
   });
@@ -234,7 +233,7 @@ describe('G7: a newer response on a stream', () => {
     streams.refresh();
     await clock.advance(0);
     expect([older.end, newer.end, streams.readers]).toEqual(['complete', undefined, 1]);
-    expect(older.frames.at(-1)).toBe('id: 0_2\nretry: 77\ndata:\n\n');
+    expect(older.events.at(-1)).toEqual({ id: '0_2', data: '', retry: 77 });
     newer.leave();
   });
 
@@ -245,7 +244,7 @@ describe('G7: a newer response on a stream', () => {
     await streams.standalone.write(data);
     streams.refresh();
     await clock.advance(0);
-    expect([older.frames.length, older.end]).toEqual([1, 'complete']);
+    expect([older.events.length, older.end]).toEqual([1, 'complete']);
     newer.leave();
   });
 
@@ -345,15 +344,15 @@ describe('the streams of a session', () => {
 });
 
 describe('the stream of a POST', () => {
-  const replyOf = (sink: LoggedSink): McpReply => ({ kind: 'stream', open: (flow) => sink.frames$(flow, false) });
+  const replyOf = (sink: LoggedSink): McpReply => ({ kind: 'events', open: (flow) => sink.events$(flow, false) });
 
   it('has its messages with ids, from before its response and after, and its requests in the log', async () => {
     const { clock, log, streams } = await setup();
     const sink = streams.begin([1, 2]);
     const { id } = sink.stream;
     await sink.write(data);
-    const reading = await readFrames(clock, replyOf(sink));
-    expect(reading.frames[0]).toContain(`id: ${formatEventId(id, 0)}\n`);
+    const reading = await readEvents(clock, replyOf(sink));
+    expect(reading.events[0]).toMatchObject({ id: formatEventId(id, 0), data: '' });
     await sink.write({ ...data, settles: 1 });
     expect(await log.unfinished('n')).toMatchObject([{ stream: id, requests: [2] }]);
     await sink.write({ ...data, settles: 2, end: true });
@@ -367,7 +366,7 @@ describe('the stream of a POST', () => {
     const sink = streams.begin([1]);
     expect(sink.disconnect()).toBe(false);
     await sink.write(data);
-    const reading = await readFrames(clock, replyOf(sink));
+    const reading = await readEvents(clock, replyOf(sink));
     expect([sink.disconnect(), reading.end]).toEqual([true, 'complete']);
     await sink.write({ ...data, settles: 1, end: true });
     const { id } = sink.stream;

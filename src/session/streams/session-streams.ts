@@ -9,15 +9,7 @@ import { McpStream, type StreamObserver } from '../../stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../stream/stream-reader.js';
 import { McpError } from '../../wire/errors.js';
 import type { RequestId } from '../../wire/json-rpc.js';
-import {
-  commentFrame,
-  type Cursor,
-  formatEventId,
-  messageFrame,
-  parseEventId,
-  primingFrame,
-  STANDALONE_STREAM,
-} from '../../wire/sse.js';
+import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../wire/sse.js';
 import type { McpSessionEvent } from '../session-events.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
 
@@ -31,7 +23,7 @@ export class SessionStreams implements StreamObserver {
   /** Made with the first: an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
   /** Responses that wait until the log is available. */
-  #held: Set<Subscriber<string>> | undefined;
+  #held: Set<Subscriber<McpEvent>> | undefined;
   /** Commands to a shared log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
   #closed = false;
@@ -87,18 +79,18 @@ export class SessionStreams implements StreamObserver {
     }
     // The client knows the id of the stream before its first append is complete.
     const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
-    if (begun) return { kind: 'stream', open: (flow) => this.#whenBack(begun, cursor, flow) };
+    if (begun) return { kind: 'events', open: (flow) => this.#whenBack(begun, cursor, flow) };
     let start: Start | undefined;
     try {
       start = await this.#claim(cursor);
     } catch (error) {
       if (error instanceof McpError || error instanceof EventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
-      return { kind: 'stream', open: (flow) => this.#whenBack(undefined, cursor, flow) };
+      return { kind: 'events', open: (flow) => this.#whenBack(undefined, cursor, flow) };
     }
     // After an empty 200 both official clients reconnect endlessly; after 405 neither reports an error (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
-    return { kind: 'stream', open: (flow) => this.frames$(start.stream, start.after, { flow, claim: start.claim }) };
+    return { kind: 'events', open: (flow) => this.events$(start.stream, start.after, { flow, claim: start.claim }) };
   }
 
   /**
@@ -130,7 +122,7 @@ export class SessionStreams implements StreamObserver {
    *
    * @param begun settles when the log may know the stream
    */
-  #whenBack(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<string> {
+  #whenBack(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
@@ -141,7 +133,7 @@ export class SessionStreams implements StreamObserver {
         held.delete(subscriber);
         waiting.cancel();
       });
-      subscriber.next(commentFrame());
+      subscriber.next(COMMENT);
       const since = clock.now();
       const claim = () => waiting.run(() => this.#claim(cursor, clock.now() - since));
       (begun ? begun.then(claim) : claim())
@@ -150,8 +142,8 @@ export class SessionStreams implements StreamObserver {
           held.delete(subscriber);
           const { late = false } = start.claim;
           if (subscriber.closed) return late ? undefined : start.stream.disclaim(start.claim);
-          const frames$ = this.frames$(start.stream, start.after, { flow, claim: start.claim, headOnly: late });
-          subscriber.add(frames$.subscribe(subscriber));
+          const events$ = this.events$(start.stream, start.after, { flow, claim: start.claim, headOnly: late });
+          subscriber.add(events$.subscribe(subscriber));
         })
         .catch(() => subscriber.complete());
     });
@@ -164,34 +156,34 @@ export class SessionStreams implements StreamObserver {
   }
 
   /**
-   * The frames of one response: the client's cursor, then the events after it. The id of a new stream is not sent
+   * The events of one response: the client's cursor, then the events after it. The id of a new stream is not sent
    * before the stream is in the log: a client that resumes on another node must find it there.
    */
-  frames$(stream: McpStream, after: number, { flow, headOnly, claim }: FrameOptions): Observable<string> {
+  events$(stream: McpStream, after: number, { flow, headOnly, claim }: ResponseOptions): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { begun } = stream;
-      const head = this.#headFrame(stream.id, after);
+      const head = this.#head(stream.id, after);
       if (!begun || !this.session.primes) subscriber.next(head);
-      const frames = new StreamFrames(stream.id, subscriber, this, begun && this.session.primes ? head : '');
+      const events = new ResponseEvents(stream.id, subscriber, this, begun && this.session.primes ? head : undefined);
       void begun?.then(() => {
-        frames.begin();
+        events.begin();
         if (headOnly) subscriber.complete();
       });
       if (headOnly) return begun ? undefined : subscriber.complete();
-      return stream.subscribe(frames, after, flow, claim);
+      return stream.subscribe(events, after, flow, claim);
     });
   }
 
-  #headFrame(stream: string, index: number): string {
-    return this.session.primes
-      ? primingFrame(formatEventId(stream, index), this.runtime.options.retryMs)
-      : commentFrame();
+  /** The priming event (G9), or a comment for clients of older revisions (G10). */
+  #head(stream: string, index: number): McpEvent {
+    if (!this.session.primes) return COMMENT;
+    return { id: formatEventId(stream, index), data: NO_DATA, retry: this.runtime.options.retryMs };
   }
 
-  /** The frame of an event. One without data only moves the cursor, and goes to clients with priming events. @internal */
-  frame(stream: string, { index, data }: StoredEvent): string {
-    if (data !== NO_DATA) return messageFrame(formatEventId(stream, index), data);
-    return this.session.primes ? this.#headFrame(stream, index) : '';
+  /** An event as clients get it. One without data only moves the cursor, and goes to clients with priming events. @internal */
+  sent(stream: string, { index, data }: StoredEvent): McpEvent | undefined {
+    if (data !== NO_DATA) return { id: formatEventId(stream, index), data };
+    return this.session.primes ? this.#head(stream, index) : undefined;
   }
 
   /** At each keep-alive tick. */
@@ -289,26 +281,26 @@ export class SessionStreams implements StreamObserver {
   }
 }
 
-/** The events of a stream as frames, for one response. One object takes a third of the memory of three closures. */
-class StreamFrames implements Observer<StoredEvent> {
+/** The events of a stream for one response. One object takes a third of the memory of three closures. */
+class ResponseEvents implements Observer<StoredEvent> {
   constructor(
     private readonly streamId: string,
-    private readonly response: Subscriber<string>,
+    private readonly response: Subscriber<McpEvent>,
     private readonly owner: SessionStreams,
     /** Comes first, when the log knows the stream. */
-    private head: string,
+    private head: McpEvent | undefined,
   ) {}
 
   begin(): void {
-    if (this.head === '') return;
+    if (!this.head) return;
     this.response.next(this.head);
-    this.head = '';
+    this.head = undefined;
   }
 
   next(event: StoredEvent): void {
     this.begin();
-    const frame = this.owner.frame(this.streamId, event);
-    if (frame !== '') this.response.next(frame);
+    const sent = this.owner.sent(this.streamId, event);
+    if (sent) this.response.next(sent);
   }
 
   error(error: unknown): void {
@@ -332,8 +324,8 @@ export class LoggedSink implements ExchangeSink {
     return this.stream.write(entry);
   }
 
-  frames$(flow: StreamFlow, headOnly: boolean): Observable<string> {
-    return this.streams.frames$(this.stream, 0, { flow, headOnly });
+  events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent> {
+    return this.streams.events$(this.stream, 0, { flow, headOnly });
   }
 
   disconnect(): boolean {
@@ -346,9 +338,9 @@ export class LoggedSink implements ExchangeSink {
   }
 }
 
-export interface FrameOptions {
+export interface ResponseOptions {
   readonly flow: StreamFlow;
-  /** Only the head frame, which has the client's cursor. */
+  /** Only the first event, which has the client's cursor. */
   readonly headOnly?: boolean;
   /** The claim of a response that is already the reader of its stream. */
   readonly claim?: StreamClaim | undefined;
@@ -360,5 +352,7 @@ interface Start {
   readonly claim: StreamClaim;
   readonly after: number;
 }
+
+const COMMENT: McpEvent = {};
 
 type WithoutSession<E> = E extends unknown ? Omit<E, 'sessionId'> : never;
