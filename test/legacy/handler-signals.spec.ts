@@ -1,40 +1,54 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { currentMcpCall, type McpCall } from 'nestjs-mcp-streamable';
+import type { Server } from '@modelcontextprotocol/server';
+import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import type { Server, ServerContext } from '@modelcontextprotocol/server';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
+import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { scripted } from '../support/scripted-server.js';
 
+/** A call whose handler waits. */
 interface Running {
-  ctx: ServerContext;
-  call: McpCall;
-  server: Server;
+  requestId: unknown;
+  signals: AbortSignal[];
+  server?: Server;
 }
 
-/** What ends a call from outside, and what its client hears of it. */
-const ENDS: Record<
-  string,
-  { end: (on: { app: TestApp; client: RawClient; clock: ManualClock } & Running) => unknown; heard: unknown[] }
-> = {
+interface Ended {
+  app: TestApp;
+  client: RawClient;
+  clock: ManualClock;
+  call: Running;
+}
+
+/** What ends a call from outside, and what its client receives of it. */
+interface End {
+  end: (on: Ended) => unknown;
+  heard: unknown[];
+}
+
+const ENDS: Record<string, End> = {
   'a cancellation': {
-    end: ({ client, ctx }) => client.notify('notifications/cancelled', { requestId: ctx.mcpReq.id }),
+    end: ({ client, call }) => client.notify('notifications/cancelled', { requestId: call.requestId }),
     heard: [],
   },
   DELETE: { end: async ({ client }) => (await client.delete()).text(), heard: ['error -32000'] },
   'terminate()': { end: ({ app, client }) => app.service.terminate(client.sessionId!), heard: ['error -32000'] },
   'terminateAll()': { end: ({ app }) => app.service.terminateAll(), heard: ['error -32000'] },
-  'server.close()': { end: ({ server }) => server.close(), heard: ['error -32000'] },
   requestTimeoutMs: { end: ({ clock }) => clock.advance(30_000), heard: ['error -32001'] },
-  'giving up the live copy': {
+  'the release of the live copy': {
     end: ({ app, client }) => app.release(client.sessionId!),
     heard: ['error -32000'],
   },
 };
+const SDK_ENDS: Record<string, End> = {
+  ...ENDS,
+  'server.close()': { end: ({ call }) => call.server!.close(), heard: ['error -32000'] },
+};
 
-describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   let clock: ManualClock;
   let running: Running[];
@@ -46,47 +60,47 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
     hold = gate();
   });
 
-  const waits: ScriptedTool = async ({ first }, ctx, { server }) => {
-    if (first !== undefined) await ctx.mcpReq.notify(log(first));
-    running.push({ ctx, call: currentMcpCall()!, server });
+  const waits: TestTool = async ({ first }, ctx) => {
+    if (first !== undefined) await ctx.log('info', first);
+    running.push({ requestId: ctx.requestId, signals: [ctx.signal] });
     await hold.promise;
     return 'too late';
   };
-  const signals = () => running.flatMap(({ ctx, call }) => [ctx.mcpReq.signal, call.signal]);
-  const aborted = () => signals().map((signal) => signal.aborted);
+  const tools = { waits };
+  const aborted = () => running.flatMap(({ signals }) => signals.map((signal) => signal.aborted));
 
-  it.each(Object.keys(ENDS))('P9 S12: %s aborts both signals, and the call ends', async (name) => {
+  it.each(Object.keys(ENDS))('P9 S12: %s aborts the signal of a handler that has sent nothing', async (name) => {
     const { end, heard } = ENDS[name]!;
-    const app = await start({ clock, server: scripted({ waits }) });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize();
     const silent = client.call('waits');
     await eventually(() => expect(running).toHaveLength(1));
-    expect(aborted()).toEqual([false, false]);
-    await end({ app, client, clock, ...running[0]! });
+    expect(aborted()).toEqual([false]);
+    await end({ app, client, clock, call: running[0]! });
     const response = await silent;
     if (heard.length > 0) expect(gists([await response.json()])).toEqual(heard);
     else expect(await response.text()).toBe('');
-    await eventually(() => expect(aborted()).toEqual([true, true]));
+    await eventually(() => expect(aborted()).toEqual([true]));
     await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
     hold.open();
   });
 
-  it.each(Object.keys(ENDS))('P9 S12: %s aborts both signals when the response is a stream already', async (name) => {
+  it.each(Object.keys(ENDS))('P9 S12: %s aborts the signal of a handler whose response is a stream', async (name) => {
     const { end, heard } = ENDS[name]!;
-    const app = await start({ clock, server: scripted({ waits }) });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
     await eventually(() => expect(running).toHaveLength(1));
-    await end({ app, client, clock, ...running[0]! });
+    await end({ app, client, clock, call: running[0]! });
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a word', ...heard]);
-    await eventually(() => expect(aborted()).toEqual([true, true]));
+    await eventually(() => expect(aborted()).toEqual([true]));
     await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
     hold.open();
   });
 
-  it('S15: shutdown aborts both signals, and answers every call', async () => {
-    const app = await TestApp.start({ adapter, clock, sseAfterMs: 60_000, server: scripted({ waits }) });
+  it('S15: a shutdown aborts the signals of all handlers, and every call is answered', async () => {
+    const app = await TestApp.start({ adapter, clock, sseAfterMs: 60_000, tools });
     const client = await app.client().initialize();
     const silent = client.call('waits');
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
@@ -95,23 +109,22 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
     expect(gists([await (await silent).json()])).toEqual(['error -32000']);
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a word', 'error -32000']);
-    expect(aborted()).toEqual([true, true, true, true]);
+    expect(aborted()).toEqual([true, true]);
     await app.settled({ live: 0, sessions: 0, inFlight: 0, streams: 0, openResponses: 0, logs: 0, timers: 0 });
     hold.open();
   });
 
-  it('P9: a signal that is first looked at when the call is over is aborted as well', async () => {
+  it('P9: a signal that is first read when the call is over is aborted', async () => {
     const app = await start({
       clock,
-      server: scripted({
-        looks: async () => {
-          const call = currentMcpCall()!;
-          running.push({ call } as Running);
+      tools: {
+        looks: async (_, ctx) => {
+          running.push({ requestId: ctx.requestId, signals: [] });
           await hold.promise;
-          late.open([call.signal.aborted, call.signal.reason]);
+          late.open([ctx.signal.aborted, ctx.signal.reason]);
           return 'too late';
         },
-      }),
+      },
     });
     const late = gate<unknown[]>();
     const client = await app.client().initialize();
@@ -123,51 +136,145 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
     expect(await late.promise).toEqual([true, 'enough']);
   });
 
-  it('P9: a call that was answered is not aborted by what comes afterwards', async () => {
-    const app = await start({ clock, server: scripted({ waits }) });
+  it('P9: the signal of a call that was answered never aborts', async () => {
+    const app = await start({ clock, tools });
     const client = await app.client().initialize();
     hold.open();
     expect(gists([await (await client.call('waits', {}, { id: 'call' })).json()])).toEqual(['too late']);
-    signals();
     await client.notify('notifications/cancelled', { requestId: 'call' });
     await clock.advance(60_000);
     await (await client.delete()).text();
     await app.settled({ live: 0 });
-    expect(aborted()).toEqual([false, false]);
+    expect(aborted()).toEqual([false]);
   });
 
-  it('P4: that its client leaves aborts nothing', async () => {
-    const app = await start({ clock, server: scripted({ waits }) });
+  it('P4: the signal of a call whose client leaves does not abort', async () => {
+    const app = await start({ clock, tools });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
     stream.destroy();
     await app.settled({ readers: 0 });
-    expect(aborted()).toEqual([false, false]);
+    expect(aborted()).toEqual([false]);
     hold.open();
     await app.settled({ inFlight: 0 });
   });
 
-  it('P9: one call is cancelled, the others go on', async () => {
-    const app = await start({ clock, server: scripted({ waits }) });
+  it('P9: a cancellation of one call leaves the signals of others alone', async () => {
+    const app = await start({ clock, tools });
     const client = await app.client().initialize();
     const calls = [0, 1, 2].map((id) => client.call('waits', {}, { id }));
     await eventually(() => expect(running).toHaveLength(3));
-    const one = running.find(({ call }) => call.requestId === 1)!;
+    const one = running.find(({ requestId }) => requestId === 1)!;
     await client.notify('notifications/cancelled', { requestId: 1 });
     await (await calls[1])!.text();
-    await eventually(() => expect(signals().filter((signal) => signal.aborted)).toHaveLength(2));
-    expect([one.ctx.mcpReq.signal.aborted, one.call.signal.aborted]).toEqual([true, true]);
+    await eventually(() => expect(aborted().filter(Boolean)).toHaveLength(1));
+    expect(one.signals[0]!.aborted).toBe(true);
     hold.open();
     for (const call of [calls[0]!, calls[2]!]) expect(gists([await (await call).json()])).toEqual(['too late']);
   });
 
-  it('S12: a handler that talks, asks and closes its server when it is aborted changes nothing of the end', async () => {
+  it('S12: a handler that sends, asks and terminates when its signal aborts changes nothing of the end', async () => {
+    const outcomes: string[] = [];
+    const app = await start({
+      clock,
+      tools: {
+        'makes a scene': async (_, ctx, sessions) => {
+          await ctx.log('info', 'a word');
+          const note = (name: string) => (asked: Promise<unknown>) =>
+            void asked.then(
+              () => outcomes.push(`${name} ok`),
+              (error) => outcomes.push(`${name} ${error.code ?? error.message}`),
+            );
+          ctx.signal.addEventListener('abort', () => {
+            note('notify')(ctx.log('info', 'last words'));
+            note('ask')(ctx.roots('roots'));
+            note('terminate')(sessions.terminate(ctx.session!.id));
+          });
+          running.push({ requestId: ctx.requestId, signals: [ctx.signal] });
+          await hold.promise;
+          return 'too late';
+        },
+      },
+    });
+    const recorded = recordedEvents(app);
+    const client = await app.client().initialize(LATEST, { roots: {} });
+    const stream = await (await client.call('makes a scene')).sse().count(1);
+    await (await client.delete()).text();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['a word', 'error -32000']);
+    await eventually(() => expect(outcomes).toHaveLength(3));
+    expect(outcomes.toSorted()).toEqual(['ask SESSION_OVER', 'notify ok', 'terminate ok']);
+    await app.settled({ live: 0, sessions: 0, inFlight: 0, streams: 0, logs: 0, timers: 0 });
+    expect(recorded.filter(({ type }) => type === 'closed')).toEqual([
+      { type: 'closed', sessionId: client.sessionId, reason: 'deleted' },
+    ]);
+    hold.open();
+  });
+});
+
+describe.each(ONE_ADAPTER)('with an SDK server: the signals of a handler on %s', (adapter) => {
+  const start = runningApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  let clock: ManualClock;
+  let running: Running[];
+  let hold: ReturnType<typeof gate<void>>;
+
+  beforeEach(() => {
+    clock = new ManualClock();
+    running = [];
+    hold = gate();
+  });
+
+  const server = scripted({
+    waits: async ({ first }, ctx, here) => {
+      if (first !== undefined) await ctx.mcpReq.notify(log(first));
+      const signals = [ctx.mcpReq.signal, currentMcpCall()!.signal];
+      running.push({ requestId: ctx.mcpReq.id, signals, server: here.server });
+      await hold.promise;
+      return 'too late';
+    },
+  });
+  const aborted = () => running.flatMap(({ signals }) => signals.map((signal) => signal.aborted));
+
+  it.each(Object.keys(SDK_ENDS))('P9 S12: %s aborts both signals of a handler that has sent nothing', async (name) => {
+    const { end, heard } = SDK_ENDS[name]!;
+    const app = await start({ clock, server });
+    const client = await app.client().initialize();
+    const silent = client.call('waits');
+    await eventually(() => expect(running).toHaveLength(1));
+    expect(aborted()).toEqual([false, false]);
+    await end({ app, client, clock, call: running[0]! });
+    const response = await silent;
+    if (heard.length > 0) expect(gists([await response.json()])).toEqual(heard);
+    else expect(await response.text()).toBe('');
+    await eventually(() => expect(aborted()).toEqual([true, true]));
+    await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
+    hold.open();
+  });
+
+  it.each(Object.keys(SDK_ENDS))(
+    'P9 S12: %s aborts both signals of a handler whose response is a stream',
+    async (name) => {
+      const { end, heard } = SDK_ENDS[name]!;
+      const app = await start({ clock, server });
+      const client = await app.client().initialize();
+      const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
+      await eventually(() => expect(running).toHaveLength(1));
+      await end({ app, client, clock, call: running[0]! });
+      expect(await stream.end()).toBe('end');
+      expect(gists(stream.messages)).toEqual(['a word', ...heard]);
+      await eventually(() => expect(aborted()).toEqual([true, true]));
+      await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
+      hold.open();
+    },
+  );
+
+  it('S12: a handler that sends, asks and closes its server when its signal aborts changes nothing of the end', async () => {
     const outcomes: string[] = [];
     let closes = 0;
     const app: TestApp = await start({
       clock,
       server: scripted({
-        'makes a scene': async (_, ctx, { server }) => {
+        'makes a scene': async (_, ctx, { server: its }) => {
           await ctx.mcpReq.notify(log('a word'));
           const call = currentMcpCall()!;
           const note = (name: string) => (asked: Promise<unknown>) =>
@@ -176,13 +283,13 @@ describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
               (error) => outcomes.push(`${name} ${error.code ?? error.message}`),
             );
           call.signal.addEventListener('abort', () => {
-            note('notify')(server.sendLoggingMessage({ level: 'info', data: 'last words' }));
+            note('notify')(its.sendLoggingMessage({ level: 'info', data: 'last words' }));
             note('ask')(ctx.mcpReq.send({ method: 'ping' }));
-            note('close')(server.close());
+            note('close')(its.close());
             note('terminate')(app.service.terminate(call.session!.id));
           });
-          server.onclose = () => closes++;
-          running.push({ ctx, call, server });
+          its.onclose = () => closes++;
+          running.push({ requestId: ctx.mcpReq.id, signals: [] });
           await hold.promise;
           return 'too late';
         },

@@ -1,17 +1,24 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
-import { cancelOf, gists, log } from '../support/messages.js';
+import { ADAPTERS, ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
+import { cancelOf, gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { scripted } from '../support/scripted-server.js';
+
+/** Reasons that are no texts. */
+const REASONS: [what: string, reason: unknown][] = [
+  ['a number', 17],
+  ['an object', { because: 'so' }],
+  ['null', null],
+  ['something without a text', { toString: 1 }],
+];
 
 describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<string>>;
-  /** The two signals that a handler has: of the SDK, and of the call. */
   let signals: AbortSignal[];
 
   beforeEach(() => {
@@ -20,26 +27,26 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     signals = [];
   });
 
-  const waits: ScriptedTool = (_, ctx) => {
-    signals.push(ctx.mcpReq.signal, currentMcpCall()!.signal);
+  const waits: TestTool = (_, ctx) => {
+    signals.push(ctx.signal);
     entered.open();
     return hold.promise;
   };
   /** Says a word, so that the response is SSE, then waits. */
-  const talks: ScriptedTool = async (args, ctx, here) => {
-    await ctx.mcpReq.notify(log('a word'));
-    return waits(args, ctx, here);
+  const talks: TestTool = async (args, ctx, sessions) => {
+    await ctx.log('info', 'a word');
+    return waits(args, ctx, sessions);
   };
   const tools = { waits, talks, quick: () => 'quick' };
   const aborted = () => signals.map((signal) => signal.aborted);
 
-  it('P9: before the head: SSE head and end, no id, and the handler is told', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a call that is cancelled before the head gets the head of a stream and its end, and its signals abort', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
-    expect(aborted()).toEqual([false, false]);
+    expect(aborted()).toEqual([false]);
     await client.notify('notifications/cancelled', { requestId: 'call', reason: 'changed my mind' });
     const response = await posted;
     expect(response.status).toBe(200);
@@ -47,17 +54,17 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     const stream = response.sse();
     expect(await stream.end()).toBe('end');
     expect(stream.body).toBe('');
-    await eventually(() => expect(aborted()).toEqual([true, true]));
-    expect(signals.map(({ reason }) => reason)).toEqual(['changed my mind', 'changed my mind']);
+    await eventually(() => expect(aborted()).toEqual([true]));
+    expect(signals.map(({ reason }) => reason)).toEqual(['changed my mind']);
     await app.settled({ inFlight: 0, streams: 0, readers: 0, openResponses: 0, loggedStreams: 0, events: 0 });
-    // What the handler says in the end, nobody hears; the SDK does not even try.
+    // The result of the handler comes too late to be a message.
     hold.open('too late');
     expect(gists([await (await client.call('quick')).json()])).toEqual(['quick']);
     expect(events.filter(({ type }) => type === 'late-message')).toEqual([]);
   });
 
-  it('P9: after the head: the stream ends without an answer, and is finished', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a call that is cancelled after the head ends its stream without an answer', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize();
     const stream = (await client.call('talks', {}, { id: 'call' })).sse();
     await stream.count(1);
@@ -65,7 +72,7 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     await client.notify('notifications/cancelled', { requestId: 'call' });
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a word']);
-    await eventually(() => expect(aborted()).toEqual([true, true]));
+    await eventually(() => expect(aborted()).toEqual([true]));
     await app.settled({ inFlight: 0, streams: 0, readers: 0, openResponses: 0 });
     // Nothing to come back for.
     const again = await client.get(stream.events[0]!.id);
@@ -74,8 +81,8 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     hold.open('too late');
   });
 
-  it('P9: in sse mode, before anything was said', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted(tools) });
+  it('P9: a call that is cancelled in sse mode before its first message ends its stream', async () => {
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', {}, { id: 'call' })).sse().opened();
     await entered.promise;
@@ -86,8 +93,8 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0, openResponses: 0, events: 0 });
   });
 
-  it('P9: in one batch with its request, in sse mode', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted(tools) });
+  it('P9: a cancellation in one batch with its request ends the stream in sse mode', async () => {
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
     const client = await app.client().initialize('2025-03-26');
     const stream = (await client.post([client.toolCall('waits', {}, { id: 'call' }), cancelOf('call')])).sse();
     expect(await stream.end()).toBe('end');
@@ -95,8 +102,8 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0, openResponses: 0 });
   });
 
-  it('P9: of a call whose client has left, and comes back for the rest', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a client that left finds the end of its cancelled call when it resumes', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', {}, { id: 'call' })).sse().count(1);
     await entered.promise;
@@ -109,8 +116,8 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     expect(gists(resumed.messages)).toEqual(['a word']);
   });
 
-  it('P9: of ids that are unknown, answered, or cancelled already changes nothing', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a cancellation of an id that is unknown or answered changes nothing', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
     await (await client.call('quick', {}, { id: 'answered' })).text();
@@ -123,54 +130,49 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     }
     const bare = await client.post({ jsonrpc: '2.0', method: 'notifications/cancelled' });
     expect(bare.status).toBe(202);
-    expect(aborted()).toEqual([false, false]);
+    expect(aborted()).toEqual([false]);
     await app.settled({ inFlight: 1 });
     hold.open('waited');
     expect(gists([await (await posted).json()])).toEqual(['waited']);
     expect(events.filter(({ type }) => type !== 'created')).toEqual([]);
   });
 
-  it('P9: of a call of another session changes nothing', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a cancellation of a call of another session changes nothing', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const [mine, other] = [await app.client().initialize(), await app.client().initialize()];
     const posted = mine.call('waits', {}, { id: 'same' });
     await entered.promise;
     await other.notify('notifications/cancelled', { requestId: 'same' });
     await app.settled({ inFlight: 1 });
-    expect(aborted()).toEqual([false, false]);
+    expect(aborted()).toEqual([false]);
     hold.open('waited');
     expect(gists([await (await posted).json()])).toEqual(['waited']);
   });
 
-  it.each([
-    ['a number', 17],
-    ['an object', { because: 'so' }],
-    ['null', null],
-    ['something without a text', { toString: 1 }],
-  ])('P9: reaches the handler also when its reason is %s', async (_, reason) => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it.each(REASONS)('P9: a cancellation aborts the signals also when its reason is %s', async (_, reason) => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
     await (await client.post(cancelOf('call', reason))).text();
     expect(await (await posted).sse().end()).toBe('end');
-    await eventually(() => expect(aborted()).toEqual([true, true]));
+    await eventually(() => expect(aborted()).toEqual([true]));
     await app.settled({ inFlight: 0, streams: 0 });
   });
 
-  it('P9: gives a handler without a reason the usual error', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a cancellation without a reason aborts the signals with an AbortError', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
     await client.notify('notifications/cancelled', { requestId: 'call' });
     await (await posted).text();
-    await eventually(() => expect(aborted()).toEqual([true, true]));
+    await eventually(() => expect(aborted()).toEqual([true]));
     for (const { reason } of signals) expect(reason).toMatchObject({ name: 'AbortError' });
   });
 
-  it('P9: frees the id at once, also while the cancelled handler still runs', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('P9: a cancelled id is free at once, also while the cancelled handler still runs', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -189,8 +191,8 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     expect(gists([await (await second).json()])).toEqual(['of the second']);
   });
 
-  it('P9: of "initialize" is not possible', async () => {
-    const app = await start({ server: scripted(tools) });
+  it('P9: a cancellation of "initialize" changes nothing', async () => {
+    const app = await start({ tools });
     const client = app.client();
     const response = await client.post(client.initializeMessage(LATEST));
     client.sessionId = response.header('mcp-session-id');
@@ -199,8 +201,8 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     expect(gists([await (await client.call('quick')).json()])).toEqual(['quick']);
   });
 
-  it('P9: leaves nothing of many calls', async () => {
-    const app = await start({ responseMode: 'auto', sseAfterMs: 60_000, server: scripted(tools) });
+  it('P9: nothing is left of many cancelled calls', async () => {
+    const app = await start({ responseMode: 'auto', sseAfterMs: 60_000, tools });
     const client = await app.client().initialize();
     const calls = Array.from({ length: 60 }, (_, n) => client.call(n % 2 ? 'waits' : 'talks', {}, { id: n }));
     await app.settled({ inFlight: 60 });
@@ -210,4 +212,37 @@ describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
     await eventually(() => expect(new Set(aborted())).toEqual(new Set([true])));
     await app.settled({ inFlight: 0, streams: 0, readers: 0, openResponses: 0, outbound: 0 });
   });
+});
+
+describe.each(ONE_ADAPTER)('with an SDK server: cancellation on %s', (adapter) => {
+  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+
+  it.each([...REASONS, ['a text', 'changed my mind'] as const])(
+    'P9: a cancellation aborts the signals of the SDK and of the call also when its reason is %s',
+    async (_, reason) => {
+      const entered = gate();
+      const hold = gate();
+      const signals: AbortSignal[] = [];
+      const app = await start({
+        clock: new ManualClock(),
+        server: scripted({
+          waits: async (__, ctx) => {
+            signals.push(ctx.mcpReq.signal, currentMcpCall()!.signal);
+            entered.open();
+            await hold.promise;
+            return 'too late';
+          },
+        }),
+      });
+      const client = await app.client().initialize();
+      const posted = client.call('waits', {}, { id: 'call' });
+      await entered.promise;
+      await (await client.post(cancelOf('call', reason))).text();
+      expect(await (await posted).sse().end()).toBe('end');
+      await eventually(() => expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]));
+      if (typeof reason === 'string') expect(signals.map((signal) => signal.reason)).toEqual([reason, reason]);
+      await app.settled({ inFlight: 0, streams: 0 });
+      hold.open();
+    },
+  );
 });

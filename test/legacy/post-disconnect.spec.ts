@@ -1,10 +1,9 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ADAPTERS, gate, type TestTool } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
-import { gists, log } from '../support/messages.js';
+import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
 
@@ -28,13 +27,13 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   /** Says as much as it is told, and goes on when it is let. */
-  const talks: ScriptedTool = async ({ first, second }, ctx) => {
-    if (first !== undefined) await ctx.mcpReq.notify(log(first));
+  const talks: TestTool = async ({ first, second }, ctx) => {
+    if (first !== undefined) await ctx.log('info', first);
     entered.open();
     await next.promise;
-    if (second !== undefined) await ctx.mcpReq.notify(log(second));
+    if (second !== undefined) await ctx.log('info', second);
     await hold.promise;
-    aborted = ctx.mcpReq.signal.aborted;
+    aborted = ctx.signal.aborted;
     returned = true;
     return 'the answer';
   };
@@ -46,9 +45,9 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     await posted.hangUp();
   }
 
-  it('P4: before an id was sent: the handler continues, and its answer is dropped', async () => {
+  it('P4: a handler whose client leaves before an id was sent continues, and its answer is dropped', async () => {
     const clock = new ManualClock();
-    const app = await start({ clock, sseAfterMs: 500, server: scripted({ talks }) });
+    const app = await start({ clock, sseAfterMs: 500, tools: { talks } });
     const client = await app.client().initialize();
     await forsaken(client);
     await connectionsGone(app);
@@ -64,19 +63,18 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     expect(gists([await again.json()])).toEqual(['the answer']);
   });
 
-  it('P4: before an id was sent: what the handler says goes where late messages go', async () => {
+  it('P4: the messages of a handler whose client left before an id was sent are late messages', async () => {
     const app = await start({
       clock: new ManualClock(),
-      server: scripted({
-        talks: async (args, ctx, here) => {
+      tools: {
+        talks: async (args, ctx, sessions) => {
           entered.open();
           await next.promise;
-          await ctx.mcpReq.notify(log('for whom it may concern'));
-          const params = { progressToken: 'p', progress: 1 };
-          await ctx.mcpReq.notify({ method: 'notifications/progress', params });
-          return talks(args, ctx, here);
+          await ctx.log('info', 'for whom it may concern');
+          await ctx.progress(1);
+          return talks(args, ctx, sessions);
         },
-      }),
+      },
     });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -94,8 +92,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P4: before an id was sent, from a batch: the others that it holds go on as well', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ talks, quick: () => 'quick' }) });
+  it('P4: all calls of a batch continue whose client leaves before an id was sent', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { talks, quick: () => 'quick' } });
     const client = await app.client().initialize('2025-03-26');
     const posted = new ForsakenPost(client, [
       client.toolCall('quick'),
@@ -110,8 +108,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, events: 0 });
   });
 
-  it('P4: before an id was sent, in json mode', async () => {
-    const app = await start({ responseMode: 'json', server: scripted({ talks }) });
+  it('P4: a handler whose client leaves in json mode continues, and its answer is dropped', async () => {
+    const app = await start({ responseMode: 'json', tools: { talks } });
     const client = await app.client().initialize();
     await forsaken(client, { first: 'elsewhere' });
     await connectionsGone(app);
@@ -121,8 +119,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     expect([returned, aborted]).toEqual([true, false]);
   });
 
-  it('P4 G8: after an id was sent: the handler goes on, and the stream waits with everything', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
+  it('P4 G8: a handler whose client leaves after an id was sent continues, and its stream keeps all messages', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     stream.destroy();
@@ -139,8 +137,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     await app.settled({ readers: 0, streams: 0 });
   });
 
-  it('P4 G8: that knows nothing but the priming event comes back for everything', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted({ talks }) });
+  it('P4 G8: a client that has the priming event alone resumes with all messages', async () => {
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools: { talks } });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { second: 'two' })).sse().opened();
     stream.destroy();
@@ -153,8 +151,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     expect(gists(resumed.messages)).toEqual(['two', 'the answer']);
   });
 
-  it('G8: is resumed mid-call, live, with its answer exactly once', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
+  it('G8: a client that resumes during its call gets the answer exactly once', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     stream.destroy();
@@ -174,19 +172,19 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     await app.settled({ readers: 0, streams: 0, openResponses: 0 });
   });
 
-  it('G8: is cut again and again, and loses and repeats nothing', async () => {
+  it('G8: a client that is cut again and again misses no message and gets none twice', async () => {
     const rounds = 12;
     const steps = Array.from({ length: rounds }, () => gate());
     const app = await start({
-      server: scripted({
+      tools: {
         counts: async (_, ctx) => {
           for (const [n, step] of steps.entries()) {
-            await ctx.mcpReq.notify(log(n));
+            await ctx.log('info', n);
             await step.promise;
           }
           return 'counted';
         },
-      }),
+      },
     });
     const client = await app.client().initialize();
     const heard: unknown[] = [];
@@ -205,8 +203,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     expect(heard).toEqual([...Array(rounds).keys(), 'counted']);
   });
 
-  it('G8: comes back to a session that was rebuilt meanwhile, and finds how its call ended', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
+  it('G8: a client that resumes in a session that was rebuilt meanwhile finds how its call ended', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one' })).sse().count(1);
     stream.destroy();
@@ -220,8 +218,8 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     hold.open();
   });
 
-  it('G8: comes back before the server has noticed that it left', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ talks }) });
+  it('G8: a client that resumes before the server has noticed that it left gets the rest once', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     // Its old response still is the reader, until the new one takes over.

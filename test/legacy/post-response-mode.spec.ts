@@ -1,9 +1,8 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ADAPTERS, gate, type TestTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
-import { gists, log } from '../support/messages.js';
+import { gists } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
 
 function isJson(response: RawResponse): boolean {
@@ -13,18 +12,18 @@ function isSse(response: RawResponse): boolean {
   return /^text\/event-stream\b/.test(response.header('content-type') ?? '');
 }
 
-const quick: ScriptedTool = () => 'quick';
-const talks: ScriptedTool = async (_, ctx) => {
-  await ctx.mcpReq.notify(log('one'));
-  await ctx.mcpReq.notify(log('two'));
+const quick: TestTool = () => 'quick';
+const talks: TestTool = async (_, ctx) => {
+  await ctx.log('info', 'one');
+  await ctx.log('info', 'two');
   return 'said';
 };
 
 /** A tool that waits until the test lets it go, and the moment at which it was called. */
-function waiting(): { waits: ScriptedTool; called: Promise<void>; release: (text: string) => void } {
+function waiting(): { waits: TestTool; called: Promise<void>; release: (text: string) => void } {
   const entered = gate();
   const hold = gate<string>();
-  const waits: ScriptedTool = () => {
+  const waits: TestTool = () => {
     entered.open();
     return hold.promise;
   };
@@ -34,8 +33,8 @@ function waiting(): { waits: ScriptedTool; called: Promise<void>; release: (text
 describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 500 });
 
-  it('P3: auto: answers with JSON, past the log, when the answer comes first', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ quick }) });
+  it('P3: in auto mode a call that sends nothing first is answered with JSON, past the log', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { quick } });
     const client = await app.client().initialize();
     const response = await client.call('quick');
     expect(response.status).toBe(200);
@@ -45,16 +44,16 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0, loggedStreams: 0, events: 0 });
   });
 
-  it('P3: auto: becomes SSE with the first message that is no answer, at once', async () => {
+  it('P3: in auto mode the first message that is no answer begins a stream at once', async () => {
     const { waits, called, release } = waiting();
     const app = await start({
       clock: new ManualClock(),
-      server: scripted({
-        'talks and waits': async (args, ctx, here) => {
-          await ctx.mcpReq.notify(log('a word'));
-          return waits(args, ctx, here);
+      tools: {
+        'talks and waits': async (args, ctx, sessions) => {
+          await ctx.log('info', 'a word');
+          return waits(args, ctx, sessions);
         },
-      }),
+      },
     });
     const client = await app.client().initialize();
     const response = await client.call('talks and waits');
@@ -70,10 +69,10 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0, openResponses: 0 });
   });
 
-  it('P3: auto: becomes SSE at sseAfterMs, not before, and sends the head at once', async () => {
+  it('P3: in auto mode a stream begins at sseAfterMs, not before, and its head is sent at once', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
-    const app = await start({ clock, server: scripted({ quick, waits }) });
+    const app = await start({ clock, tools: { quick, waits } });
     const client = await app.client().initialize();
     let answered = false;
     const posted = client.call('waits').finally(() => (answered = true));
@@ -95,9 +94,9 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     expect(stream.events[0]!.id).toBe(stream.primes[0]!.replace(/_0$/, '_1'));
   });
 
-  it('P3: auto: leaves no timer behind an answer that was quick', async () => {
+  it('P3: in auto mode a quick answer leaves no timer behind', async () => {
     const clock = new ManualClock();
-    const app = await start({ clock, server: scripted({ quick }) });
+    const app = await start({ clock, tools: { quick } });
     const client = await app.client().initialize();
     await app.settled({ openResponses: 0, inFlight: 0 });
     const before = clock.pending;
@@ -105,8 +104,8 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     expect(clock.pending).toBe(before);
   });
 
-  it('P3: sse: answers every request with SSE, however quick', async () => {
-    const app = await start({ responseMode: 'sse', server: scripted({ quick, talks }) });
+  it('P3: in sse mode every request is answered with a stream, however quick', async () => {
+    const app = await start({ responseMode: 'sse', tools: { quick, talks } });
     const client = await app.client().initialize();
     for (const [tool, said] of [
       ['quick', ['quick']],
@@ -122,10 +121,10 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0, loggedStreams: 2, events: 4 });
   });
 
-  it('P3: json: answers with JSON however long it takes', async () => {
+  it('P3: in json mode a call is answered with JSON however long it takes', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
-    const app = await start({ clock, responseMode: 'json', server: scripted({ waits }) });
+    const app = await start({ clock, responseMode: 'json', tools: { waits } });
     const client = await app.client().initialize();
     const posted = client.call('waits');
     await called;
@@ -137,17 +136,16 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, events: 0 });
   });
 
-  it('P3: json: sends what a handler says beside its answer to the standalone stream', async () => {
+  it('P3: in json mode the messages of a handler go to the standalone stream', async () => {
     const app = await start({
       responseMode: 'json',
-      server: scripted({
+      tools: {
         talks,
         progresses: async (_, ctx) => {
-          const progressToken = ctx.mcpReq._meta!.progressToken!;
-          await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 1 } });
+          await ctx.progress(1);
           return 'done';
         },
-      }),
+      },
     });
     const client = await app.client().initialize();
     const standalone = await client.listen();
@@ -163,16 +161,16 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P3: json: fails what a handler asks of the client, typed, and sends nothing', async () => {
+  it('P3: in json mode a request of a handler to its client fails, typed, and is not sent', async () => {
     const app = await start({
       responseMode: 'json',
-      server: scripted({
-        asks: (_, ctx) =>
-          ctx.mcpReq.send({ method: 'ping' }).then(
+      tools: {
+        asks: (_, ctx, sessions) =>
+          sessions.request(ctx.session!.id, { method: 'ping' }).then(
             () => 'answered',
             (error) => `${error.name} ${error.code}`,
           ),
-      }),
+      },
     });
     const client = await app.client().initialize();
     // Also while the standalone stream has a reader: it is not where this question belongs.
@@ -184,9 +182,9 @@ describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P3: json: answers a call that was cancelled with an SSE head and its end', async () => {
+  it('P3: in json mode a cancelled call is answered with the head of a stream and its end', async () => {
     const { waits, called } = waiting();
-    const app = await start({ responseMode: 'json', server: scripted({ waits }) });
+    const app = await start({ responseMode: 'json', tools: { waits } });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await called;

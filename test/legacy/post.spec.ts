@@ -1,4 +1,4 @@
-import { scripted, scriptedServer } from '../support/scripted-server.js';
+import { ProtocolError } from '@modelcontextprotocol/server';
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
@@ -7,11 +7,12 @@ import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { scripted, scriptedServer } from '../support/scripted-server.js';
 
 describe.each(ADAPTERS)('POST on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
-  it('P1: answers notifications and responses with 202 and nothing else', async () => {
+  it('P1: notifications and responses get 202 without a body', async () => {
     const app = await start();
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -33,7 +34,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     await app.settled({ inFlight: 0, outbound: 0, streams: 0, loggedStreams: 0, events: 0 });
   });
 
-  it('P1: takes a batch of notifications and responses as it takes one', async () => {
+  it('P1: a batch of notifications and responses gets 202 without a body', async () => {
     const app = await start();
     const client = await app.client().initialize('2025-03-26');
     const response = await client.post([
@@ -45,15 +46,15 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     expect(await response.text()).toBe('');
   });
 
-  it('P2: carries every message of a request in order and ends after the answer', async () => {
+  it('P2: the stream of a request carries all its messages in order and ends after the answer', async () => {
     const app = await start({
-      server: scripted({
+      tools: {
         talks: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('one'));
-          await ctx.mcpReq.notify(log('two'));
+          await ctx.log('info', 'one');
+          await ctx.log('info', 'two');
           return 'said';
         },
-      }),
+      },
     });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
@@ -65,17 +66,17 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
-  it('P2: keeps the order of messages that a handler does not wait for', async () => {
+  it('P2: messages that a handler does not wait for keep their order', async () => {
     const count = 300;
     const app = await start({
-      server: scripted({
+      tools: {
         bursts: async (_, ctx) => {
-          const sent = Array.from({ length: count }, (_, n) => ctx.mcpReq.notify(log(n)));
+          const sent = Array.from({ length: count }, (_, n) => ctx.log('info', n));
           await Promise.resolve();
           void Promise.all(sent);
           return 'done';
         },
-      }),
+      },
     });
     const client = await app.client().initialize();
     const stream = (await client.call('bursts')).sse();
@@ -83,15 +84,15 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     expect(gists(stream.messages)).toEqual([...Array(count).keys(), 'done']);
   });
 
-  it('P2: knows all requests of a POST before it dispatches the first', async () => {
+  it('P2: all requests of a POST are in flight before the first is dispatched', async () => {
     const inFlight: number[] = [];
     const app = await start({
-      server: scripted({
+      tools: {
         counts: async () => {
           inFlight.push((await app.service.counts()).inFlight);
           return 'counted';
         },
-      }),
+      },
     });
     const client = await app.client().initialize('2025-03-26');
     const response = await client.post([client.toolCall('counts'), client.toolCall('counts')]);
@@ -99,12 +100,12 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     expect(inFlight[0]).toBe(2);
   });
 
-  it('P2: dispatches nothing of a POST whose request ids are not all free', async () => {
+  it('P2: nothing of a POST is dispatched whose request ids are not all free', async () => {
     const hold = gate();
     const entered = gate();
     const called: unknown[] = [];
     const app = await start({
-      server: scripted({
+      tools: {
         waits: async () => {
           entered.open();
           await hold.promise;
@@ -114,7 +115,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
           called.push(which);
           return 'counted';
         },
-      }),
+      },
     });
     const client = await app.client().initialize('2025-03-26');
     const first = client.call('waits', {}, { id: 'same' });
@@ -136,9 +137,9 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     expect(called).toEqual(['free']);
   });
 
-  it('P2: tells the ids 1 and "1" apart', async () => {
+  it('P2: the ids 1 and "1" are two', async () => {
     const gates = { number: gate<string>(), text: gate<string>() };
-    const app = await start({ server: scripted({ waits: ({ on }) => gates[on as keyof typeof gates].promise }) });
+    const app = await start({ tools: { waits: ({ on }) => gates[on as keyof typeof gates].promise } });
     const client = await app.client().initialize();
     const number = client.call('waits', { on: 'number' }, { id: 1 });
     const text = client.call('waits', { on: 'text' }, { id: '1' });
@@ -149,37 +150,40 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     expect(await (await number).json()).toMatchObject({ id: 1, result: { content: [{ text: 'for the number' }] } });
   });
 
-  it.each([0, -1, Number.MAX_SAFE_INTEGER, '', 'ümläut', '__proto__'])('P2: answers under the id %j', async (id) => {
-    let hold = gate();
-    const app = await start({
-      server: scripted({
-        talks: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('a word'));
-          await hold.promise;
-          return 'said';
+  it.each([0, -1, Number.MAX_SAFE_INTEGER, '', 'ümläut', '__proto__'])(
+    'P2: a request with the id %j is answered, and cancelled, under that id',
+    async (id) => {
+      let hold = gate();
+      const app = await start({
+        tools: {
+          talks: async (_, ctx) => {
+            await ctx.log('info', 'a word');
+            await hold.promise;
+            return 'said';
+          },
         },
-      }),
-    });
-    const client = await app.client().initialize();
-    const stream = await (await client.call('talks', {}, { id, progressToken: id })).sse().count(1);
-    // The node that gets an id sees to it (S11).
-    if (process.env['NODES'] !== '2') {
-      await expectRefusal(await client.call('talks', {}, { id }), { status: 400, code: -32600, id });
-    }
-    hold.open();
-    expect(await stream.end()).toBe('end');
-    expect(stream.messages[1]).toMatchObject({ id, result: { content: [{ text: 'said' }] } });
-    // And cancels under it.
-    hold = gate();
-    const again = await (await client.call('talks', {}, { id })).sse().count(1);
-    await client.notify('notifications/cancelled', { requestId: id });
-    expect(await again.end()).toBe('end');
-    expect(gists(again.messages)).toEqual(['a word']);
-    hold.open();
-    await app.settled({ inFlight: 0, streams: 0 });
-  });
+      });
+      const client = await app.client().initialize();
+      const stream = await (await client.call('talks', {}, { id, progressToken: id })).sse().count(1);
+      // The node that gets an id sees to it (S11).
+      if (process.env['NODES'] !== '2') {
+        await expectRefusal(await client.call('talks', {}, { id }), { status: 400, code: -32600, id });
+      }
+      hold.open();
+      expect(await stream.end()).toBe('end');
+      expect(stream.messages[1]).toMatchObject({ id, result: { content: [{ text: 'said' }] } });
+      // And cancels under it.
+      hold = gate();
+      const again = await (await client.call('talks', {}, { id })).sse().count(1);
+      await client.notify('notifications/cancelled', { requestId: id });
+      expect(await again.end()).toBe('end');
+      expect(gists(again.messages)).toEqual(['a word']);
+      hold.open();
+      await app.settled({ inFlight: 0, streams: 0 });
+    },
+  );
 
-  it('P5: answers an unknown method with -32601 in a 200', async () => {
+  it('P5: a request of an unknown method gets -32601 in a 200', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const response = await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' });
@@ -188,7 +192,51 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, events: 0 });
   });
 
-  it('P5: answers a request whose handler throws with its error, and keeps the session', async () => {
+  it('P5: a handler that throws a ProtocolError is answered with its code and data, and the session continues', async () => {
+    const app = await start({
+      tools: {
+        throws: () => {
+          throw new ProtocolError(-32055, 'out of paper', { tray: 2 });
+        },
+        rejects: () => Promise.reject(new ProtocolError(-32603, 'no toner')),
+      },
+    });
+    const client = await app.client().initialize();
+    const thrown = await client.call('throws', {}, { id: 'a' });
+    expect(thrown.status).toBe(200);
+    expect(await thrown.json()).toEqual({
+      jsonrpc: '2.0',
+      id: 'a',
+      error: { code: -32055, message: 'out of paper', data: { tray: 2 } },
+    });
+    const rejected = await client.call('rejects', {}, { id: 'b' });
+    expect(await rejected.json()).toEqual({ jsonrpc: '2.0', id: 'b', error: { code: -32603, message: 'no toner' } });
+    await app.settled({ inFlight: 0, streams: 0, events: 0, sessions: 1 });
+  });
+
+  it('P5: a stream carries the error of a handler that throws, and that of an unknown method', async () => {
+    const app = await start({
+      responseMode: 'sse',
+      tools: {
+        throws: () => {
+          throw new ProtocolError(-32603, 'out of paper');
+        },
+      },
+    });
+    const client = await app.client().initialize();
+    const thrown = (await client.call('throws')).sse();
+    expect(await thrown.end()).toBe('end');
+    expect(thrown.messages).toMatchObject([{ error: { code: -32603, message: 'out of paper' } }]);
+    const unknown = (await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' })).sse();
+    expect(await unknown.end()).toBe('end');
+    expect(unknown.messages).toMatchObject([{ id: 'odd', error: { code: -32601 } }]);
+  });
+});
+
+describe.each(ADAPTERS)('with an SDK server: POST on %s', (adapter) => {
+  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+
+  it('P5: any error of a handler is the error of its request, and the session continues', async () => {
     const app = await start({
       server: scripted({
         throws: () => {
@@ -210,7 +258,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, events: 0, sessions: 1 });
   });
 
-  it('P5: answers with an error what cannot be written as JSON, whichever way the answer goes', async () => {
+  it('P5: a result that cannot be written as JSON becomes an error, in a JSON body, a batch and a stream', async () => {
     const app = await start({
       server: scripted({
         // The SDK lets it through: only JSON itself has no word for it.
@@ -236,50 +284,35 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
-  it('P5: says the same over SSE', async () => {
-    const app = await start({
-      responseMode: 'sse',
-      server: scripted({
-        throws: () => {
-          throw new Error('out of paper');
+  it.each(['auto', 'sse', 'json'] as const)(
+    'P3: a slow factory delays "initialize", which is answered with one JSON body in %s mode',
+    async (mode) => {
+      const clock = new ManualClock();
+      const made = gate();
+      const asked = gate();
+      const store = new InMemoryEventStore({}, clock);
+      const app = await start({
+        clock,
+        responseMode: mode,
+        sseAfterMs: 500,
+        eventStore: store,
+        server: async (context) => {
+          asked.open();
+          await made.promise;
+          return scriptedServer({}, context);
         },
-      }),
-    });
-    const client = await app.client().initialize();
-    const thrown = (await client.call('throws')).sse();
-    expect(await thrown.end()).toBe('end');
-    expect(thrown.messages).toMatchObject([{ error: { code: -32603, message: 'out of paper' } }]);
-    const unknown = (await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' })).sse();
-    expect(await unknown.end()).toBe('end');
-    expect(unknown.messages).toMatchObject([{ id: 'odd', error: { code: -32601 } }]);
-  });
-
-  it.each(['auto', 'sse', 'json'] as const)('P3: answers "initialize" with one JSON body in %s mode', async (mode) => {
-    const clock = new ManualClock();
-    const made = gate();
-    const asked = gate();
-    const store = new InMemoryEventStore({}, clock);
-    const app = await start({
-      clock,
-      responseMode: mode,
-      sseAfterMs: 500,
-      eventStore: store,
-      server: async (context) => {
-        asked.open();
-        await made.promise;
-        return scriptedServer({}, context);
-      },
-    });
-    const client = app.client();
-    const answered = client.post(client.initializeMessage(LATEST));
-    await asked.promise;
-    // However long it takes.
-    await clock.advance(60_000);
-    made.open();
-    const response = await answered;
-    expect(response.status).toBe(200);
-    expect(response.header('content-type')).toMatch('application/json');
-    expect((await response.json()).result.protocolVersion).toBe(LATEST);
-    expect(await store.stats()).toMatchObject({ streams: 0, events: 0 });
-  });
+      });
+      const client = app.client();
+      const answered = client.post(client.initializeMessage(LATEST));
+      await asked.promise;
+      // However long it takes.
+      await clock.advance(60_000);
+      made.open();
+      const response = await answered;
+      expect(response.status).toBe(200);
+      expect(response.header('content-type')).toMatch('application/json');
+      expect((await response.json()).result.protocolVersion).toBe(LATEST);
+      expect(await store.stats()).toMatchObject({ streams: 0, events: 0 });
+    },
+  );
 });

@@ -1,5 +1,5 @@
-import { scripted } from '../support/scripted-server.js';
-import type { CreateMessageRequest, ServerContext } from '@modelcontextprotocol/server';
+import type { CreateMessageRequest } from '@modelcontextprotocol/server';
+import type { McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
@@ -8,6 +8,7 @@ import { ForsakenPost } from '../support/hang-up.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, runningApps } from '../support/running-apps.js';
+import { scripted } from '../support/scripted-server.js';
 
 const CAPABLE = { sampling: {}, elicitation: { form: {} }, roots: {} };
 const ROOTS = { roots: [{ uri: 'file:///home' }] };
@@ -19,13 +20,13 @@ function outcome(asked: Promise<unknown>): Promise<string> {
     (error) => `${error.name} ${error.code}`,
   );
 }
-const askRoots = (ctx: ServerContext): Promise<string> => outcome(ctx.mcpReq.send({ method: 'roots/list' }));
+const askRoots = (ctx: McpContext, key = 'roots'): Promise<string> => outcome(ctx.roots(key));
 
 describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
 
-  it('P7: on the POST stream of its own request', async () => {
-    const app = await start({ clock: new ManualClock(), server: scripted({ asks: (_, ctx) => askRoots(ctx) }) });
+  it('P7: a request of a handler travels on the POST stream of its call', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { asks: (_, ctx) => askRoots(ctx) } });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
     const stream = await (await client.call('asks')).sse().count(1);
@@ -40,7 +41,209 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P7: in sse mode, and through every function of the context', async () => {
+  it('P7: ctx.sample and ctx.elicit travel on the POST stream of their call in sse mode', async () => {
+    const app = await start({
+      responseMode: 'sse',
+      tools: {
+        asks: async (_, ctx) => {
+          const params: CreateMessageRequest['params'] = { messages: [], maxTokens: 1 };
+          const sampled = await ctx.sample('model', params);
+          const elicited = await ctx.elicit('name', {
+            message: 'Who?',
+            requestedSchema: { type: 'object', properties: { name: { type: 'string' } } },
+          });
+          return JSON.stringify([sampled.model, elicited]);
+        },
+      },
+    });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    expect(stream.messages[0].method).toBe('sampling/createMessage');
+    const content = { type: 'text', text: 'hi' };
+    await client.respond(stream.messages[0].id, { model: 'm', role: 'assistant', content });
+    await stream.count(2);
+    expect(stream.messages[1].method).toBe('elicitation/create');
+    await client.respond(stream.messages[1].id, { action: 'accept', content: { name: 'me' } });
+    expect(await stream.end()).toBe('end');
+    expect(JSON.parse(gists(stream.messages)[2] as string)).toEqual([
+      'm',
+      { action: 'accept', content: { name: 'me' } },
+    ]);
+  });
+
+  it('P7: a request while its client is disconnected is received when the client resumes', async () => {
+    const ask = gate();
+    const app = await start({
+      tools: {
+        asks: async (_, ctx) => {
+          await ctx.log('info', 'a word');
+          await ask.promise;
+          return askRoots(ctx);
+        },
+      },
+    });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    stream.destroy();
+    await app.settled({ readers: 0, inFlight: 1 });
+    ask.open();
+    await app.settled({ outbound: 1 });
+    const resumed = await (await client.get(stream.events[0]!.id)).sse().count(1);
+    await client.respond(resumed.messages[0].id, ROOTS);
+    expect(await resumed.end()).toBe('end');
+    expect(gists(resumed.messages)).toEqual(['request roots/list', JSON.stringify(ROOTS)]);
+  });
+
+  it('P7: a request outside of any call travels on the standalone stream that a client reads', async () => {
+    const app = await start({ clock: new ManualClock() });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const standalone = await client.listen();
+    const asked = app.service.request(client.sessionId!, { method: 'roots/list' });
+    await standalone.count(1);
+    await app.settled({ outbound: 1 });
+    await client.respond(standalone.messages[0].id, ROOTS);
+    expect(await asked).toEqual(ROOTS);
+    await app.settled({ outbound: 0 });
+    standalone.destroy();
+  });
+
+  it('P7: a request outside of any call fails at once, typed, when no client reads the standalone stream', async () => {
+    const app = await start({ clock: new ManualClock() });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const ask = () => outcome(app.service.request(client.sessionId!, { method: 'ping' }));
+    expect(await ask()).toBe('ServerRequestError NO_STREAM');
+    // Neither after a client has listened and left.
+    const standalone = await client.listen();
+    standalone.destroy();
+    await app.settled({ readers: 0 });
+    expect(await ask()).toBe('ServerRequestError NO_STREAM');
+    await app.settled({ outbound: 0, events: 0 });
+    // And nothing of it turns up later.
+    const again = await client.listen();
+    await app.service.notify(client.sessionId!, log('first'));
+    await again.count(1);
+    expect(gists(again.messages)).toEqual(['first']);
+    again.destroy();
+  });
+
+  it('P7: a request to another session does not travel on the stream of the handler that asks', async () => {
+    const app = await start({
+      tools: {
+        'asks another': ({ session }, _, sessions) => outcome(sessions.request(session, { method: 'roots/list' })),
+      },
+    });
+    const [mine, other] = [
+      await app.client().initialize(LATEST, CAPABLE),
+      await app.client().initialize(LATEST, CAPABLE),
+    ];
+    // No client listens in the other session; that its asker has a stream does not help.
+    const refused = await mine.call('asks another', { session: other.sessionId });
+    expect(gists([await refused.json()])).toEqual(['ServerRequestError NO_STREAM']);
+    const standalone = await other.listen();
+    const posted = mine.call('asks another', { session: other.sessionId });
+    await standalone.count(1);
+    await other.respond(standalone.messages[0].id, ROOTS);
+    expect(gists([await (await posted).json()])).toEqual([JSON.stringify(ROOTS)]);
+    standalone.destroy();
+  });
+
+  it.each(['sampling/createMessage', 'elicitation/create', 'roots/list'] as const)(
+    'P7: %s fails at once, typed, when the client lacks the capability',
+    async (method) => {
+      const params = {
+        'sampling/createMessage': { messages: [], maxTokens: 1 },
+        'elicitation/create': { message: '?', requestedSchema: { type: 'object' as const, properties: {} } },
+        'roots/list': undefined,
+      }[method];
+      const app = await start({
+        tools: {
+          asks: (_, ctx) => outcome(ctx.ask({ it: { method, ...(params && { params }) } as never })),
+        },
+      });
+      const others = Object.entries(CAPABLE).filter(([name]) => !method.startsWith(name));
+      const client = await app.client().initialize(LATEST, Object.fromEntries(others));
+      const standalone = await client.listen();
+      const response = await client.call('asks');
+      // Nothing went ahead of the answer, so it is JSON.
+      expect(gists([await response.json()])).toEqual(['ServerRequestError CLIENT_LACKS_CAPABILITY']);
+      const outside = outcome(app.service.request(client.sessionId!, { method, ...(params && { params }) }));
+      expect(await outside).toBe('ServerRequestError CLIENT_LACKS_CAPABILITY');
+      expect(standalone.events).toEqual([]);
+      await app.settled({ outbound: 0, events: 0 });
+      standalone.destroy();
+    },
+  );
+
+  it('P7: "ping" needs no capability', async () => {
+    const app = await start({
+      tools: { pings: (_, ctx, sessions) => outcome(sessions.request(ctx.session!.id, { method: 'ping' })) },
+    });
+    const client = await app.client().initialize();
+    const stream = await (await client.call('pings')).sse().count(1);
+    await client.respond(stream.messages[0].id, {});
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['request ping', '{}']);
+  });
+
+  it('P7: a request fails at once, typed, when its client left before it had an id of the stream', async () => {
+    const entered = gate();
+    const ask = gate();
+    const asked = gate<string>();
+    const app = await start({
+      tools: {
+        asks: async (_, ctx) => {
+          entered.open();
+          await ask.promise;
+          asked.open(await askRoots(ctx));
+          return 'unheard';
+        },
+      },
+    });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const standalone = await client.listen();
+    const posted = new ForsakenPost(client, client.toolCall('asks'));
+    await entered.promise;
+    await posted.hangUp();
+    await connectionsGone(app, 1);
+    ask.open();
+    expect(await asked.promise).toBe('ServerRequestError NO_STREAM');
+    expect(standalone.events).toEqual([]);
+    await app.settled({ outbound: 0, inFlight: 0, events: 0 });
+    standalone.destroy();
+  });
+
+  it('P7: each request of the server has an id of its own, also in a session that was rebuilt', async () => {
+    const app = await start({
+      tools: {
+        asks: async (_, ctx) => {
+          const all = await Promise.all(Array.from({ length: 5 }, (__, n) => askRoots(ctx, `roots ${n}`)));
+          return String(all.length);
+        },
+      },
+    });
+    const clients = [await app.client().initialize(LATEST, CAPABLE), await app.client().initialize(LATEST, CAPABLE)];
+    const ids: unknown[] = [];
+    const askIn = async (client: (typeof clients)[number]): Promise<void> => {
+      const stream = await (await client.call('asks')).sse().count(5);
+      ids.push(...stream.messages.map(({ id }) => id));
+      // Answered in another order than asked.
+      for (const { id } of stream.messages.toReversed()) await client.respond(id, ROOTS);
+      expect(await stream.end()).toBe('end');
+      expect(gists(stream.messages).at(-1)).toBe('5');
+    };
+    await Promise.all(clients.map(askIn));
+    await app.release(clients[0]!.sessionId!);
+    await askIn(clients[0]!);
+    expect(ids).toHaveLength(15);
+    expect(new Set(ids).size).toBe(15);
+    await eventually(async () => expect(await app.service.counts()).toMatchObject({ outbound: 0, inFlight: 0 }));
+  });
+});
+
+describe.each(ONE_ADAPTER)('with an SDK server: the way of server requests on %s', (adapter) => {
+  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+
+  it('P7: requestSampling() and elicitInput() travel on the POST stream of their call in sse mode', async () => {
     const app = await start({
       responseMode: 'sse',
       server: scripted({
@@ -70,150 +273,13 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     ]);
   });
 
-  it('P7: on the POST stream while its client is disconnected, and received when the client resumes', async () => {
-    const ask = gate();
+  it('P7: each request of the server has an id of its own, also in a session that was rebuilt', async () => {
     const app = await start({
       server: scripted({
         asks: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('a word'));
-          await ask.promise;
-          return askRoots(ctx);
-        },
-      }),
-    });
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const stream = await (await client.call('asks')).sse().count(1);
-    stream.destroy();
-    await app.settled({ readers: 0, inFlight: 1 });
-    ask.open();
-    await app.settled({ outbound: 1 });
-    const resumed = await (await client.get(stream.events[0]!.id)).sse().count(1);
-    await client.respond(resumed.messages[0].id, ROOTS);
-    expect(await resumed.end()).toBe('end');
-    expect(gists(resumed.messages)).toEqual(['request roots/list', JSON.stringify(ROOTS)]);
-  });
-
-  it('P7: on the standalone stream, when it belongs to no request and a client reads it', async () => {
-    const app = await start({ clock: new ManualClock() });
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const standalone = await client.listen();
-    const asked = app.service.request(client.sessionId!, { method: 'roots/list' });
-    await standalone.count(1);
-    await app.settled({ outbound: 1 });
-    await client.respond(standalone.messages[0].id, ROOTS);
-    expect(await asked).toEqual(ROOTS);
-    await app.settled({ outbound: 0 });
-    standalone.destroy();
-  });
-
-  it('P7: fails at once, typed, when no client reads the standalone stream', async () => {
-    const app = await start({ clock: new ManualClock() });
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const ask = () => outcome(app.service.request(client.sessionId!, { method: 'ping' }));
-    expect(await ask()).toBe('ServerRequestError NO_STREAM');
-    // Neither after somebody has listened and left.
-    const standalone = await client.listen();
-    standalone.destroy();
-    await app.settled({ readers: 0 });
-    expect(await ask()).toBe('ServerRequestError NO_STREAM');
-    await app.settled({ outbound: 0, events: 0 });
-    // And nothing of it turns up later.
-    const again = await client.listen();
-    await app.service.notify(client.sessionId!, log('first'));
-    await again.count(1);
-    expect(gists(again.messages)).toEqual(['first']);
-    again.destroy();
-  });
-
-  it('P7: of another session does not travel on the stream of the handler that asks', async () => {
-    const app = await start({
-      server: scripted({
-        'asks another': ({ session }) => outcome(app.service.request(String(session), { method: 'roots/list' })),
-      }),
-    });
-    const [mine, other] = [
-      await app.client().initialize(LATEST, CAPABLE),
-      await app.client().initialize(LATEST, CAPABLE),
-    ];
-    // Nobody listens in the other session; that its asker has a stream does not help.
-    const refused = await mine.call('asks another', { session: other.sessionId });
-    expect(gists([await refused.json()])).toEqual(['ServerRequestError NO_STREAM']);
-    const standalone = await other.listen();
-    const posted = mine.call('asks another', { session: other.sessionId });
-    await standalone.count(1);
-    await other.respond(standalone.messages[0].id, ROOTS);
-    expect(gists([await (await posted).json()])).toEqual([JSON.stringify(ROOTS)]);
-    standalone.destroy();
-  });
-
-  it.each(['sampling/createMessage', 'elicitation/create', 'roots/list'] as const)(
-    'P7: %s fails at once, typed, when the client lacks the capability',
-    async (method) => {
-      const params = {
-        'sampling/createMessage': { messages: [], maxTokens: 1 },
-        'elicitation/create': { message: '?', requestedSchema: { type: 'object' as const, properties: {} } },
-        'roots/list': undefined,
-      }[method];
-      const app = await start({
-        server: scripted({
-          asks: (_, ctx) => outcome(ctx.mcpReq.send({ method, ...(params && { params }) } as never)),
-        }),
-      });
-      const others = Object.entries(CAPABLE).filter(([name]) => !method.startsWith(name));
-      const client = await app.client().initialize(LATEST, Object.fromEntries(others));
-      const standalone = await client.listen();
-      const response = await client.call('asks');
-      // Nothing went ahead of the answer, so it is JSON.
-      expect(gists([await response.json()])).toEqual(['ServerRequestError CLIENT_LACKS_CAPABILITY']);
-      const outside = outcome(app.service.request(client.sessionId!, { method, ...(params && { params }) }));
-      expect(await outside).toBe('ServerRequestError CLIENT_LACKS_CAPABILITY');
-      expect(standalone.events).toEqual([]);
-      await app.settled({ outbound: 0, events: 0 });
-      standalone.destroy();
-    },
-  );
-
-  it('P7: "ping" needs no capability', async () => {
-    const app = await start({ server: scripted({ pings: (_, ctx) => outcome(ctx.mcpReq.send({ method: 'ping' })) }) });
-    const client = await app.client().initialize();
-    const stream = await (await client.call('pings')).sse().count(1);
-    await client.respond(stream.messages[0].id, {});
-    expect(await stream.end()).toBe('end');
-    expect(gists(stream.messages)).toEqual(['request ping', '{}']);
-  });
-
-  it('P7: fails at once, typed, when its client has left before it learnt of a stream', async () => {
-    const entered = gate();
-    const ask = gate();
-    const asked = gate<string>();
-    const app = await start({
-      server: scripted({
-        asks: async (_, ctx) => {
-          entered.open();
-          await ask.promise;
-          asked.open(await askRoots(ctx));
-          return 'unheard';
-        },
-      }),
-    });
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const standalone = await client.listen();
-    const posted = new ForsakenPost(client, client.toolCall('asks'));
-    await entered.promise;
-    await posted.hangUp();
-    await connectionsGone(app, 1);
-    ask.open();
-    expect(await asked.promise).toBe('ServerRequestError NO_STREAM');
-    expect(standalone.events).toEqual([]);
-    await app.settled({ outbound: 0, inFlight: 0, events: 0 });
-    standalone.destroy();
-  });
-
-  it('P7: has an id that no other request of the server has', async () => {
-    const app = await start({
-      server: scripted({
-        asks: async (_, ctx) => {
-          const all = await Promise.all(Array.from({ length: 5 }, () => askRoots(ctx)));
+          const all = await Promise.all(
+            Array.from({ length: 5 }, () => outcome(ctx.mcpReq.send({ method: 'roots/list' }))),
+          );
           return String(all.length);
         },
       }),

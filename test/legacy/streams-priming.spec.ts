@@ -1,10 +1,9 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
+import { scripted } from '../support/scripted-server.js';
 
 const WITH_PRIMING = '2025-11-25';
 const OLDER = ['2025-03-26', '2025-06-18'];
@@ -21,36 +20,26 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     closed = [];
   });
 
-  const talks: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.notify(log('one'));
+  const talks: TestTool = async (_, ctx) => {
+    await ctx.log('info', 'one');
     await next.promise;
-    await ctx.mcpReq.notify(log('two'));
+    await ctx.log('info', 'two');
     await hold.promise;
     return 'said';
   };
-  /** Closes the connection, as the call offers it, before and after a word. */
-  const closes: ScriptedTool = async ({ first }, ctx) => {
-    if (first) await ctx.mcpReq.notify(log('one'));
-    closed.push(currentMcpCall()!.closeStream());
+  /** Closes the connection of its request, before its first message or after it. */
+  const closes: TestTool = async ({ first }, ctx) => {
+    if (first) await ctx.log('info', 'one');
+    closed.push(ctx.closeStream());
     await next.promise;
-    await ctx.mcpReq.notify(log('two'));
+    await ctx.log('info', 'two');
     await hold.promise;
     return 'said';
   };
-  /** The same, as the SDK offers it. */
-  const closesSdk: ScriptedTool = async ({ first }, ctx) => {
-    if (first) await ctx.mcpReq.notify(log('one'));
-    closed.push(typeof ctx.http?.closeSSE);
-    ctx.http?.closeSSE?.();
-    await next.promise;
-    await ctx.mcpReq.notify(log('two'));
-    await hold.promise;
-    return 'said';
-  };
-  const tools = { talks, closes, closesSdk };
+  const tools = { talks, closes };
 
   it('G9: every response with ids begins with the cursor it continues from, the time to wait, and no data', async () => {
-    const app = await start({ clock: new ManualClock(), retryMs: 1_234, server: scripted(tools) });
+    const app = await start({ clock: new ManualClock(), retryMs: 1_234, tools });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = await (await client.call('talks')).sse().count(1);
     const stream = posted.events[0]!.id!.slice(0, -2);
@@ -70,7 +59,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     standalone.destroy();
   });
 
-  it('G9: waits three seconds unless told otherwise', async () => {
+  it('G9: the priming event asks clients to wait three seconds by default', async () => {
     const app = await start();
     const client = await app.client().initialize(WITH_PRIMING);
     const standalone = await client.listen();
@@ -79,7 +68,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it('G9: a client that is cut twice with nothing in between still has its cursor', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', server: scripted(tools) });
+    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
     const client = await app.client().initialize(WITH_PRIMING);
     let stream = await (await client.call('talks')).sse().count(1);
     for (let cut = 0; cut < 3; cut++) {
@@ -95,14 +84,14 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     expect(gists(stream.messages)).toEqual(['two', 'said']);
   });
 
-  it.each(['closes', 'closesSdk'])('G9: a handler that %s its connection first forces the head', async (tool) => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('G9: a handler that closes its connection before its first message forces the head', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_PRIMING);
-    const posted = (await client.call(tool)).sse();
+    const posted = (await client.call('closes')).sse();
     expect(await posted.end()).toBe('end');
     expect(posted.primes).toHaveLength(1);
     expect(posted.events).toEqual([]);
-    expect(closed).toEqual([tool === 'closes' ? true : 'function']);
+    expect(closed).toEqual([true]);
     await app.settled({ inFlight: 1, streams: 1, readers: 0, openResponses: 0 });
     const resumed = await (await client.get(posted.primes[0])).sse().opened();
     expect(resumed.primes).toEqual(posted.primes);
@@ -114,10 +103,10 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
-  it.each(['closes', 'closesSdk'])('G9: a handler that %s its connection after a word', async (tool) => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it('G9: a client whose handler closed the connection after a message gets each message once', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_PRIMING);
-    const posted = (await client.call(tool, { first: true })).sse();
+    const posted = (await client.call('closes', { first: true })).sse();
     expect(await posted.end()).toBe('end');
     // The word may go with the first response or with the next, and with one of them only.
     const cursor = [...posted.primes, ...posted.events.map(({ id }) => id!)].at(-1)!;
@@ -133,15 +122,15 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     const again = Array.from({ length: rounds }, () => gate());
     const app = await start({
       clock: new ManualClock(),
-      server: scripted({
-        closes: async () => {
+      tools: {
+        closes: async (_, ctx) => {
           for (const round of again) {
-            closed.push(currentMcpCall()!.closeStream());
+            closed.push(ctx.closeStream());
             await round.promise;
           }
           return 'said';
         },
-      }),
+      },
     });
     const client = await app.client().initialize(WITH_PRIMING);
     let stream = (await client.call('closes')).sse();
@@ -161,15 +150,15 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     expect(closed).toEqual(Array(rounds).fill(true));
   });
 
-  it('G9: a handler that answers right after it has closed the connection', async () => {
+  it('G9: an answer right after the connection was closed reaches its client once', async () => {
     const app = await start({
       clock: new ManualClock(),
-      server: scripted({
-        closes: () => {
-          currentMcpCall()!.closeStream();
+      tools: {
+        closes: (_, ctx) => {
+          ctx.closeStream();
           return 'at once';
         },
-      }),
+      },
     });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = (await client.call('closes')).sse();
@@ -187,15 +176,15 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   it('G9: closing the connection ends all responses of the stream', async () => {
     const app = await start({
       clock: new ManualClock(),
-      server: scripted({
+      tools: {
         closes: async (_, ctx) => {
-          await ctx.mcpReq.notify(log('one'));
+          await ctx.log('info', 'one');
           await next.promise;
-          closed.push(currentMcpCall()!.closeStream());
+          closed.push(ctx.closeStream());
           await hold.promise;
           return 'said';
         },
-      }),
+      },
     });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = await (await client.call('closes')).sse().count(1);
@@ -207,6 +196,116 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     const resumed = (await client.get(posted.events[0]!.id)).sse();
     expect(await resumed.end()).toBe('end');
     expect(gists(resumed.messages)).toEqual(['said']);
+  });
+
+  it('G9: a handler cannot close the connection after its answer, nor in json mode', async () => {
+    const late = gate<boolean>();
+    const app = await start({
+      responseMode: 'json',
+      tools: {
+        closes: (_, ctx) => {
+          closed.push(ctx.closeStream());
+          void next.promise.then(() => late.open(ctx.closeStream()));
+          return 'said';
+        },
+      },
+    });
+    const client = await app.client().initialize(WITH_PRIMING);
+    const response = await client.call('closes');
+    expect(gists([await response.json()])).toEqual(['said']);
+    next.open();
+    expect([...closed, await late.promise]).toEqual([false, false]);
+    await app.settled({ streams: 0, loggedStreams: 0 });
+  });
+
+  it.each(OLDER)('G10: a stream of revision %s has ids, but no priming event', async (revision) => {
+    const app = await start({ clock: new ManualClock(), tools });
+    const client = await app.client().initialize(revision);
+    const standalone = await client.listen();
+    // A comment, so that the head does not wait for the first message.
+    expect(standalone.body).toBe(':\n\n');
+    const posted = await (await client.call('talks')).sse().count(1);
+    expect(posted.primes).toEqual([]);
+    expect(posted.retryMs).toBeUndefined();
+    expect(posted.events[0]!.id).toMatch(/^[A-Za-z0-9]{22}_1$/);
+    posted.destroy();
+    await app.settled({ readers: 1 });
+    const resumed = await (await client.get(posted.events[0]!.id)).sse().opened();
+    expect(resumed.body).toBe(':\n\n');
+    next.open();
+    hold.open();
+    expect(await resumed.end()).toBe('end');
+    expect(gists(resumed.messages)).toEqual(['two', 'said']);
+    standalone.destroy();
+  });
+
+  it.each(OLDER)('G10: a handler cannot close the connection of a client of revision %s', async (revision) => {
+    const app = await start({ clock: new ManualClock(), tools });
+    const client = await app.client().initialize(revision);
+    next.open();
+    hold.open();
+    const stream = (await client.call('closes', { first: true })).sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
+    expect(closed).toEqual([false]);
+  });
+});
+
+describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adapter) => {
+  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  let next: ReturnType<typeof gate<void>>;
+  let hold: ReturnType<typeof gate<void>>;
+  /** What the tools found in place of `closeSSE`. */
+  let closed: unknown[];
+
+  beforeEach(() => {
+    [next, hold] = [gate(), gate()];
+    closed = [];
+  });
+
+  const server = scripted({
+    closes: async ({ first }, ctx) => {
+      if (first) await ctx.mcpReq.notify(log('one'));
+      closed.push(typeof ctx.http?.closeSSE);
+      ctx.http?.closeSSE?.();
+      await next.promise;
+      await ctx.mcpReq.notify(log('two'));
+      await hold.promise;
+      return 'said';
+    },
+  });
+
+  it('G9: a handler that closes its connection before its first message forces the head', async () => {
+    const app = await start({ clock: new ManualClock(), server });
+    const client = await app.client().initialize(WITH_PRIMING);
+    const posted = (await client.call('closes')).sse();
+    expect(await posted.end()).toBe('end');
+    expect(posted.primes).toHaveLength(1);
+    expect(posted.events).toEqual([]);
+    expect(closed).toEqual(['function']);
+    await app.settled({ inFlight: 1, streams: 1, readers: 0, openResponses: 0 });
+    const resumed = await (await client.get(posted.primes[0])).sse().opened();
+    expect(resumed.primes).toEqual(posted.primes);
+    next.open();
+    await resumed.count(1);
+    hold.open();
+    expect(await resumed.end()).toBe('end');
+    expect(gists(resumed.messages)).toEqual(['two', 'said']);
+    await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+  });
+
+  it('G9: a client whose handler closed the connection after a message gets each message once', async () => {
+    const app = await start({ clock: new ManualClock(), server });
+    const client = await app.client().initialize(WITH_PRIMING);
+    const posted = (await client.call('closes', { first: true })).sse();
+    expect(await posted.end()).toBe('end');
+    // The word may go with the first response or with the next, and with one of them only.
+    const cursor = [...posted.primes, ...posted.events.map(({ id }) => id!)].at(-1)!;
+    next.open();
+    hold.open();
+    const resumed = (await client.get(cursor)).sse();
+    expect(await resumed.end()).toBe('end');
+    expect(gists([...posted.messages, ...resumed.messages])).toEqual(['one', 'two', 'said']);
   });
 
   it('G9: a handler can close the standalone connection, and nothing more', async () => {
@@ -233,58 +332,14 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     again.destroy();
   });
 
-  it('G9: closing does nothing once the answer is there, nor in json mode', async () => {
-    const late = gate<boolean>();
-    const app = await start({
-      responseMode: 'json',
-      server: scripted({
-        closes: () => {
-          const call = currentMcpCall()!;
-          closed.push(call.closeStream());
-          void next.promise.then(() => late.open(call.closeStream()));
-          return 'said';
-        },
-      }),
-    });
-    const client = await app.client().initialize(WITH_PRIMING);
-    const response = await client.call('closes');
-    expect(gists([await response.json()])).toEqual(['said']);
-    next.open();
-    expect([...closed, await late.promise]).toEqual([false, false]);
-    await app.settled({ streams: 0, loggedStreams: 0 });
-  });
-
-  it.each(OLDER)('G10: %s: ids, but no priming event', async (revision) => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
-    const client = await app.client().initialize(revision);
-    const standalone = await client.listen();
-    // A comment, so that the head does not wait for the first message.
-    expect(standalone.body).toBe(':\n\n');
-    const posted = await (await client.call('talks')).sse().count(1);
-    expect(posted.primes).toEqual([]);
-    expect(posted.retryMs).toBeUndefined();
-    expect(posted.events[0]!.id).toMatch(/^[A-Za-z0-9]{22}_1$/);
-    posted.destroy();
-    await app.settled({ readers: 1 });
-    const resumed = await (await client.get(posted.events[0]!.id)).sse().opened();
-    expect(resumed.body).toBe(':\n\n');
-    next.open();
-    hold.open();
-    expect(await resumed.end()).toBe('end');
-    expect(gists(resumed.messages)).toEqual(['two', 'said']);
-    standalone.destroy();
-  });
-
-  it.each(OLDER)('G10: %s: a handler cannot close the connection', async (revision) => {
-    const app = await start({ clock: new ManualClock(), server: scripted(tools) });
+  it.each(OLDER)('G10: a handler cannot close the connection of a client of revision %s', async (revision) => {
+    const app = await start({ clock: new ManualClock(), server });
     const client = await app.client().initialize(revision);
     next.open();
     hold.open();
-    for (const tool of ['closes', 'closesSdk']) {
-      const stream = (await client.call(tool, { first: true })).sse();
-      expect(await stream.end()).toBe('end');
-      expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
-    }
-    expect(closed).toEqual([false, 'undefined']);
+    const stream = (await client.call('closes', { first: true })).sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
+    expect(closed).toEqual(['undefined']);
   });
 });

@@ -40,7 +40,7 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   [/./, /\bshutdown\b|completes with the app/, SHUTDOWN],
   [/legacy\/sessions-access/, /S8: guards that leave no principal are warned of once/, OBJECTS],
   [/legacy\/sessions-access/, /S11: an id that is in flight is refused/, UNLOGGED],
-  [/legacy\/post\.spec/, /P2: dispatches nothing of a POST whose request ids are not all free/, UNLOGGED],
+  [/legacy\/post\.spec/, /P2: nothing of a POST is dispatched whose request ids are not all free/, UNLOGGED],
   [/legacy\/sessions-events/, /had to make room/, PER_NODE],
   [
     /legacy\/sessions-(initialize|rebuild)/,
@@ -48,12 +48,12 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
     SERVERS,
   ],
   [/legacy\/sessions-rebuild/, /keeps the log level|keeps the subscriptions|while it is being rebuilt/, SERVERS],
-  [/legacy\/handler-context/, /outside of any call|explicit context wins/, SERVERS],
+  [/legacy\/handler-context/, /of a server outside of any request|with the id of another request/, SERVERS],
   [/legacy\/streams-readers/, /a fifth ends|as many as come at once|no concern of another/, PER_NODE],
   [/legacy\/edge-body/, /on fastify.*may be more than the app takes elsewhere/, CUT],
   [/legacy\/post-slow-reader/, /a reader that is too slow/, EVICTED],
   [/legacy\/sessions-requests/, /hears of progress/, ORDER],
-  [/legacy\/server-requests-ends/, /takes the first of two answers/, ORDER],
+  [/legacy\/server-requests-ends/, /the first of two answers counts/, ORDER],
   [/legacy\/sessions-failed/, /returns the same server twice/, SERVERS],
   [
     /legacy\/(sessions-failed|bounds-and-endings|edge-caps)/,
