@@ -43,6 +43,8 @@ const LONG = process.env['QUICK']
     ]
   : [];
 
+const QUIET = ['test/support/quiet.ts'];
+
 class LongestFirst extends BaseSequencer {
   /** One project after the other: files of another project cannot go on in the same process. */
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -86,10 +88,17 @@ export default defineConfig({
     hookTimeout: 20_000,
     // A test that leaves a timer or a socket behind must not keep the run from ending.
     teardownTimeout: 10_000,
+    // Tests of failures log a lot.
+    silent: 'passed-only',
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['src/**/*.spec.ts', 'test/architecture/**/*.spec.ts'], exclude: LONG },
+        test: {
+          name: 'unit',
+          include: ['src/**/*.spec.ts', 'test/architecture/**/*.spec.ts'],
+          exclude: LONG,
+          setupFiles: QUIET,
+        },
       },
       {
         extends: true,
@@ -97,12 +106,12 @@ export default defineConfig({
           name: 'e2e',
           include: ['test/**/*.spec.ts'],
           exclude: ['test/architecture/**', ...ALONE, ...LONG],
-          setupFiles: ['test/support/file-setup.ts'],
+          setupFiles: [...QUIET, 'test/support/file-setup.ts'],
         },
       },
       {
         extends: true,
-        test: { name: 'alone', include: ALONE, isolate: true, setupFiles: ['test/support/file-setup.ts'] },
+        test: { name: 'alone', include: ALONE, isolate: true, setupFiles: [...QUIET, 'test/support/file-setup.ts'] },
       },
     ],
   },

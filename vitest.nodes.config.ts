@@ -15,7 +15,7 @@ export default mergeConfig(
       exclude: [
         'test/handlers/{attacks-discovery,discovery,endpoints,envelopes,invocation-*,list-guards,memory,registry}.spec.ts',
       ],
-      setupFiles: ['test/support/file-setup.ts', 'test/support/nodes-setup.ts'],
+      setupFiles: ['test/support/quiet.ts', 'test/support/file-setup.ts', 'test/support/nodes-setup.ts'],
       env: { NODES: '2' },
     },
   }),

@@ -28,7 +28,7 @@ async function runTests() {
   process.env.ADAPTER ??= 'fastify';
   // vitest.config.ts leaves out what takes long: projects ignore `--exclude`.
   const env = { ...process.env, QUICK: '1' };
-  const args = ['vitest', 'run', '--project', 'unit', '--project', 'e2e', '--reporter=dot'];
+  const args = ['vitest', 'run', '--project', 'unit', '--project', 'e2e', '--reporter=minimal'];
   const tests = spawn('npx', args, { cwd: root, stdio: 'inherit', env });
   const [status] = await once(tests, 'close');
   console.log(`${seconds()} s`);

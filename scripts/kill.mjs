@@ -13,5 +13,9 @@ const { values } = parseArgs({
 const env = { ...process.env, WORLDS: values.worlds, AT_A_TIME: values['at-a-time'] };
 if (values.seed !== undefined) env.SEED = values.seed;
 const cwd = fileURLToPath(new URL('..', import.meta.url));
-const { status } = spawnSync('npx', ['vitest', 'run', 'test/redis/kill.spec.ts'], { cwd, env, stdio: 'inherit' });
+const { status } = spawnSync('npx', ['vitest', 'run', '--silent=false', 'test/redis/kill.spec.ts'], {
+  cwd,
+  env,
+  stdio: 'inherit',
+});
 process.exitCode = status ?? 1;

@@ -19,6 +19,7 @@ import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
+import { share } from '../../test/support/share.js';
 import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import { type JsonRpcRequest, readMessages } from '../wire/json-rpc.js';
@@ -47,7 +48,7 @@ import { toolMethods } from './tools.js';
  * A failure names its seed: `FUZZ_SEED=<seed> FUZZ_RUNS=1 npx vitest run src/methods/method-dispatcher.fuzz.spec.ts`
  */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1);
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 100_000);
+const RUNS = share(100_000, process.env['FUZZ_RUNS']);
 
 const SERVER_INFO = { name: 'fuzzed', version: '1.0.0' };
 const SECRET = 'the password is hunter2';

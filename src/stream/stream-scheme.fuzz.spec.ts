@@ -10,6 +10,7 @@ import {
   type EventStoreFaults,
 } from '../../test/support/faulty-event-store.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
+import { share } from '../../test/support/share.js';
 import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
 import type { AppendResult, McpEventStore, StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
@@ -27,7 +28,7 @@ import type { StreamEntry } from './stream-writer.js';
  * A failure names its seed: `FUZZ_SEED=<seed> FUZZ_RUNS=1 npx vitest run src/stream/stream-scheme.fuzz.spec.ts`
  */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1);
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 3_000);
+const RUNS = share(3_000, process.env['FUZZ_RUNS']);
 
 const SESSION = 's';
 const BOOKKEEPING: ReadonlySet<string> = new Set(['claim', 'release']);

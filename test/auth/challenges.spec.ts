@@ -3,7 +3,7 @@ import { APP_GUARD } from '@nestjs/core';
 import { mcpCors, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AuthGuard, Public } from '../../examples/snippets/auth-own-guard.js';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { send } from '../support/http.js';
 import { logOf } from '../support/handlers-app.js';
 import {
@@ -50,7 +50,7 @@ class Notes {
   }
 }
 
-describe.each(ADAPTERS)('who must log in is told where, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => {
   const idp = authorizationServer();
   const start = protectedApps(adapter, idp, { providers: [Tools] });
   afterEach(() => Tools.ran.mockClear());

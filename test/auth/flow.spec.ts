@@ -1,14 +1,14 @@
 import { UnauthorizedError } from '@modelcontextprotocol/client';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { registryOf } from '../support/handlers-app.js';
 import { eventually } from '../support/running-apps.js';
 import { Notes, textOf } from './notes.js';
 import { authorizingClients } from './official-flow.js';
 import { authorizationServer, ERAS, protectedApps } from './protected-apps.js';
 
-describe.each(ADAPTERS)('the official client finds its way in, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the official client finds its way in, on %s', (adapter) => {
   let clock = new ManualClock();
   const idp = authorizationServer({ now: () => clock.now(), lifetimeS: 300 });
   const startAnyClock = protectedApps(adapter, idp, {

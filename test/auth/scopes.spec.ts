@@ -4,7 +4,7 @@ import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ScopeRules } from '../../src/auth/scopes.js';
 import { fourOf } from '../handlers/four.js';
-import { ADAPTERS, gate, ONE_ADAPTER } from '../support/app.js';
+import { gate, ONE_ADAPTER } from '../support/app.js';
 import { asking, type Kind, KINDS, LISTS, nameOf } from '../support/kinds.js';
 import {
   asker,
@@ -69,7 +69,7 @@ const providers = [
 
 type Asker = Awaited<ReturnType<typeof asker>>;
 
-describe.each(ADAPTERS)('scopes of handlers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
   const idp = authorizationServer();
   const start = protectedApps(adapter, idp, { providers, auth: { requiredScopes: ['notes:read'] } });
   beforeEach(() => {

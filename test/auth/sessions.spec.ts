@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { McpCtx, type McpContext, Tool } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, ONE_ADAPTER } from '../support/app.js';
+import { gate, ONE_ADAPTER } from '../support/app.js';
 import { AuthorizationServer } from '../support/authorization-server.js';
 import { registryOf } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -65,7 +65,7 @@ describe.each(ONE_ADAPTER)('sessions of callers with tokens, on %s', (adapter) =
   });
 });
 
-describe.each(ADAPTERS)('streams of callers with tokens, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('streams of callers with tokens, on %s', (adapter) => {
   let clock: ManualClock;
   const idp = authorizationServer({ now: () => clock.now() });
   const startAnyClock = protectedApps(adapter, idp, {

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import type { FrameLocator, Page } from 'playwright-core';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SalesTools } from '../../examples/apps/sales.tools.js';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { bundleForPage } from '../support/bundle.js';
 import { describeChromium } from '../support/chromium.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
@@ -40,7 +40,7 @@ describeChromium('a view of MCP Apps, in Chromium', (browser) => {
   let host: string;
   beforeAll(async () => void (host = await bundleForPage('test/browser/apps.page.ts')), 60_000);
 
-  describe.each(ADAPTERS)('on %s', (adapter) => {
+  describe.each(ONE_ADAPTER)('on %s', (adapter) => {
     let app: NestApp;
     let site: Server;
     let page: Page;

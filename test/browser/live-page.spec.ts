@@ -1,7 +1,7 @@
 import { McpLiveModule, McpStreamableModule } from 'nestjs-mcp-streamable';
 import type { Page } from 'playwright-core';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
@@ -32,7 +32,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     await app.close();
   });
 
-  async function open(adapter: (typeof ADAPTERS)[number] = 'fastify', look: object = {}): Promise<void> {
+  async function open(adapter: (typeof ONE_ADAPTER)[number] = 'fastify', look: object = {}): Promise<void> {
     app = await NestApp.start(adapter, {
       imports: [
         McpStreamableModule.forRoot({ serverInfo, maxSessions: 2_000, maxSessionsPerPrincipal: 2_000 }),
@@ -66,7 +66,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     await expect.poll(() => rows(table).count(), { timeout: 10_000 }).toBe(expected);
   };
 
-  describe.each(ADAPTERS)('on %s', (adapter) => {
+  describe.each(ONE_ADAPTER)('on %s', (adapter) => {
     it('sessions appear and go, and a call is seen while it runs', async () => {
       await open(adapter);
       await text('#sessions .empty', 'Connect one');

@@ -2,13 +2,13 @@ import { Client } from '@modelcontextprotocol/client';
 import { StreamableClientTransport, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
+import { LONG, share } from '../support/share.js';
 import { ChaosProxy, type Fault, type FaultKind } from '../support/chaos-proxy.js';
 import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
 
 const AT_A_TIME = 25;
 const STEPS = 4;
-/** Calls of the modern era; fewer with `CHAOS_CALLS`, on a machine that is busy. */
-const MODERN_CALLS = Number(process.env['CHAOS_CALLS'] ?? 1_000);
+const CALLS = share(1_000, process.env['CHAOS_CALLS']);
 
 /** One request in five fails, one way or another; DELETE never. */
 function chaos(seed: number, kinds: readonly Fault[]): (method: string) => Fault {
@@ -124,22 +124,23 @@ const kindsOf = (faults: readonly Fault[]): FaultKind[] => [...new Set(faults.ma
 describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
   const [, ours] = SESSION_SERVERS;
 
-  it('C4 C6 C7: 1,000 calls with progress, the server restarted twice: none lost, none answered twice', async () => {
+  it('C4 C6 C7: calls with progress, the server restarted twice: none lost, none answered twice', async () => {
     const { proxy, caller } = await connect(await ours!.start(), chaos(1, RESUMABLE), {
       recover: true,
       replay: 'always',
     });
-    await caller.callAll(1_000, async (n) => {
-      if (n !== 300 && n !== 700) return;
+    await caller.callAll(CALLS, async (n) => {
+      if (n !== CALLS * 0.3 && n !== CALLS * 0.7) return;
       const another = await ours!.start();
       open.unshift(another);
       proxy.target = new URL(another.url);
       proxy.cut();
     });
     expect(caller.failures).toEqual([]);
-    expect(caller.results.toSorted()).toEqual(expectedResults(1_000));
+    expect(caller.results.toSorted()).toEqual(expectedResults(CALLS));
     expect(Math.max(...caller.answers.values())).toBe(1);
-    expect([...proxy.counts.keys()].toSorted()).toEqual(['none', ...kindsOf(RESUMABLE)].toSorted());
+    // A fraction of the calls does not meet every fault.
+    if (LONG) expect([...proxy.counts.keys()].toSorted()).toEqual(['none', ...kindsOf(RESUMABLE)].toSorted());
     // Each fault, and each call that a restart interrupts, costs a handful of attempts at most.
     expect(caller.reconnects).toBeLessThan(3 * (proxy.faults + 2 * AT_A_TIME));
     expect(caller.transport.state.is).toBe('live');
@@ -147,9 +148,9 @@ describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
 
   it('C5 C6: where nothing may run twice, calls are answered once or fail with a type; the session lives', async () => {
     const { caller } = await connect(await ours!.start(), chaos(2, RESUMABLE), { replay: 'never' });
-    await caller.callAll(300);
-    expect(caller.results.length + caller.failures.length).toBe(300);
-    expect(caller.results.length).toBeGreaterThan(200);
+    await caller.callAll(CALLS);
+    expect(caller.results.length + caller.failures.length).toBe(CALLS);
+    expect(caller.results.length).toBeGreaterThan(CALLS / 2);
     const names = new Set(caller.failures.map((error) => (error as Error).name));
     for (const name of names) expect(['StreamLostError', 'HttpStatusError', 'ClientTransportError']).toContain(name);
     expect(Math.max(...caller.answers.values())).toBe(1);
@@ -161,9 +162,9 @@ describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
     async ({ start }) => {
       const options = { modern: true, replay: 'always' } as const;
       const { proxy, caller } = await connect(await start(), chaos(3, FAULTS), options);
-      await caller.callAll(MODERN_CALLS);
+      await caller.callAll(CALLS);
       expect(caller.failures).toEqual([]);
-      expect(caller.results.toSorted()).toEqual(expectedResults(MODERN_CALLS));
+      expect(caller.results.toSorted()).toEqual(expectedResults(CALLS));
       expect(Math.max(...caller.answers.values())).toBe(1);
       expect(caller.reconnects).toBeLessThan(3 * proxy.faults);
     },

@@ -8,10 +8,10 @@ import { DocsSearch } from '../../examples/client/docs-search.service.js';
 import { type Line, progressBar, writeLine } from '../../examples/client/progress-bar.js';
 import { DOCS_URL } from '../../examples/client/settings.js';
 import { PurchasingModule } from '../../examples/snippets/client-module.js';
-import { ADAPTERS, QuickstartApp } from '../quickstart/quickstart-app.js';
+import { ONE_ADAPTER, QuickstartApp } from '../quickstart/quickstart-app.js';
 import { gate } from '../support/app.js';
 
-describe.each(ADAPTERS)('the example of a client, with the quickstart on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the example of a client, with the quickstart on %s', (adapter) => {
   let quickstart: QuickstartApp;
   let close: () => Promise<void>;
   let search: DocsSearch;

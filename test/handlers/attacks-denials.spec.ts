@@ -1,7 +1,7 @@
 import { Injectable, UnauthorizedException, UseGuards, type ExecutionContext } from '@nestjs/common';
 import { Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- Express' or Fastify's response
@@ -47,7 +47,7 @@ class Denied {
   noHeader(): void {}
 }
 
-describe.each(ADAPTERS)('what a guard does to the response before it denies, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what a guard does to the response before it denies, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Denied], errorDetails: false });
 
   const call = async (name: string) => {

@@ -10,7 +10,7 @@ import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { decidesByArguments } from '../support/by-arguments.js';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { askOfficially, asking, KINDS, messageOf } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
@@ -60,7 +60,7 @@ const providers = [
   fourOf('open'),
 ];
 
-describe.each(ADAPTERS)('a denial when something was sent already, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers, sseAfterMs: 60_000, denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {

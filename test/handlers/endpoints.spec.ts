@@ -17,7 +17,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo, serverSaying, startFailure } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 
@@ -81,7 +81,7 @@ const toolsOf = async (client: RawClient): Promise<string[]> => {
 const call = async (client: RawClient, name: string): Promise<string> =>
   (await (await client.call(name)).json()).result.content[0].text as string;
 
-describe.each(ADAPTERS)('two endpoints with decorated handlers on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapter) => {
   let app: NestApp;
   afterEach(async () => {
     const service = app.app.get<McpSessionService>(getMcpSessionServiceToken('admin'), { strict: false });
@@ -123,7 +123,7 @@ describe.each(ADAPTERS)('two endpoints with decorated handlers on %s', (adapter)
   });
 });
 
-describe.each(ADAPTERS)('an app does not start on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
   const failure = (metadata: ModuleMetadata) => startFailure(adapter, () => metadata);
   const imports = () => [endpoint()];
 

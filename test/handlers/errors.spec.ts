@@ -25,7 +25,7 @@ import { McpError, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-s
 import { switchMap, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { AppExceptionFilter } from '../support/app-wide.js';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 import { askOfficially, asking, KINDS, messageOf, nameOf, resultText, type Kind } from '../support/kinds.js';
 import { fourOf } from './four.js';
@@ -123,7 +123,7 @@ const generic = (kind: Kind, key: string): string => `Internal error in the ${ki
 /** What generic texts call it: for resources what was asked for. */
 const calledAs = (kind: Kind, host: string): string => (asking(kind, host).params.uri as string | undefined) ?? host;
 
-describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
   const start = handlersApps(adapter, { errorDetails: false });
   const startBoth = handlersApps(adapter, { errorDetails: false, providers: [Failing, Rejecting], shared: true });
   const connect = officialClients();
@@ -212,9 +212,8 @@ describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
           }),
         ],
       }),
-    'a filter': () => {
-      thrown = secret;
-      return fourOf('filter', {
+    'a filter': () =>
+      fourOf('filter', {
         onClass: [
           UseFilters({
             catch: () => {
@@ -225,8 +224,7 @@ describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
         run: () => {
           throw secret();
         },
-      });
-    },
+      }),
     'a result that cannot be JSON': () => fourOf('cycle', { run: () => ({ secret: SECRET, big: 5n }) }),
     'a result that throws when it is written': () =>
       fourOf('hostile', {
@@ -238,12 +236,13 @@ describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
       }),
     'a result of functions': () => fourOf('function', { run: () => () => SECRET }),
   };
+  const hosts = new Map(Object.entries(places).map(([place, make]) => [place, make()]));
+  const startPlaces = handlersApps(adapter, { errorDetails: false, providers: [...hosts.values()], shared: true });
   it.each(Object.keys(places).flatMap((place) => KINDS.map((kind) => [place, kind] as const)))(
     'an Error of %s of a %s is told to the operator alone',
     async (place, kind) => {
-      const Host = places[place]!();
-      const host = Host.name.replace(/Host$/, '');
-      const app = await start({ providers: [Host] });
+      const host = hosts.get(place)!.name.replace(/Host$/, '');
+      const app = await startPlaces();
       expectGeneric(kind, host, await ask(app, kind, host));
       const errors = logOf(app).texts('error');
       expect(errors).toHaveLength(1);

@@ -32,7 +32,7 @@ import { z } from 'zod';
 import { HandlerCalls } from '../../src/methods/handler-calls.js';
 import { McpExtension } from '../../src/methods/extensions.js';
 import type { ServedMethods } from '../../src/methods/method.js';
-import { ADAPTERS, gate, ONE_ADAPTER } from '../support/app.js';
+import { gate, ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -157,7 +157,7 @@ interface Answer {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 
-describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map((era) => [adapter, era] as const)))(
+describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).map((era) => [adapter, era] as const)))(
   'methods of an extension, on %s, %s',
   (adapter, era) => {
     const start = handlersApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });

@@ -14,7 +14,7 @@ import {
 import { from, type Observable, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 
 const PNG = Buffer.from('89504e470d0a1a0a00', 'hex');
@@ -70,7 +70,7 @@ class ChartsController {
   }
 }
 
-describe.each(ADAPTERS)('the files that handlers return, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [FileTools] });
   const connect = officialClients();
   const content = async (name: string) => {

@@ -22,7 +22,7 @@ import { throwError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
 import { HandlerCancelled, HandlerDeniedError } from '../../src/handlers/handlers.errors.js';
-import { ADAPTERS, EntryProvider, InvokingApp } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 
 class Broken extends Error {}
 class Missing extends Error {}
@@ -169,7 +169,7 @@ class Denials {
   }
 }
 
-describe.each(ADAPTERS)('who is not let in, and what goes wrong, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('who is not let in, and what goes wrong, on %s', (adapter) => {
   let app: InvokingApp;
   const start = async (...providers: object[]): Promise<void> => {
     app = await InvokingApp.start({ adapter, providers: [Denials, ...(providers as never[])] });

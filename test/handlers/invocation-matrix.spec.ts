@@ -29,7 +29,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { McpContext } from '../../src/context/mcp-context.js';
 import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
 import { McpArgs, McpCtx } from '../../src/handlers/decorators/param.decorators.js';
-import { ADAPTERS, EntryProvider, InvokingApp } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 
 /** What ran, in order. */
 let ran: string[] = [];
@@ -193,7 +193,7 @@ const scopes: Record<string, Partial<Provider>> = {
   'transient-scoped': { scope: Scope.TRANSIENT },
 };
 
-describe.each(ADAPTERS)('what runs around a handler, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
   let app: InvokingApp;
 
   async function start(providers: Provider[], configure?: (app: INestApplication) => void): Promise<void> {

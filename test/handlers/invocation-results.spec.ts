@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   Catch,
   Injectable,
@@ -12,10 +13,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { APP_FILTER } from '@nestjs/core';
 import { HandlerCancelled } from '../../src/handlers/handlers.errors.js';
 import { toolLog, toolProgress } from '../../src/handlers/results/tool-event.js';
+import { gate } from '../support/app.js';
 import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 
 let ended: string[] = [];
 let seen: unknown[] = [];
+/** What the handler `late` waits for. */
+let lateness = gate();
 
 class Watching implements NestInterceptor {
   intercept(_context: ExecutionContext, next: CallHandler) {
@@ -79,7 +83,7 @@ class Streams {
   }
   @UseInterceptors(Impatient)
   async late() {
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    await lateness.promise;
     return new Observable(() => void ended.push('subscribed'));
   }
 }
@@ -103,6 +107,7 @@ describe.each(ways)('results that come in parts, on $adapter, $way', ({ adapter,
   beforeEach(async () => {
     ended = [];
     seen = [];
+    lateness = gate();
     client = new TestedClient();
     app = await InvokingApp.start({ adapter, providers: [Streams, ...around] });
   });
@@ -145,7 +150,8 @@ describe.each(ways)('results that come in parts, on $adapter, $way', ({ adapter,
     await expect(run('impatient')).rejects.toThrow('Timeout');
     expect(ended).toEqual(['impatient']);
     await expect(run('late')).rejects.toThrow('Timeout');
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    lateness.open();
+    await nextTurn();
     expect(ended).toEqual(['impatient']);
   });
 });

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool, type ToolOptions } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, registryOf } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
@@ -60,7 +60,7 @@ class SizedTools {
 
 const asked = (name: string, args: object = {}) => ({ name, arguments: args });
 
-describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [SizedTools], maxResultBytes: 1_000, sseAfterMs: 60_000 });
   const callers = {
     legacy: async (app: Awaited<ReturnType<typeof start>>) => {

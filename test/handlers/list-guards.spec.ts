@@ -16,7 +16,7 @@ import {
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 
 const userOf = (context: ExecutionContext) =>
@@ -55,7 +55,7 @@ class Tools {
   }
 }
 
-describe.each(ADAPTERS)('what lists show on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what lists show on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 

@@ -9,7 +9,7 @@ import {
 import { APP_GUARD } from '@nestjs/core';
 import { McpExecutionContext, Tool } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 import { KINDS, messageOf, nameOf, page, resultText } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -74,7 +74,7 @@ const Broken = fourOf('broken', { onMethods: [UseGuards(BrokenGuard)] });
 const Denied = fourOf('denied', { onClass: [UseGuards(DenyingGuard)] });
 const globalGuards = [Named, Unnamed].map((useClass) => ({ provide: APP_GUARD, useClass }));
 
-describe.each(ADAPTERS)('how guards decide what lists show, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter) => {
   const start = handlersApps(adapter, { denials: 'http', errorDetails: false });
   const session = (app: TestApp, token = 'fresh'): Promise<RawClient> => app.client(as('anna', token)).initialize();
   beforeEach(() => {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { send } from '../support/http.js';
 import { KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
@@ -38,7 +38,7 @@ const withoutValidation = ({ steps, ...rest }: Order): Order => ({
   steps: steps.filter((step) => step !== 'validation at schema'),
 });
 
-describe.each(ADAPTERS)('the order of what runs around handlers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the order of what runs around handlers, on %s', (adapter) => {
   const start = handlersApps(adapter, { denials: 'http' });
   beforeEach(() => void takeSights());
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { askOfficially, asking, KINDS, messageOf, nameOf, type Kind } from '../support/kinds.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -16,8 +16,9 @@ const ARGS: Readonly<Record<Kind, object>> = {
 
 const isGlobal = (place: Place): boolean => place === 'APP_*' || place === 'useGlobal*';
 
-const CELLS = ENHANCERS.flatMap((enhancer) =>
-  PLACES.flatMap((place) => KINDS.map((kind) => [enhancer, place, kind] as const)),
+/** Each two values meet once, as in a Latin square: a defect of three that meet is not known, and all of them would be 80 apps. */
+const CELLS = ENHANCERS.flatMap((enhancer, row) =>
+  PLACES.map((place, column) => [enhancer, place, KINDS[(row + column) % KINDS.length]!] as const),
 );
 
 /** What the caller is told by a handler that has the enhancer around it. */
@@ -72,7 +73,7 @@ function sightOf(enhancer: EnhancerName, place: Place, kind: Kind): object {
   };
 }
 
-describe.each(ADAPTERS)('everything that Nest runs around handlers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('everything that Nest runs around handlers, on %s', (adapter) => {
   const start = handlersApps(adapter, { denials: 'http' });
   const connect = officialClients();
   beforeEach(() => void takeSights());

@@ -8,11 +8,12 @@ import { z } from 'zod';
 import { memoryAtRest } from '../support/memory.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
+import { LONG } from '../support/share.js';
 import { RequestTransport } from '../../src/sdk/request-transport.js';
 import { SessionTransport } from '../../src/sdk/session-transport.js';
 
 /** The figures in the notes are those of `SESSIONS=10000`; fewer show the same in less time. */
-const SESSIONS = Number(process.env.SESSIONS ?? 4_000);
+const SESSIONS = Number(process.env['SESSIONS'] ?? (LONG ? 4_000 : 1_000));
 const KIBIBYTE = 1024;
 
 @Injectable()

@@ -4,7 +4,7 @@ import { InMemoryEventStore, toolLog, toolProgress, type McpEventStore, type Too
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, map, Observable, of, range } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { gists } from '../support/messages.js';
@@ -84,7 +84,7 @@ const providers = [
   }),
 ];
 
-describe.each(ADAPTERS)('a source that is faster than its client, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (adapter) => {
   const start = handlersApps(adapter, {
     port: true,
     providers,

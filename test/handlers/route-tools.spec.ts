@@ -46,7 +46,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ProductsController } from '../../examples/snippets/products.controller.js';
-import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 
 enum Status {
@@ -247,7 +247,7 @@ interface Listed {
 }
 
 async function start(
-  adapter: (typeof ADAPTERS)[number],
+  adapter: (typeof ONE_ADAPTER)[number],
   controllers: Type[],
   options: Partial<McpStreamableOptions> = {},
   pipe?: ValidationPipe,
@@ -274,7 +274,7 @@ async function start(
   };
 }
 
-describe.each(ADAPTERS)('a route is a tool by @Tool() alone, on %s:', (adapter) => {
+describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapter) => {
   const pipes = {
     'without pipes': undefined,
     'with a ValidationPipe': new ValidationPipe({ transform: true, whitelist: true }),

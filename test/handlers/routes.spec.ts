@@ -42,7 +42,7 @@ import { map, type Observable, of } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { OrdersController } from '../../examples/snippets/orders.controller.js';
-import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 
@@ -138,7 +138,7 @@ class ScopedController {
   }
 }
 
-describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapter) => {
   let app: NestApp;
   const clients: Client[] = [];
   afterEach(async () => {

@@ -4,7 +4,7 @@ import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { Complete, McpExecutionContext, Prompt, toolProgress, type McpContext } from 'nestjs-mcp-streamable';
 import { concat, defer, of } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { askOfficially, KINDS, messageOf, page, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -120,7 +120,7 @@ class Completing {
 
 const providers = [Basket, RequestHost, InheritedHost, TransientHost, GuardedHost, Plain, Completing];
 
-describe.each(ADAPTERS)('providers of a request, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers, denials: 'http' });
   const startBare = handlersApps(adapter, { denials: 'http' });
   const connect = officialClients();

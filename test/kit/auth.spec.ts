@@ -11,13 +11,13 @@ import {
   refusalOf,
 } from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
 
 const resource = 'https://api.example.com/mcp';
 const serverInfo = { name: 'kit', version: '1.0.0' };
 
-it.each(ADAPTERS)('tokens of tests are those of the option "auth", on %s', async (adapter) => {
+it.each(ONE_ADAPTER)('tokens of tests are those of the option "auth", on %s', async (adapter) => {
   const authorizationServers = ['https://login.example.com'];
   const auth = { resource, authorizationServers, verifier: McpTestAuth, requiredScopes: ['shop'] };
   const testing = await Test.createTestingModule({

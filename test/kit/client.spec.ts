@@ -11,13 +11,13 @@ import {
   refusalOf,
 } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { gate } from '../support/app.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
 
 const ERAS: readonly Era[] = ['legacy', 'modern'];
 
-describe.each(ADAPTERS.flatMap((adapter) => ERAS.map((era) => ({ adapter, era }))))(
+describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era }))))(
   '$adapter, $era',
   ({ adapter, era }) => {
     const apps: INestApplication[] = [];

@@ -3,7 +3,7 @@ import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
 import { double } from '../support/doubles.js';
@@ -21,7 +21,7 @@ async function expectAlive(...clients: RawClient[]): Promise<void> {
   for (const client of clients) expect((await ping(client)).status).toBe(200);
 }
 
-describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
   let app: TestApp;
   const log = new RecordedLog();
   const start = async (options: Partial<TestAppOptions>): Promise<void> => {
@@ -266,7 +266,7 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('shutting down on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('shutting down on %s', (adapter) => {
   it('E13: everybody gets 503: newcomers, and who has a session', async () => {
     const closing = gate();
     const closed = gate();

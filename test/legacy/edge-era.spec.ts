@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -11,7 +11,7 @@ const UNSUPPORTED_VERSION = -32022;
 const NO_SESSION_ID = -32000;
 const NOT_FOUND = -32001;
 
-describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the era of a POST on %s', (adapter) => {
   let app: TestApp;
   let called: string[];
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { sharedApp } from '../support/running-apps.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -9,7 +9,7 @@ const INVALID_REQUEST = { status: 400, code: -32600 };
 /** One character more than an id or a progress token may have. */
 const LONG = 'x'.repeat(257);
 
-describe.each(ADAPTERS)('the messages of a POST on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
   let app: TestApp;
   let called: number;
 

@@ -1,7 +1,7 @@
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
+import { gate, ONE_ADAPTER, type TestTool } from '../support/app.js';
 import { cancelOf, gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -15,7 +15,7 @@ const REASONS: [what: string, reason: unknown][] = [
   ['something without a text', { toString: 1 }],
 ];
 
-describe.each(ADAPTERS)('cancellation on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<string>>;

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
@@ -30,7 +30,7 @@ function waiting(): { waits: TestTool; called: Promise<void>; release: (text: st
   return { waits, called: entered.promise, release: hold.open };
 }
 
-describe.each(ADAPTERS)('the form of an answer on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 500 });
 
   it('P3: in auto mode a call that sends nothing first is answered with JSON, past the log', async () => {

@@ -2,14 +2,14 @@ import { ProtocolError } from '@modelcontextprotocol/server';
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
 import { scripted, scriptedServer } from '../support/scripted-server.js';
 
-describe.each(ADAPTERS)('POST on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('P1: notifications and responses get 202 without a body', async () => {
@@ -233,7 +233,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('with an SDK server: POST on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('P5: any error of a handler is the error of its request, and the session continues', async () => {

@@ -1,6 +1,6 @@
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { sharedApp } from '../support/running-apps.js';
@@ -8,7 +8,7 @@ import { RecordedLog } from '../support/recorded-log.js';
 import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
 
-describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
   let app: TestApp;
   let own: TestApp | undefined;
   const started = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {

@@ -9,7 +9,7 @@ import {
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EVERYTHING, FORM, SAMPLE } from '../methods/callers.js';
-import { ADAPTERS, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { handlersApps, registryOf } from '../support/handlers-app.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { send, type RawResponse } from '../support/http.js';
@@ -46,7 +46,7 @@ const answerOf = async (response: RawResponse) => {
   return JSON.parse(text);
 };
 
-describe.each(ADAPTERS)('S17: sessions "off" on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
   const begin = handlersApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
 
   describe.each(SERVED)('with %s', (_, make) => {

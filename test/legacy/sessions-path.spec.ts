@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 
-describe.each(ADAPTERS)('a session belongs to the path it began at, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a session belongs to the path it began at, on %s', (adapter) => {
   let app: TestApp;
   afterEach(() => app.close());
 

@@ -7,7 +7,7 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import { Deployment } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';
@@ -30,7 +30,7 @@ const ENDED = error(/shutting down.*Start a new session, and repeat the request/
 /** Another node has the session. */
 const REPEATABLE = error(/shutting down (?!.*session).*Repeat it/);
 
-describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
   let app: TestApp;
   let events: McpSessionEvent[];
   let aborted: number;

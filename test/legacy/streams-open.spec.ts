@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestTool, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { runningApps } from '../support/running-apps.js';
@@ -16,7 +16,7 @@ const talks: TestTool = async (_, ctx) => {
   return 'said';
 };
 
-describe.each(ADAPTERS)('GET on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('G1: opens the standalone stream, with a head and a first frame at once', async () => {

@@ -1,12 +1,12 @@
 import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
 import type { RawClient } from '../support/raw-client.js';
 import { act, LiveReader } from './live-reader.js';
 
-describe.each(ADAPTERS)('actions of the live page on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
   let app: TestApp;
   let page: string;
   let client: RawClient;

@@ -3,7 +3,7 @@ import { McpLiveModule } from 'nestjs-mcp-streamable';
 import { InMemoryTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { accept, type TaskCaller, tasksApps, until } from '../tasks/tasks-app.js';
 import { TaskTools } from '../tasks/task-tools.js';
 import { act, LiveReader } from './live-reader.js';
@@ -11,7 +11,7 @@ import { act, LiveReader } from './live-reader.js';
 // A store that is away is logged.
 Logger.overrideLogger(false);
 
-describe.each(ADAPTERS)('tasks on the live page on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('tasks on the live page on %s', (adapter) => {
   const start = tasksApps();
   let clock: ManualClock;
   let store: InMemoryTaskStore;

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestTool, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
 import { eventually, runningApps } from '../support/running-apps.js';
@@ -9,7 +9,7 @@ const MAX = 20_000;
 const FULL = { code: -32000, status: 503, id: null, says: ['20000', 'Try again in a moment'] };
 const LARGE = { text: 'x'.repeat(12_000) };
 
-describe.each(ADAPTERS)('E15: the bytes that an endpoint holds, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('E15: the bytes that an endpoint holds, on %s', (adapter) => {
   const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, maxHeldBytes: MAX, clock: new ManualClock() });
   let hold: ReturnType<typeof gate<void>>;
   beforeEach(() => void (hold = gate()));

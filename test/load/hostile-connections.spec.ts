@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { seededRandom } from '../support/seeded-random.js';
-import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -16,7 +16,7 @@ const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, log
 /** Ways to begin a session and to hang up. */
 const WAYS = ['at once', 'after the head', 'within the body', 'half', 'with the answer'] as const;
 
-describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('hostile: connections on %s', (adapter) => {
   let app: TestApp;
   let clock: ManualClock;
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {

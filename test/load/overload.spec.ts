@@ -1,14 +1,14 @@
 import { type HandlerFunction } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { modernApps } from '../support/modern-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 import { runningApps } from '../support/running-apps.js';
 
 const BUSY = { code: -32000, says: ['Try again in a moment'] };
 
-describe.each(ADAPTERS)('a node with too many calls, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a node with too many calls, on %s', (adapter) => {
   const startModern = modernApps(adapter, { port: true, sseAfterMs: 60_000 });
   const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, clock: new ManualClock() });
   let hold: ReturnType<typeof gate<void>>;

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { modernApps, senderOf } from '../support/modern-apps.js';
 import type { ModernClient } from '../support/modern-client.js';
@@ -11,7 +11,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, streams: 0, readers: 0, subscri
 const MODES = ['auto', 'json', 'sse'] as const;
 const KEEP_ALIVE = 15_000;
 
-describe.each(ADAPTERS)('attacks on the connections of modern requests, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s', (adapter) => {
   const start = modernApps(adapter, { port: true, sseAfterMs: 0 });
   const textOf = (client: ModernClient, name: string, headers: Record<string, string> = {}): string => {
     const body = client.message('tools/call', { name, arguments: {} }, { id: 1, progressToken: 1 });

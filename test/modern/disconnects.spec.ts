@@ -4,7 +4,7 @@ import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-s
 import { concat, finalize, NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
@@ -18,7 +18,7 @@ const DISCONNECTS = 1_000;
 const AT_ONCE = 50;
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, subscriptions: 0, events: 0 };
 
-describe.each(ADAPTERS)('a thousand modern clients that leave, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a thousand modern clients that leave, on %s', (adapter) => {
   const start = modernApps(adapter, { port: true, sseAfterMs: 60_000, requestTimeoutMs: 600_000 });
   /** Handlers that have begun, and not ended. */
   let running = 0;

@@ -22,7 +22,7 @@ import {
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { Roles, RolesGuard } from '../handlers/roles.js';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { asking, KINDS, LISTS, resultText, type Kind } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -117,7 +117,7 @@ const doorman: CanActivate = {
   },
 };
 
-describe.each(ADAPTERS)('guards and scopes of modern requests, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapter) => {
   const start = handlersApps(adapter, {
     providers: [Shop, Office, RolesGuard, Scoped, Basket],
     guards: [doorman, trustingGuard],

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { McpArgs, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, registryOf } from '../support/handlers-app.js';
 import { MODERN } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -58,7 +58,7 @@ class Tools {
   }
 }
 
-describe.each(ADAPTERS)('the headers of modern requests, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools], shared: true });
   const client = async (): Promise<ModernClient> => {
     called.length = 0;

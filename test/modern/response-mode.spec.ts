@@ -2,7 +2,7 @@ import { toolLog, toolProgress, type HandlerFunction, type ToolEvent } from 'nes
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { recordedEvents } from '../support/running-apps.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
@@ -37,7 +37,7 @@ function waiting(): { waits: Tool; called: Promise<void>; release: (text: string
 }
 const heard = { progressToken: 'p', logLevel: 'debug' };
 
-describe.each(ADAPTERS)('the form of a modern answer, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   const start = modernApps(adapter, { sseAfterMs: 500, keepAliveMs: 15_000 });
 
   it.each([['notifications/cancelled'], ['notifications/progress'], ['notifications/anything']])(

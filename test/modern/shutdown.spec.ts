@@ -1,7 +1,7 @@
 import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { merge, Observable, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
 import { registryOf } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -11,7 +11,7 @@ import { trustingGuard } from '../support/users.js';
 type Tool = HandlerFunction<Record<string, unknown>>;
 const REQUEST_FAILED = -32000;
 
-describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('shutdown with modern requests, on %s', (adapter) => {
   let app: TestApp;
   let client: ModernClient;
   let aborted: number;

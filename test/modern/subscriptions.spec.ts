@@ -12,7 +12,7 @@ import {
 import { afterEach, describe, expect, it } from 'vitest';
 import { McpResponder } from '../../src/http/responder.js';
 import { Roles, RolesGuard } from '../handlers/roles.js';
-import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { handlersApps, registryOf } from '../support/handlers-app.js';
 import type { SseStream } from '../support/http.js';
 import { loneFetch } from '../support/lone-fetch.js';
@@ -69,7 +69,7 @@ const gists = ({ messages }: SseStream): string[] =>
   });
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Orders, RolesGuard] });
   const opened: SseStream[] = [];
   const official: Client[] = [];
@@ -375,7 +375,7 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)("subscriptions/listen of an application's own server on %s", (adapter) => {
+describe.each(ONE_ADAPTER)("subscriptions/listen of an application's own server on %s", (adapter) => {
   let app: TestApp;
   const streams: SseStream[] = [];
   afterEach(async () => {

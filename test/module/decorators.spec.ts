@@ -11,7 +11,7 @@ import { APP_GUARD, ModulesContainer, Reflector } from '@nestjs/core';
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
 import { McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { scripted } from '../support/scripted-server.js';
 import { NestApp, serverInfo, whoami } from '../support/nest-app.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -28,7 +28,7 @@ class LoginGuard implements CanActivate {
   }
 }
 
-describe.each(ADAPTERS)('the decorators of the endpoint on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => {
   let app: NestApp;
   afterEach(async () => {
     await app.service.terminateAll();

@@ -8,7 +8,7 @@ import {
   type McpStreamableExtras,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
 import { expectRefusal } from '../support/refusal.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
@@ -26,7 +26,7 @@ const endpoint = (who: string, extras: McpStreamableExtras = {}) =>
   McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => who), path: who, ...extras });
 const named = (name: string, extras: McpStreamableExtras = {}) => endpoint(name, { name, ...extras });
 
-describe.each(ADAPTERS)('two endpoints in one app on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
   describe('with names', () => {
     let app: NestApp;
     const services = () => [app.app.get(Watcher).publicly, app.app.get(Watcher).internally] as const;

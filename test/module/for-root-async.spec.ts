@@ -1,7 +1,7 @@
 import { Inject, Injectable, Module, type CanActivate } from '@nestjs/common';
 import { McpSessionService, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 
@@ -35,7 +35,7 @@ class ConfiguredGuard implements CanActivate {
   }
 }
 
-describe.each(ADAPTERS)('forRootAsync on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('forRootAsync on %s', (adapter) => {
   let app: NestApp | undefined;
   afterEach(async () => {
     await app?.close();

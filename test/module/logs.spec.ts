@@ -17,7 +17,7 @@ import {
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { send } from '../support/http.js';
 import { NestApp, serverInfo, serverSaying } from '../support/nest-app.js';
 
@@ -45,7 +45,7 @@ class Orders {
   }
 }
 
-describe.each(ADAPTERS)('the log at start on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 
@@ -135,7 +135,7 @@ describe.each(ADAPTERS)('the log at start on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('refusals in the log on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 

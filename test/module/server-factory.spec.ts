@@ -8,7 +8,7 @@ import {
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure } from '../support/refusal.js';
 
@@ -28,7 +28,7 @@ async function connected(): Promise<McpServer> {
   return server;
 }
 
-describe.each(ADAPTERS)('the option server on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 

@@ -1,7 +1,7 @@
 import { HttpException, Inject, Injectable, Module, type ExecutionContext } from '@nestjs/common';
 import { McpSessionGuard, McpStreamableModule, type McpSessionInfo } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
@@ -53,7 +53,7 @@ class CarelessGuard extends McpSessionGuard {
   }
 }
 
-describe.each(ADAPTERS)('a session guard of the app on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
   let app: NestApp;
   let desk: Desk;
   afterEach(() => app.close());

@@ -1,12 +1,12 @@
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure } from '../support/refusal.js';
 
 type Generator = NonNullable<McpStreamableOptions['sessionIdGenerator']>;
 
-describe.each(ADAPTERS)('sessionIdGenerator on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 

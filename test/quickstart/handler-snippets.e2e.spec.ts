@@ -10,6 +10,7 @@ import { Orders } from '../../examples/snippets/orders.service.js';
 import { Plugins } from '../../examples/snippets/plugins.service.js';
 import { AppModule as ExtensionApp } from '../../examples/snippets/search-app.js';
 import { client as shelf, search } from '../../examples/snippets/search-client.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
 @Module({ imports: globally.imports, providers: [...globally.providers, BackOffice, Orders] })
@@ -21,7 +22,7 @@ async function tools(client: Client): Promise<string[]> {
   return (await client.listTools()).tools.map(({ name }) => name);
 }
 
-describe.each(['express', 'fastify'])('the code of the guide to handlers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the code of the guide to handlers, on %s', (adapter) => {
   const asCaller = async (headers: Record<string, string> = {}): Promise<Client> =>
     connect(await urlOf(await start(HandlersApp, adapter)), headers);
 

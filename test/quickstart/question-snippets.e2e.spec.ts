@@ -2,6 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { afterEach, describe, expect, it } from 'vitest';
 import { AppModule } from '../../examples/snippets/questions-app.js';
 import { Rooms } from '../../examples/snippets/rooms.service.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { call, closeOpened, start, urlOf } from './snippet-apps.js';
 
 const clients: Client[] = [];
@@ -35,7 +36,7 @@ async function connect(url: string, mode: 'auto' | 'legacy', capabilities: objec
   return client;
 }
 
-describe.each(['express', 'fastify'])('the code of the guide to questions, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the code of the guide to questions, on %s', (adapter) => {
   describe.each(['auto', 'legacy'] as const)('to a client in mode "%s"', (mode) => {
     const ALL = { elicitation: { form: {} }, sampling: {} };
 

@@ -14,7 +14,7 @@ import { MCP_OPTIONS } from '../../src/common/options.js';
 import type { Adapter } from '../support/adapters.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
-export { ADAPTERS } from '../support/adapters.js';
+export { ADAPTERS, ONE_ADAPTER } from '../support/adapters.js';
 
 export const FILES = {
   'README.md': '# Read me\n\nA needle in the readme.\n',

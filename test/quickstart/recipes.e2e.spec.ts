@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { AppModule as LimitedApp } from '../../examples/snippets/rate-limits.js';
 import { Users } from '../../examples/snippets/token.guard.js';
 import { AppModule as ToolsetsApp, MaintenanceTools } from '../../examples/snippets/toolsets.js';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { modernMeta } from '../support/modern.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
@@ -23,7 +23,7 @@ const ERAS = ['legacy', 'modern'] as const;
 const toolsOf = async (client: Client): Promise<string[]> =>
   (await client.listTools()).tools.map(({ name }) => name).toSorted();
 
-describe.each(ADAPTERS)('the recipes, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the recipes, on %s', (adapter) => {
   it.each(ERAS)('rate limits: by principal and by tool, and lists do not count (%s)', async (era) => {
     const app = await start(LimitedApp, adapter);
     const known: Record<string, string> = { 'Bearer a': 'ann', 'Bearer b': 'bob' };

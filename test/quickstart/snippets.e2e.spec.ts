@@ -17,6 +17,7 @@ import { AppModule as SessionsApp } from '../../examples/snippets/sessions-app.j
 import { AppModule as EndpointsApp } from '../../examples/snippets/several-endpoints.js';
 import { AppModule as SupportApp } from '../../examples/snippets/support-app.js';
 import { serveOneSession } from '../../examples/snippets/without-the-module.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
 afterEach(closeOpened);
@@ -39,17 +40,14 @@ describe('the code of the documentation', () => {
     expect(session!.principal).toBe('ann');
   });
 
-  it.each(['express', 'fastify'])(
-    'global guards on %s: skipped by the endpoint, counted by caller',
-    async (adapter) => {
-      const url = await urlOf(await start(GloballyGuardedApp, adapter));
-      await expect(connect(url)).rejects.toThrow('Unauthorized');
-      const client = await connect(url, { authorization: 'Bearer secret' });
-      for (let calls = 0; calls < 5; calls++) expect(await call(client, 'opening_hours')).toBe('9 to 5');
-      expect(await call(client, 'opening_hours')).toContain('Too Many Requests');
-      expect(await client.listTools()).toHaveProperty('tools.length', 1);
-    },
-  );
+  it.each(ONE_ADAPTER)('global guards on %s: skipped by the endpoint, counted by caller', async (adapter) => {
+    const url = await urlOf(await start(GloballyGuardedApp, adapter));
+    await expect(connect(url)).rejects.toThrow('Unauthorized');
+    const client = await connect(url, { authorization: 'Bearer secret' });
+    for (let calls = 0; calls < 5; calls++) expect(await call(client, 'opening_hours')).toBe('9 to 5');
+    expect(await call(client, 'opening_hours')).toContain('Too Many Requests');
+    expect(await client.listTools()).toHaveProperty('tools.length', 1);
+  });
 
   it('session guard', async () => {
     const client = await connect(await urlOf(await start(SupportApp)), { authorization: 'Bearer secret' });

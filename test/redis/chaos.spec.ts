@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
+import { LONG } from '../support/share.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
 import { DROPPED_SESSION_MS } from '../../src/stream/event-store.js';
@@ -8,17 +9,18 @@ import { ChaosCluster, DEAD_AFTER_MS } from './chaos/cluster.js';
 import { at as onNode } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';
 
+/** One client in so many speaks 2026-07-28. */
+const MODERN_EVERY = 4;
+
 /**
  * Nodes that are processes of their own, and the official client; there are many more worlds in kill.spec.ts. More clients:
  * `CHAOS_CLIENTS=50` (`npm run test:chaos`); the same run again: `CHAOS_SEED`.
  */
-const CLIENTS = Number(process.env['CHAOS_CLIENTS'] ?? 12);
+const CLIENTS = Number(process.env['CHAOS_CLIENTS'] ?? (LONG ? 12 : MODERN_EVERY));
 const SEED = Number(process.env['CHAOS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const FULL = CLIENTS >= 50;
 /** Calls that each client has open at once, as long as there is chaos. */
 const AT_A_TIME = 2;
-/** One client in so many speaks 2026-07-28. */
-const MODERN_EVERY = 4;
 const PATIENCE_MS = 30_000;
 
 /**
@@ -35,7 +37,11 @@ const EXPLICIT = [
 
 type Act = 'kill' | 'kill two' | 'pause' | 'pause redis' | 'restart redis';
 const ROUND: readonly Act[] = ['kill', 'pause redis', 'kill two', 'pause', 'restart redis'];
-const ACTS: readonly Act[] = FULL ? [...ROUND, ...ROUND.toReversed()] : ROUND;
+const ACTS: readonly Act[] = FULL
+  ? [...ROUND, ...ROUND.toReversed()]
+  : CLIENTS > MODERN_EVERY
+    ? ROUND
+    : ['kill', 'restart redis'];
 
 /** Calls that have ended, and who waits for some more of them. */
 class Counter {

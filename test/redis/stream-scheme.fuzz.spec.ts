@@ -13,6 +13,7 @@ import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
 import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
+import { share } from '../support/share.js';
 
 /**
  * # The scheme of the streams, on a real Redis, while everything fails
@@ -31,7 +32,7 @@ import { describeRedis, RedisServer } from '../support/redis.js';
  * `FUZZ_SEED=<seed> FUZZ_RUNS=<worlds> npx vitest run test/redis/stream-scheme.fuzz.spec.ts`
  */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1);
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 60);
+const RUNS = share(60, process.env['FUZZ_RUNS']);
 const AT_A_TIME = 12;
 
 const RETRY = { firstDelayMs: 5, maxDelayMs: 60, giveUpAfterMs: 30_000 };

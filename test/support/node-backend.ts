@@ -32,6 +32,11 @@ export class NodeBackend {
     this.#state = 'paused';
   }
 
+  /** How many calls wait. */
+  get waiting(): number {
+    return this.#resumed.length;
+  }
+
   /** Calls are refused from now on, and nothing more is heard of the node. */
   die(): void {
     this.#state = 'dead';

@@ -15,7 +15,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
 import { TaskTools } from './task-tools.js';
-import { accept, TaskCaller, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
+import { accept, TaskCaller, someTurns, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
 
 const start = tasksApps();
 const started = async (options: TasksAppOptions = {}) => {
@@ -464,14 +464,15 @@ describe('an unavailable store', () => {
       backend.pause();
       const leaving = new AbortController();
       const call = caller.post('tools/call', { name, arguments: { label: 'A' } }, leaving.signal);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await until(() => backend.waiting > 0);
       leaving.abort();
       await call.catch(() => {});
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await someTurns();
       const removed = vi.spyOn(store, 'delete');
       backend.back();
       await until(() => removed.mock.results.length === 1);
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await removed.mock.results[0]!.value;
+      await someTurns();
       expect([await store.list(), tools.seen]).toEqual([[], []]);
     },
   );

@@ -192,3 +192,8 @@ export async function until(holds: () => unknown): Promise<void> {
   }
   throw new Error('It does not come to hold.');
 }
+
+/** Turns of the event loop in which what was asked for in the process has come to an end. */
+export async function someTurns(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => void setImmediate(resolve));
+}

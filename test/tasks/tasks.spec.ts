@@ -3,7 +3,7 @@ import { type McpContext, McpCtx, McpToolCaller, Tool } from 'nestjs-mcp-streama
 import { describe, expect, it } from 'vitest';
 import { gate } from '../support/app.js';
 import { LineClient } from '../stdio/line-client.js';
-import { ADAPTERS } from '../support/adapters.js';
+import { ONE_ADAPTER } from '../support/adapters.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TASKS, tasksApps, until } from './tasks-app.js';
 
@@ -14,7 +14,7 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
   return { ...made, tools: made.app.get(TaskTools), caller: await made.as() };
 };
 
-describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
+describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
   it('T1, T2: is answered with the task, and its result is asked for', async () => {
     const { caller, tools } = await started({ adapter });
     const { status, result } = await caller.call('slow', { label: 'A' });

@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
+import { share } from '../support/share.js';
 import { World } from './world.js';
 
 /** More worlds: `WORLDS=3000`; one of them again: `SEED=<its seed> WORLDS=1`, then with what happened. */
-const WORLDS = Number(process.env['WORLDS'] ?? 300);
+const WORLDS = share(300, process.env['WORLDS']);
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 it(`in ${WORLDS} worlds of faults no task is lost, none has two ends, and none works for ever`, async () => {
