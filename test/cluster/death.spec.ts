@@ -1,9 +1,7 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
-import { gists, log } from '../support/messages.js';
+import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
+import { gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
@@ -21,18 +19,18 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
   let aborted: unknown[];
 
   /** Says something, and something more when the test lets it. */
-  const talks: ScriptedTool = async ({ me }, ctx) => {
-    currentMcpCall()!.signal.addEventListener('abort', () => aborted.push(me));
-    await ctx.mcpReq.notify(log('one'));
+  const talks: TestTool = async ({ me }, ctx) => {
+    ctx.signal.addEventListener('abort', () => aborted.push(me));
+    await ctx.log('info', 'one');
     await hold.promise;
-    await ctx.mcpReq.notify(log('too late')).then(
+    await ctx.log('info', 'too late').then(
       () => outcomes.push('logged'),
       (error: { code?: string }) => outcomes.push(String(error.code)),
     );
     return 'too late';
   };
-  const asks: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.send({ method: 'ping' });
+  const asks: TestTool = async (_, ctx, sessions) => {
+    await sessions.request(ctx.session!.id, { method: 'ping' });
     return 'answered';
   };
 
@@ -40,7 +38,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     [clock, hold, outcomes, aborted] = [new ManualClock(), gate(), [], []];
     deployment = new Deployment(clock);
     const tools = { talks, asks, quick: () => 'quick' };
-    const start = () => deployment.member({ adapter, keepAliveMs: KEEP_ALIVE_MS, server: scripted(tools) });
+    const start = () => deployment.member({ adapter, keepAliveMs: KEEP_ALIVE_MS, tools });
     [a, b, c] = [await start(), await start(), await start()];
     client = await a.app.client().initialize();
     there = at(b.app, client);
@@ -52,7 +50,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
 
   const died = { error: { code: -32000, message: expect.stringMatching(/failed.*Repeat/) } };
 
-  it('nodes: its calls are answered with an error, and found by a client that comes back to another node', async () => {
+  it('nodes: a client that resumes on another node finds the error that ends the call of a dead node', async () => {
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     deployment.kill(a!);
     await deployment.bury(a!);
@@ -67,7 +65,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(await deployment.eventStore.unfinished(a!.bus.nodeId)).toEqual([]);
   });
 
-  it('nodes: a client that has come back before hears of it at once, on the node that finds out and on others', async () => {
+  it('nodes: a client that resumed before a node died gets the error at once, on every other node', async () => {
     const calls = [
       await (await client.call('talks', {}, { id: 1 })).sse().count(1),
       await (await client.call('talks', {}, { id: 2 })).sse().count(1),
@@ -87,7 +85,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     }
   });
 
-  it('nodes: a batch on one stream has every answer that is missing, in one step', async () => {
+  it('nodes: a batch of a dead node gets every missing answer on its stream', async () => {
     const old = await a!.app.client().initialize('2025-03-26');
     const batch = [
       old.toolCall('talks', {}, { id: 'x' }),
@@ -103,7 +101,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(resumed.messages).toMatchObject([died, died]);
   });
 
-  it('nodes: two that find out at a time do it once', async () => {
+  it('nodes: two nodes that learn of a death at the same time end its calls once', async () => {
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     const standalone = await client.listen();
     b!.backend.pause();
@@ -123,7 +121,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('nodes: the log may be away when it dies: it is done as soon as that is back', async () => {
+  it('nodes: calls of a dead node end as soon as the log is available again', async () => {
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     b!.backend.refuse('append');
     deployment.kill(a!);
@@ -138,7 +136,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(resumed.messages).toMatchObject([{ id: 'c', ...died }]);
   });
 
-  it('nodes: a question that it asked ends with its call; the answer to it does no harm', async () => {
+  it('nodes: an answer to the question of a dead node has no effect', async () => {
     const call = await (await client.call('asks', {}, { id: 'c' })).sse().count(1);
     deployment.kill(a!);
     await deployment.bury(a!);
@@ -148,7 +146,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(resumed.messages).toMatchObject([{ id: 'c', ...died }]);
   });
 
-  it('nodes: one that was only thought dead is fenced: its handler is cancelled, and nothing follows the end', async () => {
+  it('nodes: the handler of a node that was only thought dead is cancelled, and nothing follows the end', async () => {
     const call = await (await client.call('talks', { me: 'c' }, { id: 'c' })).sse().count(1);
     a!.backend.pause();
     deployment.kill(a!);
@@ -170,7 +168,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(gists(call.messages).filter((message) => message === 'too late')).toEqual([]);
   });
 
-  it('nodes: one that was thought dead hears of the end of its streams without writing to them', async () => {
+  it('nodes: a node that was thought dead ends its streams without writing to them', async () => {
     const call = await (await client.call('talks', { me: 'c' }, { id: 'c' })).sse().count(1);
     deployment.kill(a!);
     await clock.advance(2 * KEEP_ALIVE_MS);
@@ -178,7 +176,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(gists(call.messages)).toEqual(['one', 'error -32000']);
   });
 
-  it('nodes: calls without a logged message end with their connection', async () => {
+  it('nodes: a call without a logged message leaves nothing in the log of a dead node', async () => {
     const call = client.call('quick');
     await (await call).text();
     deployment.kill(a!);

@@ -1,4 +1,3 @@
-import { scripted, scriptedServer } from '../support/scripted-server.js';
 import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore } from '../support/faulty-event-store.js';
@@ -7,6 +6,7 @@ import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.
 import { double } from '../support/doubles.js';
 import { send } from '../support/http.js';
 import { log } from '../support/messages.js';
+import { scriptedServer } from '../support/scripted-server.js';
 import { AnyResource } from '../support/test-tools.js';
 
 describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
@@ -21,7 +21,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     return app;
   }
 
-  it('G11: holds a GET while the log is unavailable, and reads it afterwards', async () => {
+  it('G11: a GET is held while the log is unavailable, and reads it afterwards', async () => {
     const clock = new ManualClock();
     const eventStore = new FaultyEventStore(new InMemoryEventStore({}, clock), clock);
     const { service, ...rest } = await start({ eventStore, clock });
@@ -48,7 +48,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     resumed.destroy();
   });
 
-  it('S1: refuses an "initialize" that says too much to be kept', async () => {
+  it('S1: an "initialize" that is too large to be kept is refused', async () => {
     await start();
     const client = app!.client();
     const capabilities = { experimental: { much: Array.from({ length: 1_400 }, () => ({})) } };
@@ -58,15 +58,15 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     await app!.settled({ sessions: 0, logs: 0 });
   });
 
-  it('answers 429 to more requests in flight than a session may have', async () => {
+  it('a request beyond those that a session may have in flight gets 429', async () => {
     const hold = gate();
     await start({
-      server: scripted({
+      tools: {
         waits: async () => {
           await hold.promise;
           return 'waited';
         },
-      }),
+      },
     });
     const client = await app!.client().initialize('2025-03-26');
     const batch = (): object[] => Array.from({ length: 100 }, () => client.toolCall('waits'));
@@ -83,7 +83,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     await app!.settled({ inFlight: 0 });
   });
 
-  it('refuses subscriptions beyond what a session may have', async () => {
+  it('a subscription beyond those that a session may have is refused', async () => {
     await start({ sseAfterMs: 60_000, module: { providers: [AnyResource] } });
     const client = await app!.client().initialize('2025-03-26');
     const subscribe = (uri: string): object => ({
@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(1_000);
   });
 
-  it('E13: refuses subscriptions whose URIs together have more than 64 KiB, also those of one batch', async () => {
+  it('E13: subscriptions whose URIs together have more than 64 KiB are refused, also those of one batch', async () => {
     await start({ sseAfterMs: 60_000, module: { providers: [AnyResource] } });
     const client = await app!.client().initialize('2025-03-26');
     const subscribing = (first: number, count: number, method = 'resources/subscribe'): object[] =>
@@ -122,53 +122,55 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(32);
   });
 
-  it('S15: stops while the application is making a server, and while a body is on its way', async () => {
-    const entered = gate();
-    await start({
-      server: () => {
-        entered.open();
-        return new Promise(() => {});
-      },
-    });
-    const client = app!.client();
-    const initializing = client.post(client.initializeMessage());
-    await entered.promise;
-    const half = send(app!.url, { headers: client.usualHeaders, keepOpen: true });
-    const halfAnswer = half.then((response) => response.status);
-    await app!.app.close();
-    const refused = await initializing;
-    expect(refused.status).toBe(503);
-    await refused.text();
-    // It was not yet being read, or it was: either way nobody waits for it.
-    expect([503, undefined]).toContain(await halfAnswer.catch(() => undefined));
-    await app!.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
-    app = undefined;
-  });
-
-  it('S12: a session that is deleted while it is rebuilt stays deleted', async () => {
-    const [entered, hold] = [gate(), gate()];
-    let made = 0;
-    await start({
-      server: async (context) => {
-        if (++made > 1) {
+  describe('with an SDK server: ends while a factory makes a server', () => {
+    it('S15: an app stops while a factory makes a server, and while a body is on its way', async () => {
+      const entered = gate();
+      await start({
+        server: () => {
           entered.open();
-          await hold.promise;
-        }
-        return scriptedServer({ quick: () => 'quick' }, context);
-      },
+          return new Promise(() => {});
+        },
+      });
+      const client = app!.client();
+      const initializing = client.post(client.initializeMessage());
+      await entered.promise;
+      const half = send(app!.url, { headers: client.usualHeaders, keepOpen: true });
+      const halfAnswer = half.then((response) => response.status);
+      await app!.app.close();
+      const refused = await initializing;
+      expect(refused.status).toBe(503);
+      await refused.text();
+      // It was not yet being read, or it was: either way nobody waits for it.
+      expect([503, undefined]).toContain(await halfAnswer.catch(() => undefined));
+      await app!.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
+      app = undefined;
     });
-    const client = await app!.client().initialize();
-    await app!.release(client.sessionId!);
-    const call = client.call('quick');
-    await entered.promise;
-    expect((await client.delete()).status).toBe(204);
-    expect(await (await call).json()).toMatchObject({ error: { code: -32000 } });
-    hold.open();
-    await app!.settled({ sessions: 0, live: 0, logs: 0 });
-    expect((await client.call('quick')).status).toBe(404);
+
+    it('S12: a session that is deleted while it is rebuilt stays deleted', async () => {
+      const [entered, hold] = [gate(), gate()];
+      let made = 0;
+      await start({
+        server: async (context) => {
+          if (++made > 1) {
+            entered.open();
+            await hold.promise;
+          }
+          return scriptedServer({ quick: () => 'quick' }, context);
+        },
+      });
+      const client = await app!.client().initialize();
+      await app!.release(client.sessionId!);
+      const call = client.call('quick');
+      await entered.promise;
+      expect((await client.delete()).status).toBe(204);
+      expect(await (await call).json()).toMatchObject({ error: { code: -32000 } });
+      hold.open();
+      await app!.settled({ sessions: 0, live: 0, logs: 0 });
+      expect((await client.call('quick')).status).toBe(404);
+    });
   });
 
-  it('S12: answers a call whose effect the record has not taken yet', async () => {
+  it('S12: a call whose effect the record has not taken yet is answered with an error', async () => {
     const [entered, hold] = [gate(), gate()];
     const memory = new InMemorySessionStore();
     const sessionStore = double(memory, {
@@ -189,7 +191,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     hold.open();
   });
 
-  it('S16: drops a log that could not be dropped at first', async () => {
+  it('S16: a log that could not be dropped at first is dropped later', async () => {
     const clock = new ManualClock();
     const eventStore = new FaultyEventStore(new InMemoryEventStore({}, clock), clock);
     await start({ eventStore, clock });

@@ -1,14 +1,14 @@
-import { scripted } from '../support/scripted-server.js';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
 import { double } from '../support/doubles.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectRefusal } from '../support/refusal.js';
+import { scripted } from '../support/scripted-server.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const FULL = { status: 503, code: -32000, says: ['"maxSessions"'] };
@@ -246,23 +246,25 @@ describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
     await app.settled({ sessions: 5, live: 5, inFlight: 0, logs: 5 });
   });
 
-  it('E13: an initialize that fails takes no place', async () => {
-    let fails = true;
-    await start({
-      maxSessions: 1,
-      server: scripted({}, () => {
-        if (fails) throw new Error('not today');
-      }),
+  describe('with an SDK server: a factory that fails', () => {
+    it('E13: an initialize that fails takes no place', async () => {
+      let fails = true;
+      await start({
+        maxSessions: 1,
+        server: scripted({}, () => {
+          if (fails) throw new Error('not today');
+        }),
+      });
+      log.attach(app.app);
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const client = app.client();
+        expect((await client.post(client.initializeMessage())).status).toBe(500);
+        expect((await client.post({ jsonrpc: '2.0', id: 1, method: 'initialize', params: {} })).status).toBe(400);
+      }
+      fails = false;
+      await app.client().initialize();
+      await app.settled({ sessions: 1, live: 1, logs: 1 });
     });
-    log.attach(app.app);
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const client = app.client();
-      expect((await client.post(client.initializeMessage())).status).toBe(500);
-      expect((await client.post({ jsonrpc: '2.0', id: 1, method: 'initialize', params: {} })).status).toBe(400);
-    }
-    fails = false;
-    await app.client().initialize();
-    await app.settled({ sessions: 1, live: 1, logs: 1 });
   });
 });
 

@@ -1,15 +1,14 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
 
-/** What McpSessionService.events$ says; the ends of sessions have their place in the files about these ends. */
+/** The ends of sessions are tested in the files about these ends. */
 describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   let app: TestApp;
   let clock: ManualClock;
@@ -17,25 +16,25 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   let completed: number;
   let release: ReturnType<typeof gate<void>>;
 
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     quick: () => 'quick',
     talks: async (_, ctx) => {
-      await ctx.mcpReq.notify(note('one'));
+      await ctx.log('info', 'one');
       await release.promise;
       return 'said';
     },
-    saysLater: (_, ctx) => {
+    saysLater: (_, ctx, sessions) => {
       void release.promise.then(async () => {
-        await ctx.mcpReq.notify(note('late'));
-        await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken: 1, progress: 1 } });
-        await ctx.mcpReq.send({ method: 'ping' }).catch(() => {});
+        await ctx.log('info', 'late');
+        await ctx.notify('notifications/progress', { progressToken: 1, progress: 1 });
+        await sessions.request(ctx.session!.id, { method: 'ping' }).catch(() => {});
       });
       return 'answered';
     },
   };
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     [clock, release, completed] = [new ManualClock(), gate(), 0];
-    app = await TestApp.start({ adapter, clock, server: scripted(tools), ...options });
+    app = await TestApp.start({ adapter, clock, tools, ...options });
     events = recordedEvents(app);
     app.service.events$.subscribe({ complete: () => completed++ });
   };
@@ -45,7 +44,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('says who has begun a session, and that it is over', async () => {
+  it('an event says who has begun a session, and another that it is over', async () => {
     await app.close();
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize('2025-06-18', { roots: {} });
@@ -65,7 +64,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     ]);
   });
 
-  it('says that a session was rebuilt', async () => {
+  it('an event says that a session was rebuilt', async () => {
     const ofOneNode: McpSessionEvent[] = [];
     app.service.events$.subscribe((event) => ofOneNode.push(event));
     const client = await app.client().initialize(LATEST);
@@ -75,7 +74,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     expect(rebuilt).toEqual({ type: 'rebuilt', sessionId: client.sessionId, session: created!.session });
   });
 
-  it('says which streams are read, and are not any more', async () => {
+  it('events say when a stream gets a reader, and when it loses one', async () => {
     const client = await app.client().initialize();
     const standalone = await client.listen();
     const stream = await (await client.call('talks')).sse().count(1);
@@ -90,7 +89,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     expect(heard('stream-attached', 'stream-detached')).toEqual([...opened, ...closed]);
   });
 
-  it('G7: says that a newer reader has replaced one', async () => {
+  it('G7: an event says that a newer reader has replaced one', async () => {
     const client = await app.client().initialize();
     const streams = [await client.listen(), await client.listen()];
     await eventually(() => expect(heard('reader-replaced')).toEqual([{ type: 'reader-replaced', streamId: '0' }]));
@@ -104,7 +103,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     streams[1]!.destroy();
   });
 
-  it('P8: says that messages came too late, and what became of them', async () => {
+  it('P8: events say which messages came too late, and what became of them', async () => {
     const client = await app.client().initialize();
     await (await client.call('saysLater', {}, { id: 'c' })).text();
     release.open();
@@ -117,7 +116,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     ]);
   });
 
-  it('P1: reports an answer of a client to an unknown request', async () => {
+  it('P1: an event reports an answer of a client to an unknown request', async () => {
     const client = await app.client().initialize();
     await client.respond('nobody asked', {});
     await client.notify('notifications/progress', { progressToken: '__proto__', progress: 1 });
@@ -129,7 +128,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     ]);
   });
 
-  it('G6: reports that a client resumed at evicted events', async () => {
+  it('G6: an event reports that a client resumed at evicted events', async () => {
     await app.close();
     await start({ eventLog: { maxEvents: 100 } });
     const client = await app.client().initialize();
@@ -139,7 +138,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     expect(heard('events-evicted')).toEqual([{ type: 'events-evicted', streamId: '0', after: 1, oldest: 4 }]);
   });
 
-  it('completes with the app, once', async () => {
+  it('events$ completes with the app, once', async () => {
     const client = await app.client().initialize();
     const stream = await client.listen();
     await app.shutDown();

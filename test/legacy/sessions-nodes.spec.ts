@@ -1,8 +1,7 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { currentMcpCall, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { Deployment } from '../support/nodes.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -37,18 +36,17 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
   const start = async (deployment: Deployment, options: Partial<TestAppOptions> = {}): Promise<void> => {
     aborted = [];
     const node = async (name: string): Promise<TestApp> => {
-      const waits: ScriptedTool = async ({ call }, ctx) => {
-        const { signal } = currentMcpCall()!;
-        await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'begun' } });
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      const waits: TestTool = async ({ call }, ctx) => {
+        await ctx.log('info', 'begun');
+        await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
         aborted.push(`${name} ${call}`);
         return 'too late';
       };
-      const asks: ScriptedTool = async (_, ctx) => {
-        await ctx.mcpReq.send({ method: 'ping' });
+      const asks: TestTool = async (_, ctx, sessions) => {
+        await sessions.request(ctx.session!.id, { method: 'ping' });
         return 'answered';
       };
-      const app = await deployment.node({ adapter, server: scripted({ where: () => name, waits, asks }), ...options });
+      const app = await deployment.node({ adapter, tools: { where: () => name, waits, asks }, ...options });
       heard.set(app, []);
       app.service.events$.subscribe((event) => heard.get(app)!.push(event));
       return app;
@@ -64,7 +62,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     await Promise.all([a!.close(), b!.close()]);
   });
 
-  it('nodes: what one node begins the other goes on with', async () => {
+  it('nodes: a session that began on one node continues on the other', async () => {
     const client = await a!.client().initialize(LATEST, { roots: {} });
     const there = at(b!, client);
     expect(await where(client)).toBe('a');
@@ -121,7 +119,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     expect([...ends(a!), ...ends(b!)]).toHaveLength(2);
   });
 
-  it('S3, S4: a live session is one’s own on either node', async () => {
+  it('S3, S4: an initialize with the id of a live session is refused on either node', async () => {
     const client = await a!.client().initialize();
     const there = at(b!, client);
     const again = there.initializeMessage();
@@ -184,7 +182,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     await a!.client().initialize();
   });
 
-  it('S13: a session that is busy on one node is idle on none', async () => {
+  it('S13: a session that is busy on one node is idle on no node', async () => {
     const clock = new ManualClock();
     await Promise.all([a!.close(), b!.close()]);
     await start(new Deployment(clock), { idleTimeoutMs: 60_000 });
@@ -202,7 +200,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     );
   });
 
-  it('S15: what a node that shuts down leaves behind the other goes on with', async () => {
+  it('S15: a session continues on the other node when its node shuts down', async () => {
     await start(new Deployment(), { drainMs: 50 });
     const client = await a!.client().initialize();
     const call = await (await client.call('waits', { call: 1 }, { id: 1 })).sse().count(1);

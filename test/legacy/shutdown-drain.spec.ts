@@ -1,4 +1,3 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
 import {
   getMcpSessionServiceToken,
@@ -11,10 +10,10 @@ import {
 } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import type { RawResponse } from '../support/http.js';
-import { gists, log } from '../support/messages.js';
+import { gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo, serverSaying } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -36,22 +35,22 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
   let aborted: number;
   let sessionStore: McpSessionStore;
 
-  const tools: Record<string, ScriptedTool> = {
+  const tools: Record<string, TestTool> = {
     waits: async (_, ctx) => {
-      ctx.mcpReq.signal.addEventListener('abort', () => aborted++);
+      ctx.signal.addEventListener('abort', () => aborted++);
       await hold.promise;
       return 'done after all';
     },
-    talks: async (_, ctx) => {
-      await ctx.mcpReq.notify(log('begun'));
+    talks: async (_, ctx, sessions) => {
+      await ctx.log('info', 'begun');
       await hold.promise;
-      await ctx.mcpReq.notify(log('goes on'));
-      await ctx.mcpReq.send({ method: 'ping' });
+      await ctx.log('info', 'goes on');
+      await sessions.request(ctx.session!.id, { method: 'ping' });
       return 'answered';
     },
     leaves: async (_, ctx) => {
-      await ctx.mcpReq.notify(log('begun'));
-      ctx.http?.closeSSE?.();
+      await ctx.log('info', 'begun');
+      ctx.closeStream();
       await hold.promise;
       return 'found again';
     },
@@ -64,7 +63,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
       adapter,
       port: true,
       clock,
-      server: scripted(tools),
+      tools,
       sseAfterMs: 3_600_000,
       ...stores,
       ...options,
@@ -88,7 +87,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await app.shutDown();
   });
 
-  it('S15: lets running calls of both eras end, refuses new ones, and stops when the last has ended', async () => {
+  it('S15: running calls of both eras may end, new ones are refused, and the node stops when the last has ended', async () => {
     await start();
     const client = await app.client().initialize();
     const modern = new ModernClient(app.url);
@@ -119,7 +118,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await app.settled({ ...NOTHING, sessions: 1 });
   });
 
-  it('S15: what belongs to a running call goes on: its stream, its questions, their answers', async () => {
+  it('S15: a running call keeps its stream and may ask its client', async () => {
     await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', {}, { id: 'call' })).sse().count(1);
@@ -133,7 +132,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await closed;
   });
 
-  it('S15: a running call can be cancelled meanwhile', async () => {
+  it('S15: a running call can be cancelled during the shutdown', async () => {
     await start();
     const client = await app.client().initialize();
     const call = client.call('waits', {}, { id: 'call' });
@@ -145,7 +144,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     expect(aborted).toBe(1);
   });
 
-  it('S15: a client comes back to the stream of its running call', async () => {
+  it('S15: a client resumes the stream of its running call during the shutdown', async () => {
     await start();
     const client = await app.client().initialize();
     const left = (await client.call('leaves', {}, { id: 'call' })).sse();
@@ -160,7 +159,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await closed;
   });
 
-  it('S15: answers what is left after drainMs, and says that the request may be repeated', async () => {
+  it('S15: calls that are left after drainMs get an error that says that they may be repeated', async () => {
     await start({ drainMs: 500 });
     const client = await app.client().initialize();
     const undecided = client.call('waits', {}, { id: 1 });
@@ -182,7 +181,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await app.settled({ ...NOTHING, sessions: 1, timers: 0 });
   });
 
-  it('S15: waits for nothing when no call runs, whatever streams are open', async () => {
+  it('S15: a node on which no call runs stops at once, whatever streams are open', async () => {
     await start();
     const client = await app.client().initialize();
     const listening = await client.listen();
@@ -195,7 +194,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await app.settled({ ...NOTHING, sessions: 1 });
   });
 
-  it('S15: waits for no call when sessions are only here, unless it is told to', async () => {
+  it('S15: a node whose sessions are in its memory waits for no call, unless drainMs is set', async () => {
     await start({ sessionStore: new InMemorySessionStore(clock) });
     const lost = (await app.client().initialize()).call('waits', {}, { id: 1 });
     await app.settled({ inFlight: 1 });
@@ -241,7 +240,7 @@ describe.each(ADAPTERS)('requests that arrived just before the shutdown, on %s',
       adapter,
       port: true,
       clock,
-      server: scripted({ quick: () => 'quick' }),
+      tools: { quick: () => 'quick' },
       sessionStore: double<McpSessionStore>(sessionStore, {
         get: holding('get', (id) => sessionStore.get(id)),
         touch: holding('touch', (id) => sessionStore.touch(id)),

@@ -1,12 +1,11 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { connect, constants } from 'node:http2';
 import { once } from 'node:events';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { McpServer, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import type { RawResponse, SseStream } from '../support/http.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
 
@@ -22,14 +21,14 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     clock = new ManualClock();
     release = gate();
     const say =
-      (...texts: string[]): ScriptedTool =>
+      (...texts: string[]): TestTool =>
       async (_, ctx) => {
         for (const data of texts) {
-          await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data } });
+          await ctx.log('info', data);
         }
         return texts.at(-1);
       };
-    const tools: Record<string, ScriptedTool> = {
+    const tools: Record<string, TestTool> = {
       says: say('one', 'two'),
       hostile: say(HOSTILE_TEXT),
       waits: async () => {
@@ -41,7 +40,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
       adapter,
       port: true,
       clock,
-      server: scripted(tools),
+      tools,
       idleTimeoutMs: Infinity,
       ...options,
     });
@@ -105,7 +104,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0, inFlight: 0 });
   });
 
-  it('P10: the preflight of a browser is answered by the app, and asks for no session', async () => {
+  it('P10: the preflight of a browser is answered by the app, without a session', async () => {
     await start({ configure: (nest) => nest.enableCors({ origin: ORIGIN, exposedHeaders: ['Mcp-Session-Id'] }) });
     const client = app.client({ origin: ORIGIN });
     const response = await client.post(undefined, { 'access-control-request-method': 'POST' }, { method: 'OPTIONS' });
@@ -140,7 +139,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     },
   );
 
-  it('P11: an id is never invented: a POST that ends without an event has none', async () => {
+  it('P11: a POST that ends without an event has no id', async () => {
     await start();
     const client = await app.client().initialize();
     const pending = client.call('waits', {}, { id: 'w' });
@@ -190,7 +189,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0, inFlight: 0 });
   });
 
-  it('P12: every 15 seconds when nothing else is said, on all streams of all sessions', async () => {
+  it('P12: all silent streams of all sessions get a comment every 15 seconds by default', async () => {
     await start();
     const streams: SseStream[] = [];
     for (let session = 0; session < 3; session++) streams.push(await (await app.client().initialize()).listen());
@@ -200,7 +199,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0, readers: 0 });
   });
 
-  it('P12: older revisions get them too, besides the comment that opens a stream', async () => {
+  it('P12: clients of older revisions get comments too, besides the one that opens a stream', async () => {
     await start();
     const client = await app.client().initialize('2025-03-26');
     const stream = await client.listen();
@@ -211,7 +210,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0 });
   });
 
-  it('P12: a POST gets them from the moment it has become a stream, and its answer after them', async () => {
+  it('P12: a POST gets comments as soon as it is a stream, and its answer after them', async () => {
     await start();
     const client = await app.client().initialize();
     const pending = client.call('waits');
@@ -226,7 +225,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0, inFlight: 0, streams: 0 });
   });
 
-  it('P12: there is no timer for it while no stream is open', async () => {
+  it('P12: no timer for comments runs while no stream is open', async () => {
     await start();
     const client = await app.client().initialize();
     const stream = await client.listen();
@@ -237,10 +236,9 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
 });
 
 describe('server-sent events over HTTP/2', () => {
-  it('P10: there is no Connection header, and the rest of the head is the same', async () => {
+  it('P10: the head has no Connection header, and is the same otherwise', async () => {
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'h2', version: '1.0.0' },
-      server: () => new McpServer({ name: 'h2', version: '1.0.0' }),
     });
     const testing = await Test.createTestingModule({ imports: [endpoint] }).compile();
     const app = testing.createNestApplication(new FastifyAdapter({ http2: true } as never));
