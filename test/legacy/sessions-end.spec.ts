@@ -1,16 +1,16 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { currentMcpCall, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
+import { log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { eventually, recordedEvents } from '../support/running-apps.js';
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 
-/** Nothing at all. */
 const NOTHING = {
   sessions: 0,
   live: 0,
@@ -28,8 +28,7 @@ const NOTHING = {
   timers: 0,
 };
 
-const WAYS = ['DELETE', 'terminate()', 'terminateAll()', 'server.close()'] as const;
-type Way = (typeof WAYS)[number];
+type Way = 'DELETE' | 'terminate()' | 'terminateAll()' | 'server.close()';
 const ROW: Record<Way, string> = {
   DELETE: 'S12',
   'terminate()': 'S14',
@@ -44,47 +43,72 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
   let aborted: string[];
   let closers: Map<string, () => Promise<void>>;
 
-  const talk: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'hello' } });
-  };
+  /** What a handler can do, on either kind of server. */
+  interface Voice {
+    say(): Promise<unknown>;
+    ask(): Promise<unknown>;
+    signals: AbortSignal[];
+  }
+  type Handler = (args: Record<string, unknown>, voice: Voice) => unknown;
+
   /** Waits until it is cancelled, then talks on as if it had not noticed. */
-  const waits: ScriptedTool = async ({ name }, ctx, here) => {
-    const signals = [ctx.mcpReq.signal, currentMcpCall()!.signal];
+  const waits: Handler = async ({ name }, { say, signals }) => {
     await Promise.all(signals.map((signal) => new Promise((resolve) => signal.addEventListener('abort', resolve))));
     aborted.push(String(name));
-    await Promise.resolve(talk({}, ctx, here)).catch(() => {});
+    await say().catch(() => {});
     return 'too late';
   };
-  const tools: Record<string, ScriptedTool> = {
+  const handlers: Record<string, Handler> = {
     quick: () => 'quick',
     waits,
-    talks: async (args, ctx, here) => {
-      await talk(args, ctx, here);
-      return waits(args, ctx, here);
+    talks: async (args, voice) => {
+      await voice.say();
+      return waits(args, voice);
     },
-    asks: async ({ name }, ctx) => {
-      const question = { method: 'ping' as const };
-      await ctx.mcpReq.send(question).catch(() => aborted.push(String(name)));
+    asks: async ({ name }, { ask }) => {
+      await ask().catch(() => aborted.push(String(name)));
       return 'too late';
     },
-    terminates: async () => void (await app.service.terminate(currentMcpCall()!.session!.id)),
-    stubborn: async (args, ctx, here) => {
-      await talk(args, ctx, here);
+    stubborn: async (_, { say }) => {
+      await say();
       await release.promise;
-      await Promise.resolve(talk(args, ctx, here)).catch(() => {});
+      await say().catch(() => {});
       return 'too late';
     },
   };
+  const tools: Record<string, TestTool> = {
+    ...Object.fromEntries(
+      Object.entries(handlers).map(([name, handler]): [string, TestTool] => [
+        name,
+        (args, ctx, sessions) =>
+          handler(args, {
+            say: () => ctx.log('info', 'hello'),
+            ask: () => sessions.request(ctx.session!.id, { method: 'ping' }),
+            signals: [ctx.signal],
+          }),
+      ]),
+    ),
+    terminates: async (_, ctx, sessions) => void (await sessions.terminate(ctx.session!.id)),
+  };
+  const sdkTools: Record<string, ScriptedTool> = Object.fromEntries(
+    Object.entries(handlers).map(([name, handler]): [string, ScriptedTool] => [
+      name,
+      (args, ctx) =>
+        handler(args, {
+          say: () => ctx.mcpReq.notify(log('hello')),
+          ask: () => ctx.mcpReq.send({ method: 'ping' }),
+          signals: [ctx.mcpReq.signal, currentMcpCall()!.signal],
+        }) as string,
+    ]),
+  );
 
+  const start = async (options: Partial<TestAppOptions>): Promise<void> => {
+    app = await TestApp.start({ adapter, sseAfterMs: 60_000, requestTimeoutMs: 60_000, ...options });
+    events = recordedEvents(app);
+  };
   beforeEach(async () => {
     [aborted, closers, release] = [[], new Map(), gate()];
-    app = await TestApp.start({
-      adapter,
-      server: scripted(tools, (server, { session }) => closers.set(session!.id, () => server.close())),
-      sseAfterMs: 60_000,
-      requestTimeoutMs: 60_000,
-    });
-    events = recordedEvents(app);
+    await start({ tools });
   });
   afterEach(() => app.close());
 
@@ -112,11 +136,11 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     return stream.messages.at(-1);
   };
 
-  describe.each(WAYS)('by %s', (way) => {
+  const endsBy = (way: Way): void => {
     const row = ROW[way];
     const error = { code: -32000, message: expect.stringContaining(`(${reasonOf(way)})`) };
 
-    it(`${row}: answers every open call with an error, cancels its handler, ends every stream`, async () => {
+    it(`${row}: every open call gets an error, its handler is cancelled, and every stream ends`, async () => {
       const client = await app.client().initialize();
       const standalone = await client.listen();
       const undecided = client.call('waits', { name: 'undecided' }, { id: 1 });
@@ -140,7 +164,7 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
       ]);
     });
 
-    it(`${row}: the session does not exist any more, and nothing is left of it`, async () => {
+    it(`${row}: the session does not exist afterwards, and nothing is left of it`, async () => {
       const client = await app.client().initialize();
       await (await client.call('quick')).text();
       await app.service.notify(client.sessionId!, {
@@ -173,6 +197,17 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
       expect(stream.messages).toHaveLength(2);
       await app.settled({ sessions: 1, live: 1, logs: 1, loggedStreams: 0, events: 0, inFlight: 0 });
     });
+  };
+
+  describe.each(['DELETE', 'terminate()', 'terminateAll()'] as const)('by %s', endsBy);
+  describe('with an SDK server: by server.close()', () => {
+    beforeEach(async () => {
+      await app.close();
+      await start({
+        server: scripted(sdkTools, (server, { session }) => closers.set(session!.id, () => server.close())),
+      });
+    });
+    endsBy('server.close()');
   });
 
   it.each(['DELETE', 'terminate()', 'terminateAll()'] as const)(
@@ -187,7 +222,7 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     },
   );
 
-  it('S12: answers each call of a batch, and leaves out none', async () => {
+  it('S12: a DELETE answers each open call of a batch with an error', async () => {
     const client = await app.client().initialize('2025-03-26');
     const call = (name: string, id: number) => client.toolCall(name, { name: `batched ${id}` }, { id });
     const undecided = client.post([call('waits', 1), call('quick', 2), call('waits', 3)]);
@@ -241,7 +276,7 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     for (const client of clients) await expectRefusal(await client.delete(), NO_SUCH_SESSION);
   });
 
-  it('S14: terminate() of what never was ends nothing', async () => {
+  it('S14: terminate() of an id without a session ends nothing', async () => {
     const client = await app.client().initialize();
     for (const id of ['never-was', '__proto__', 'constructor', '']) expect(await app.service.terminate(id)).toBe(false);
     expect((await client.call('quick')).status).toBe(200);
@@ -256,7 +291,7 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('the end of a session whose log hangs on %s', (adapter) => {
-  it('S12: DELETE is answered at once, and the rest a second later', async () => {
+  it('S12: a DELETE is answered at once, and the streams end a second later', async () => {
     const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);
     const hang = gate();
@@ -267,12 +302,12 @@ describe.each(ONE_ADAPTER)('the end of a session whose log hangs on %s', (adapte
         return store.append(...of);
       },
     });
-    const talks: ScriptedTool = async (_, ctx) => {
-      await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'hello' } });
-      await new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve));
+    const talks: TestTool = async (_, ctx) => {
+      await ctx.log('info', 'hello');
+      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
       return 'too late';
     };
-    const app = await TestApp.start({ adapter, clock, eventStore, server: scripted({ talks }) });
+    const app = await TestApp.start({ adapter, clock, eventStore, tools: { talks } });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks')).sse().count(1);
     hanging = true;

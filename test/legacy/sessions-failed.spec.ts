@@ -1,4 +1,3 @@
-import { scripted } from '../support/scripted-server.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Server } from '@modelcontextprotocol/server';
 import type { NestInterceptor } from '@nestjs/common';
@@ -9,17 +8,68 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
 import { race, timer, map } from 'rxjs';
-import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { double } from '../support/doubles.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { expectAway, expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { scripted } from '../support/scripted-server.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 
-describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) => {
+  let app: TestApp;
+  let events: McpSessionEvent[];
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+    app = await TestApp.start({ adapter, ...options });
+    events = [];
+    app.service.events$.subscribe((event) => events.push(event));
+    return app;
+  };
+  const initialize = () => {
+    const client = app.client();
+    return client.post(client.initializeMessage());
+  };
+  afterEach(() => app.close());
+
+  it.each(['creates none', 'has created it'])(
+    'S2: an initialize leaves nothing behind when the session store fails to create a record, and %s',
+    async (how) => {
+      const clock = new TrackedClock();
+      const store = new InMemorySessionStore(clock);
+      let away = true;
+      const create: McpSessionStore['create'] = async (...of) => {
+        if (away && how === 'creates none') throw new Error('the store is away');
+        const outcome = await store.create(...of);
+        if (away) throw new Error('the store does not answer');
+        return outcome;
+      };
+      await start({ clock, sessionStore: double(store, { create }), maxSessions: 1 });
+      await expectAway(await initialize());
+      await expectAway(await initialize());
+      await app.settled(NOTHING);
+      // Its place is free again.
+      away = false;
+      await app.client().initialize();
+    },
+  );
+
+  it('S2: an initialize leaves nothing behind when the event store fails', async () => {
+    const clock = new TrackedClock();
+    const store = new InMemoryEventStore({}, clock);
+    let away = true;
+    const open = (session: string) => (away ? Promise.reject(new Error('away')) : store.open(session));
+    await start({ clock, eventStore: double(store, { open }), maxSessions: 1 });
+    await expectAway(await initialize());
+    await app.settled(NOTHING);
+    away = false;
+    await app.client().initialize();
+  });
+});
+
+describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s', (adapter) => {
   let app: TestApp;
   let events: McpSessionEvent[];
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
@@ -45,7 +95,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     ['returns nothing', () => undefined],
     ['returns a text', () => 'server'],
     ['returns a server of another copy of the SDK', () => ({ connect: () => {}, setRequestHandler: () => {} })],
-  ])('S2: leaves nothing behind when the factory %s', async (_, server) => {
+  ])('S2: an initialize leaves nothing behind when the factory %s', async (_, server) => {
     await start({ server: server as never });
     const response = await initialize();
     expect(response.header('mcp-session-id')).toBeUndefined();
@@ -55,7 +105,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     expect(events).toEqual([]);
   });
 
-  it('S2: leaves nothing behind when the factory returns the same server twice, and the first session goes on', async () => {
+  it('S2: an initialize leaves nothing behind when the factory returns the same server twice, and the first session goes on', async () => {
     const server = new Server({ name: 'test', version: '1' }, { capabilities: { tools: {} } });
     server.setRequestHandler('tools/list', () => ({ tools: [] }));
     await start({ server: () => server });
@@ -66,7 +116,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     expect(await response.json()).toEqual({ jsonrpc: '2.0', id: 'a', result: { tools: [] } });
   });
 
-  it('S2: leaves nothing behind when the handler fails, and says what it says', async () => {
+  it('S2: an initialize leaves nothing behind when its handler fails, whose error is the answer', async () => {
     await start({
       server: scripted({}, (server) =>
         server.setRequestHandler('initialize', () => {
@@ -82,7 +132,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     expect(events.filter(({ type }) => type === 'created')).toEqual([]);
   });
 
-  it('S2: leaves nothing behind when the server is closed meanwhile', async () => {
+  it('S2: an initialize leaves nothing behind when its server is closed meanwhile', async () => {
     await start({
       server: scripted({}, (server) =>
         server.setRequestHandler('initialize', async () => {
@@ -97,7 +147,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it('S2: leaves nothing behind when the handler takes too long', async () => {
+  it('S2: an initialize leaves nothing behind when its handler takes too long', async () => {
     const clock = new ManualClock();
     const begun = gate();
     await start({
@@ -117,29 +167,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it.each(['makes no record', 'has made it all the same'])(
-    'S2: leaves nothing behind when the session store fails to create one, and %s',
-    async (how) => {
-      const clock = new TrackedClock();
-      const store = new InMemorySessionStore(clock);
-      let away = true;
-      const create: McpSessionStore['create'] = async (...of) => {
-        if (away && how === 'makes no record') throw new Error('the store is away');
-        const outcome = await store.create(...of);
-        if (away) throw new Error('the store does not answer');
-        return outcome;
-      };
-      await start({ clock, sessionStore: double(store, { create }), maxSessions: 1 });
-      await expectAway(await initialize());
-      await expectAway(await initialize());
-      await app.settled(NOTHING);
-      // Its place is free again.
-      away = false;
-      await app.client().initialize();
-    },
-  );
-
-  it('S2: leaves nothing behind when the session store fails to note the revision that was negotiated', async () => {
+  it('S2: an initialize leaves nothing behind when the session store fails to note the revision that was negotiated', async () => {
     const clock = new TrackedClock();
     const store = new InMemorySessionStore(clock);
     const patch = () => Promise.reject(new Error('the store is away'));
@@ -159,20 +187,8 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     expect(events.map(({ type }) => type)).toEqual(['store-fault']);
   });
 
-  it('S2: leaves nothing behind when the event store fails', async () => {
-    const clock = new TrackedClock();
-    const store = new InMemoryEventStore({}, clock);
-    let away = true;
-    const open = (session: string) => (away ? Promise.reject(new Error('away')) : store.open(session));
-    await start({ clock, eventStore: double(store, { open }), maxSessions: 1 });
-    await expectAway(await initialize());
-    await app.settled(NOTHING);
-    away = false;
-    await app.client().initialize();
-  });
-
   it.each(['factory', 'handler', 'create', 'open'] as const)(
-    'S2: leaves nothing behind when the client goes away during the %s',
+    'S2: an initialize leaves nothing behind when the client goes away during the %s',
     async (moment) => {
       const clock = new TrackedClock();
       const [reached, go] = [gate(), gate()];
@@ -217,7 +233,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     },
   );
 
-  it('S2: leaves nothing behind when the app has answered in its place', async () => {
+  it('S2: an initialize leaves nothing behind when the app has answered in its place', async () => {
     const go = gate();
     const timeout: NestInterceptor = {
       intercept: (_, next) =>
@@ -244,7 +260,7 @@ describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it('S2: leaves nothing behind when the app is shut down meanwhile', async () => {
+  it('S2: an initialize leaves nothing behind when the app is shut down meanwhile', async () => {
     const [reached, go] = [gate(), gate()];
     let made = 0;
     await start({
