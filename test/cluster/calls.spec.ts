@@ -1,13 +1,12 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestAppOptions, type TestTool } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
+import { scripted } from '../support/scripted-server.js';
 
 describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapter) => {
   let deployment: Deployment;
@@ -21,32 +20,34 @@ describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapt
   let aborted: unknown[];
 
   /** Waits, then talks until it is let go, unless it is cancelled. */
-  const talks: ScriptedTool = async ({ me }, ctx) => {
-    ctx.mcpReq.signal.addEventListener('abort', () => aborted.push(me));
+  const talks: TestTool = async ({ me }, ctx) => {
+    ctx.signal.addEventListener('abort', () => aborted.push(me));
     begun.push(me);
     await go[`${me} talks`]!.promise;
-    await ctx.mcpReq.notify(log(me)).catch(() => {});
+    await ctx.log('info', me).catch(() => {});
     await go[`${me} ends`]!.promise;
     return `answer of ${me}`;
   };
-  /** Closes the responses of its call, or of the session, when it is told to. */
-  const closes: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.notify(log('begun'));
+  /** Closes the responses of its call when it is told to. */
+  const closes: TestTool = async (_, ctx) => {
+    await ctx.log('info', 'begun');
     await go['close']!.promise;
-    currentMcpCall()!.closeStream();
-    ctx.http!.closeStandaloneSSE!();
+    ctx.closeStream();
     await go['end']!.promise;
     return 'said';
   };
 
-  beforeEach(async () => {
-    [clock, begun, aborted] = [new ManualClock(), [], []];
-    go = Object.fromEntries(['a talks', 'a ends', 'b talks', 'b ends', 'close', 'end'].map((name) => [name, gate()]));
+  const begin = async (options: Partial<TestAppOptions>): Promise<void> => {
     deployment = new Deployment(clock);
-    const start = () => deployment.member({ adapter, sseAfterMs: 60_000, server: scripted({ talks, closes }) });
+    const start = () => deployment.member({ adapter, sseAfterMs: 60_000, ...options });
     [a, b, c] = [await start(), await start(), await start()];
     client = await a.app.client().initialize();
     [onB, onC] = [at(b.app, client), at(c.app, client)];
+  };
+  beforeEach(async () => {
+    [clock, begun, aborted] = [new ManualClock(), [], []];
+    go = Object.fromEntries(['a talks', 'a ends', 'b talks', 'b ends', 'close', 'end'].map((name) => [name, gate()]));
+    await begin({ tools: { talks, closes } });
   });
   afterEach(() => deployment.close());
 
@@ -86,18 +87,35 @@ describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapt
     expect([...streams, resumed].map(({ messages }) => gists(messages))).toEqual([['begun'], [], [], ['said']]);
   });
 
-  it('G9: so it does with those of the standalone stream, and those that come afterwards stay', async () => {
-    const standalone: SseStream[] = [];
-    for (const node of [onC!, onB!]) standalone.push(await node.listen());
-    const posted = await (await client.call('closes')).sse().count(1);
-    open('close');
-    for (const stream of standalone) expect(await stream.end()).toBe('end');
-    const again = await onB!.listen(standalone[0]!.primes[0]);
-    open('end');
-    await a!.app.settled({ inFlight: 0 });
-    await c!.app.service.notify(client.sessionId!, log('heard'));
-    await again.count(1);
-    expect([await posted.end(), gists(again.messages)]).toEqual(['end', ['heard']]);
-    again.destroy();
+  describe('with an SDK server: its standalone stream', () => {
+    beforeEach(async () => {
+      await deployment.close();
+      const server = scripted({
+        closes: async (_, ctx) => {
+          await ctx.mcpReq.notify(log('begun'));
+          await go['close']!.promise;
+          ctx.http!.closeSSE!();
+          ctx.http!.closeStandaloneSSE!();
+          await go['end']!.promise;
+          return 'said';
+        },
+      });
+      await begin({ server });
+    });
+
+    it('G9: a handler closes the responses of the standalone stream on all nodes, and later ones stay open', async () => {
+      const standalone: SseStream[] = [];
+      for (const node of [onC!, onB!]) standalone.push(await node.listen());
+      const posted = await (await client.call('closes')).sse().count(1);
+      open('close');
+      for (const stream of standalone) expect(await stream.end()).toBe('end');
+      const again = await onB!.listen(standalone[0]!.primes[0]);
+      open('end');
+      await a!.app.settled({ inFlight: 0 });
+      await c!.app.service.notify(client.sessionId!, log('heard'));
+      await again.count(1);
+      expect([await posted.end(), gists(again.messages)]).toEqual(['end', ['heard']]);
+      again.destroy();
+    });
   });
 });

@@ -1,12 +1,11 @@
-import { logsTwice, scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
-import { cancelOf, gists, log } from '../support/messages.js';
+import { ONE_ADAPTER, type TestTool } from '../support/app.js';
+import { cancelOf, gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
+import { logsTwice, scripted } from '../support/scripted-server.js';
 
 const IDLE_MS = 600_000;
 const KEEP_ALIVE_MS = 15_000;
@@ -18,21 +17,24 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
   let client: RawClient;
   let there: RawClient;
   let aborted: unknown[];
-  /** What the servers of each node heard from clients, and from records. */
-  let said: string[];
-  let hold: ReturnType<typeof gate<void>>;
 
-  const waits: ScriptedTool = async ({ me }, ctx) => {
-    const { signal } = currentMcpCall()!;
-    await ctx.mcpReq.notify(log('begun'));
+  const waits: TestTool = async ({ me }, ctx) => {
+    const { signal } = ctx;
+    await ctx.log('info', 'begun');
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     aborted.push(me);
     return 'too late';
   };
-  const asks: ScriptedTool = async (_, ctx) => {
+  const asks: TestTool = async (_, ctx, sessions) => {
     const progressed: unknown[] = [];
-    await ctx.mcpReq.send({ method: 'ping' }, { onprogress: ({ progress }) => progressed.push(progress) });
+    const onprogress = ({ progress }: { progress: number }): void => void progressed.push(progress);
+    await sessions.request(ctx.session!.id, { method: 'ping' }, { onprogress });
     return `answered after ${progressed.join()}`;
+  };
+  const logs: TestTool = async (_, ctx) => {
+    await ctx.log('info', 'an info');
+    await ctx.log('error', 'an error');
+    return 'logged';
   };
 
   const start = (name: string, options = {}): Promise<Member> =>
@@ -41,29 +43,19 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
       idleTimeoutMs: IDLE_MS,
       keepAliveMs: KEEP_ALIVE_MS,
       sseAfterMs: 3_600_000,
-      server: scripted({ waits, asks, logs: logsTwice, quick: () => name }, (server) => {
-        const hear = (what: string) => {
-          said.push(`${name} ${what}`);
-          return {};
-        };
-        server.setNotificationHandler('notifications/roots/list_changed', () => void hear('roots'));
-        server.setRequestHandler('resources/subscribe', async ({ params: { uri } }) => {
-          await hold.promise;
-          return hear(`+${uri}`);
-        });
-        server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => hear(`-${uri}`));
-      }),
-
+      tools: { waits, asks, logs, quick: () => name },
       ...options,
     });
-
-  beforeEach(async () => {
-    [clock, aborted, said, hold] = [new ManualClock(), [], [], gate()];
-    hold.open();
+  const begin = async (options: (name: string) => object = () => ({})): Promise<void> => {
     deployment = new Deployment(clock);
-    [a, b] = [await start('a'), await start('b')];
+    [a, b] = [await start('a', options('a')), await start('b', options('b'))];
     client = await a.app.client().initialize(LATEST, { roots: { listChanged: true } });
     there = at(b.app, client);
+  };
+
+  beforeEach(async () => {
+    [clock, aborted] = [new ManualClock(), []];
+    await begin();
   });
   afterEach(() => deployment.close());
 
@@ -107,7 +99,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
     },
   );
 
-  it('nodes: what a client says to one node after another is heard in that order', async () => {
+  it('nodes: messages that a client sends to one node after another arrive in that order', async () => {
     const asked = await (await client.call('asks', {}, { id: 'c' })).sse().count(1);
     const { id: progressToken } = asked.messages[0] as { id: string };
     a!.bus.fate = ({ type }) => (type === 'inbox' ? 'late' : 'arrives');
@@ -170,13 +162,6 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
     expect((await there.call('quick', {}, { id: 1 })).status).toBe(200);
   });
 
-  it('nodes: a changed list of roots is told to every live copy, once', async () => {
-    await (await there.call('quick')).text();
-    await there.notify('notifications/roots/list_changed');
-    await client.notify('notifications/roots/list_changed');
-    await eventually(() => expect(said.toSorted()).toEqual(['a roots', 'a roots', 'b roots', 'b roots']));
-  });
-
   it('nodes: a log level that was set on one node holds on the others, and where the session is rebuilt', async () => {
     await (await there.call('quick')).text();
     expect(await send(client, 'logging/setLevel', { level: 'error' })).toEqual({});
@@ -189,69 +174,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
     }
   });
 
-  it('nodes: subscriptions hold on every node, and end on every node', async () => {
-    await (await there.call('quick')).text();
-    await send(client, 'resources/subscribe', { uri: 'doc:1' });
-    await send(there, 'resources/subscribe', { uri: 'doc:2' });
-    await clock.advance(0);
-    expect(said.toSorted()).toEqual(['a +doc:1', 'a +doc:2', 'b +doc:1', 'b +doc:2']);
-    await send(there, 'resources/unsubscribe', { uri: 'doc:1' });
-    await clock.advance(0);
-    expect(said.slice(4).toSorted()).toEqual(['a -doc:1', 'b -doc:1']);
-    expect((await a!.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:2']);
-    expect(await b!.app.service.resourceUpdated('doc:1')).toBe(0);
-    expect(await b!.app.service.resourceUpdated('doc:2')).toBe(1);
-  });
-
-  it('nodes: what a copy did not hear of it learns when the bus is back', async () => {
-    await (await there.call('quick')).text();
-    await send(client, 'resources/subscribe', { uri: 'doc:old' });
-    await clock.advance(0);
-    b!.bus.fate = () => 'lost';
-    await send(client, 'logging/setLevel', { level: 'error' });
-    await send(client, 'resources/subscribe', { uri: 'doc:new' });
-    await send(client, 'resources/unsubscribe', { uri: 'doc:old' });
-    said.length = 0;
-    b!.bus.reconnect();
-    await clock.advance(0);
-    expect(said.toSorted()).toEqual(['b +doc:new', 'b -doc:old']);
-    const call = (await there.call('logs', {}, { id: 'l' })).sse();
-    await call.end();
-    expect(gists(call.messages)).toEqual(['an error', 'logged']);
-    // Once is enough.
-    b!.bus.reconnect();
-    await clock.advance(0);
-    expect(said).toHaveLength(2);
-  });
-
-  it('nodes: a change that the record does not take is refused, and the session is as before', async () => {
-    a!.backend.refuse('patch');
-    const refused = client.post({ jsonrpc: '2.0', id: 's', method: 'resources/subscribe', params: { uri: 'doc:1' } });
-    await eventually(() => expect(said).toEqual(['a +doc:1']));
-    await clock.advance(40_000);
-    expect((await (await refused).json()).error).toMatchObject({
-      code: -32603,
-      message: expect.stringMatching(/could not be stored/),
-    });
-    a!.backend.back();
-    a!.bus.reconnect();
-    await clock.advance(0);
-    expect(said).toEqual(['a +doc:1', 'a -doc:1']);
-    expect((await a!.app.service.get(client.sessionId!))?.subscriptions).toEqual([]);
-  });
-
-  it('nodes: one that is back in time takes the change as if nothing had been', async () => {
-    a!.backend.refuse('patch');
-    const setting = send(client, 'resources/subscribe', { uri: 'doc:1' });
-    await eventually(() => expect(said).toEqual(['a +doc:1']));
-    await clock.advance(5_000);
-    a!.backend.back();
-    await clock.advance(2_000);
-    expect(await setting).toEqual({});
-    expect((await b!.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:1']);
-  });
-
-  it('nodes: both may rebuild a session at once', async () => {
+  it('nodes: two nodes may rebuild a session at once', async () => {
     await Promise.all([a!.app.service.release(client.sessionId!), b!.app.service.release(client.sessionId!)]);
     const answers = await Promise.all([
       ...[1, 2, 3].map((n) => client.call('quick', {}, { id: `a${n}` })),
@@ -263,5 +186,96 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
     expect([rebuilt(a!), rebuilt(b!)]).toEqual([1, 1]);
     await a!.app.settled({ sessions: 1, live: 1 });
     await b!.app.settled({ sessions: 1, live: 1 });
+  });
+
+  describe('with an SDK server: changes that its handlers receive', () => {
+    /** What the servers of each node got from clients, and from records. */
+    let said: string[];
+
+    beforeEach(async () => {
+      said = [];
+      await deployment.close();
+      await begin((name) => ({
+        tools: {},
+        server: scripted({ logs: logsTwice, quick: () => name }, (server) => {
+          const hear = (what: string) => {
+            said.push(`${name} ${what}`);
+            return {};
+          };
+          server.setNotificationHandler('notifications/roots/list_changed', () => void hear('roots'));
+          server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => hear(`+${uri}`));
+          server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => hear(`-${uri}`));
+        }),
+      }));
+    });
+
+    it('nodes: every live copy gets a change of the roots once', async () => {
+      await (await there.call('quick')).text();
+      await there.notify('notifications/roots/list_changed');
+      await client.notify('notifications/roots/list_changed');
+      await eventually(() => expect(said.toSorted()).toEqual(['a roots', 'a roots', 'b roots', 'b roots']));
+    });
+
+    it('nodes: subscriptions hold on every node, and end on every node', async () => {
+      await (await there.call('quick')).text();
+      await send(client, 'resources/subscribe', { uri: 'doc:1' });
+      await send(there, 'resources/subscribe', { uri: 'doc:2' });
+      await clock.advance(0);
+      expect(said.toSorted()).toEqual(['a +doc:1', 'a +doc:2', 'b +doc:1', 'b +doc:2']);
+      await send(there, 'resources/unsubscribe', { uri: 'doc:1' });
+      await clock.advance(0);
+      expect(said.slice(4).toSorted()).toEqual(['a -doc:1', 'b -doc:1']);
+      expect((await a!.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:2']);
+      expect(await b!.app.service.resourceUpdated('doc:1')).toBe(0);
+      expect(await b!.app.service.resourceUpdated('doc:2')).toBe(1);
+    });
+
+    it('nodes: a live copy that missed changes gets them when the bus is back', async () => {
+      await (await there.call('quick')).text();
+      await send(client, 'resources/subscribe', { uri: 'doc:old' });
+      await clock.advance(0);
+      b!.bus.fate = () => 'lost';
+      await send(client, 'logging/setLevel', { level: 'error' });
+      await send(client, 'resources/subscribe', { uri: 'doc:new' });
+      await send(client, 'resources/unsubscribe', { uri: 'doc:old' });
+      said.length = 0;
+      b!.bus.reconnect();
+      await clock.advance(0);
+      expect(said.toSorted()).toEqual(['b +doc:new', 'b -doc:old']);
+      const call = (await there.call('logs', {}, { id: 'l' })).sse();
+      await call.end();
+      expect(gists(call.messages)).toEqual(['an error', 'logged']);
+      // Once is enough.
+      b!.bus.reconnect();
+      await clock.advance(0);
+      expect(said).toHaveLength(2);
+    });
+
+    it('nodes: a change that the record does not take is refused, and the session is as before', async () => {
+      a!.backend.refuse('patch');
+      const refused = client.post({ jsonrpc: '2.0', id: 's', method: 'resources/subscribe', params: { uri: 'doc:1' } });
+      await eventually(() => expect(said).toEqual(['a +doc:1']));
+      await clock.advance(40_000);
+      expect((await (await refused).json()).error).toMatchObject({
+        code: -32603,
+        message: expect.stringMatching(/could not be stored/),
+      });
+      a!.backend.back();
+      a!.bus.reconnect();
+      await clock.advance(0);
+      expect(said).toEqual(['a +doc:1', 'a -doc:1']);
+      expect((await a!.app.service.get(client.sessionId!))?.subscriptions).toEqual([]);
+    });
+
+    it('nodes: a record whose store is back in time takes the change', async () => {
+      a!.backend.refuse('patch');
+      const setting = send(client, 'resources/subscribe', { uri: 'doc:1' });
+      await eventually(() => expect(said).toEqual(['a +doc:1']));
+      await clock.advance(5_000);
+      a!.backend.back();
+      await clock.advance(2_000);
+      expect(await setting).toEqual({});
+      expect((await b!.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:1']);
+    });
   });
 });

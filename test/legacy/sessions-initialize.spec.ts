@@ -1,8 +1,8 @@
-import { scripted, scriptedServer } from '../support/scripted-server.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
+import { scriptedServer } from '../support/scripted-server.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const SOUND = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: 'a', version: '1' } };
@@ -10,13 +10,13 @@ const SOUND = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: '
 describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
   let app: TestApp;
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-    app = await TestApp.start({ adapter, server: scripted({ quick: () => 'quick' }), ...options });
+    app = await TestApp.start({ adapter, tools: { quick: () => 'quick' }, ...options });
     return app;
   };
   afterEach(() => app.close());
 
   it.each(['auto', 'sse', 'json'] as const)(
-    'S1: is answered with one JSON body and a session id (%s)',
+    'S1: initialize is answered with one JSON body and a session id in %s mode',
     async (mode) => {
       await start({ responseMode: mode });
       const client = app.client();
@@ -33,7 +33,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     },
   );
 
-  it('S1: says the session id on the answer of initialize, and nowhere else', async () => {
+  it('S1: the answer of initialize has the session id, and no other response has it', async () => {
     await start();
     const client = await app.client().initialize();
     const stream = await client.listen();
@@ -51,14 +51,14 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await stream.end();
   });
 
-  it('S1: gives every session another id', async () => {
+  it('S1: every session has another id', async () => {
     await start();
     const clients = await Promise.all(Array.from({ length: 50 }, () => app.client().initialize()));
     expect(new Set(clients.map(({ sessionId }) => sessionId)).size).toBe(50);
     await app.settled({ sessions: 50, live: 50, logs: 50 });
   });
 
-  it('S1: takes the id from sessionIdGenerator', async () => {
+  it('S1: sessionIdGenerator gives the id of a session', async () => {
     const ids = ['~!session-number-one!~', 'x'.repeat(256)];
     await start({ sessionIdGenerator: () => ids.shift()! });
     const first = await app.client().initialize();
@@ -75,7 +75,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     ['not ASCII', 'sitzung-für-jemanden'],
     ['a header of its own', 'session-number-1\r\nset-cookie: a=b'],
     ['not a text', 1234567890123456],
-  ])('S1: refuses an id that is %s', async (_, id) => {
+  ])('S1: an id of sessionIdGenerator that is %s fails its initialize', async (_, id) => {
     await start({ sessionIdGenerator: () => id as string });
     const client = app.client();
     const response = await client.post(client.initializeMessage());
@@ -84,7 +84,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await app.settled({ sessions: 0, live: 0, logs: 0 });
   });
 
-  it('S1: refuses an id that is in use, and leaves its owner alone', async () => {
+  it('S1: an id that is in use fails its initialize, and its session continues', async () => {
     await start({ sessionIdGenerator: () => 'always-the-same-id' });
     const owner = await app.client().initialize();
     const other = app.client();
@@ -96,7 +96,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
   });
 
   it.each(['2025-03-26', '2025-06-18', '2025-11-25'])(
-    'S1: speaks the revision %s that was asked for',
+    'S1: a session has the revision %s that its client asked for',
     async (asked) => {
       await start();
       const client = await app.client().initialize(asked);
@@ -106,7 +106,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
   );
 
   it.each(['2024-11-05', '2024-10-07', '2026-07-28', '1999-01-01', 'latest', '', '__proto__'])(
-    'S1: offers 2025-11-25 to who asks for "%s"',
+    'S1: a client that asks for revision "%s" is offered 2025-11-25',
     async (asked) => {
       await start();
       const client = await app.client().initialize(asked);
@@ -116,7 +116,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     },
   );
 
-  it('S1: is not put off by headers of another era', async () => {
+  it('S1: an initialize with headers of another era begins a session', async () => {
     await start();
     const client = app.client();
     const response = await client.post(client.initializeMessage(), { 'mcp-method': 'initialize', 'mcp-name': 'x' });
@@ -141,7 +141,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     ['a capability that is true', { ...SOUND, capabilities: { sampling: true } }, /capabilities\.sampling/],
     ['icons that are a text', { ...SOUND, clientInfo: { name: 'a', version: '1', icons: 'x' } }, /clientInfo\.icons/],
     ['a null client', { protocolVersion: LATEST, capabilities: {}, clientInfo: null }, /clientInfo/],
-  ])('S1: refuses an initialize with %s, and begins nothing', async (_, params, message) => {
+  ])('S1: an initialize with %s is refused, and begins nothing', async (_, params, message) => {
     await start();
     const response = await app.client().post({ jsonrpc: '2.0', id: 'i', method: 'initialize', params });
     expect(response.header('mcp-session-id')).toBeUndefined();
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await app.settled({ sessions: 0, live: 0, logs: 0 });
   });
 
-  it('S3: ignores the id of a session that never existed, has ended, or belongs to another principal', async () => {
+  it('S3: an initialize ignores the id of a session that never existed, has ended, or belongs to another principal', async () => {
     await start({ guards: [trustingGuard] });
     const ended = await app.client(as('ann')).initialize();
     await (await ended.delete()).text();
@@ -168,7 +168,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await app.settled({ sessions: 5, live: 5 });
   });
 
-  it('S4: is refused on one’s own live session, which goes on', async () => {
+  it('S4: an initialize on its own live session is refused, and the session continues', async () => {
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize();
     const again = client.initializeMessage(LATEST, { roots: {} }) as { id: number };
@@ -185,23 +185,26 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await app.settled({ sessions: 1 });
   });
 
-  it('S1: makes one server for each session, for this session', async () => {
-    const made: { id: string; client: string; version: string; request: boolean }[] = [];
-    await start({
-      server: (context) => {
-        const { session, request } = context;
-        const { id, clientInfo, protocolVersion } = session!;
-        made.push({ id, client: clientInfo.name, version: protocolVersion, request: request !== undefined });
-        return scriptedServer({ quick: () => id }, context);
-      },
+  describe('with an SDK server: its factory', () => {
+    it('S1: the factory makes one server for each session, for this session', async () => {
+      const made: { id: string; client: string; version: string; request: boolean }[] = [];
+      await start({
+        tools: {},
+        server: (context) => {
+          const { session, request } = context;
+          const { id, clientInfo, protocolVersion } = session!;
+          made.push({ id, client: clientInfo.name, version: protocolVersion, request: request !== undefined });
+          return scriptedServer({ quick: () => id }, context);
+        },
+      });
+      const [one, other] = [await app.client().initialize(), await app.client().initialize('2025-06-18')];
+      expect(made).toEqual([
+        { id: one.sessionId, client: 'raw', version: '2025-11-25', request: true },
+        { id: other.sessionId, client: 'raw', version: '2025-06-18', request: true },
+      ]);
+      expect((await (await one.call('quick')).json()).result.content[0].text).toBe(one.sessionId);
+      expect((await (await other.call('quick')).json()).result.content[0].text).toBe(other.sessionId);
+      expect(made).toHaveLength(2);
     });
-    const [one, other] = [await app.client().initialize(), await app.client().initialize('2025-06-18')];
-    expect(made).toEqual([
-      { id: one.sessionId, client: 'raw', version: '2025-11-25', request: true },
-      { id: other.sessionId, client: 'raw', version: '2025-06-18', request: true },
-    ]);
-    expect((await (await one.call('quick')).json()).result.content[0].text).toBe(one.sessionId);
-    expect((await (await other.call('quick')).json()).result.content[0].text).toBe(other.sessionId);
-    expect(made).toHaveLength(2);
   });
 });

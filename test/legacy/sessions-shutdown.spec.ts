@@ -1,4 +1,3 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import {
   InMemoryEventStore,
   InMemorySessionStore,
@@ -7,10 +6,15 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
+<<<<<<< Updated upstream
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
+=======
+import { ADAPTERS, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+>>>>>>> Stashed changes
 import { double, shared } from '../support/doubles.js';
 import { Deployment } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';
+import { scripted } from '../support/scripted-server.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
 const NOTHING = {
@@ -35,9 +39,9 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
   let events: McpSessionEvent[];
   let aborted: number;
 
-  const waits: ScriptedTool = async ({ talk }, ctx) => {
-    if (talk) await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'begun' } });
-    await new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve));
+  const waits: TestTool = async ({ talk }, ctx) => {
+    if (talk) await ctx.log('info', 'begun');
+    await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
     aborted++;
     return 'too late';
   };
@@ -47,7 +51,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
       adapter,
       port: true,
       sseAfterMs: 60_000,
-      server: scripted({ waits, quick: () => 'quick' }),
+      tools: { waits, quick: () => 'quick' },
       ...options,
     });
     app.service.events$.subscribe((event) => events.push(event));
@@ -74,7 +78,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
   };
   afterEach(() => app.close());
 
-  it('S15: answers open calls, ends streams, and leaves nothing of sessions that were only here', async () => {
+  it('S15: a shutdown answers open calls, ends streams, and leaves nothing of sessions in memory', async () => {
     await start();
     const { client, over } = await busySession();
     const forgotten = await app.client().initialize();
@@ -89,9 +93,16 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     }
   });
 
-  it('S15: keeps the records of a shared session store, and drops the logs of this node', async () => {
+  it('S15: a shutdown keeps the records of a shared session store, and drops the logs of its node', async () => {
     const { clock, sessionStore, eventStore } = stores();
-    await start({ clock, sessionStore: shared<McpSessionStore>(sessionStore), eventStore, drainMs: 0 });
+    const requestStateKeys = ['x'.repeat(32)];
+    await start({
+      clock,
+      sessionStore: shared<McpSessionStore>(sessionStore),
+      eventStore,
+      drainMs: 0,
+      requestStateKeys,
+    });
     const { client, over } = await busySession(REPEATABLE);
     await app.shutDown();
     await over;
@@ -100,7 +111,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     await sessionStore.delete(client.sessionId!);
   });
 
-  it('S15: drops the logs in a shared event store when the records were only here', async () => {
+  it('S15: a shutdown drops the logs in a shared event store when the records were in memory', async () => {
     const { clock, sessionStore, eventStore } = stores();
     await start({ clock, sessionStore, eventStore: shared<McpEventStore>(eventStore) });
     const { over } = await busySession();
@@ -111,7 +122,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
 
   it('S15: sessions in shared stores survive a restart, unread messages included', async () => {
     const deployment = new Deployment();
-    app = await deployment.node({ adapter, server: scripted({ quick: () => 'quick' }) });
+    app = await deployment.node({ adapter, tools: { quick: () => 'quick' } });
     const client = await app.client().initialize('2025-06-18');
     const stream = await client.listen();
     const say = (data: string) =>
@@ -122,7 +133,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     expect(await stream.end()).toBe('end');
     expect(await app.service.get(client.sessionId!)).toBeDefined();
 
-    app = await deployment.node({ adapter, server: scripted({ quick: () => 'quick again' }) });
+    app = await deployment.node({ adapter, tools: { quick: () => 'quick again' } });
     await app.settled({ sessions: 1, live: 0, logs: 1, events: 1 });
     const later = new RawClient(app.url);
     [later.sessionId, later.protocolVersion] = [client.sessionId, client.protocolVersion];
@@ -134,7 +145,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     await again.end();
   });
 
-  it('S15: answers open calls also when the stores are away', async () => {
+  it('S15: a shutdown answers open calls also while the stores are unavailable', async () => {
     const { clock, sessionStore, eventStore } = stores();
     let away = false;
     const gone = () => Promise.reject(new Error('away'));
@@ -156,7 +167,7 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     await eventStore.drop(client.sessionId!);
   });
 
-  it('S15: is the same when it is asked for twice', async () => {
+  it('S15: a shutdown that is asked for twice happens once', async () => {
     await start();
     const { over } = await busySession();
     await Promise.all([app.shutDown(), app.shutDown()]);
@@ -165,27 +176,30 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     expect(events.filter(({ type }) => type === 'closed')).toHaveLength(1);
   });
 
-  it('S14: a server that is closed while the session store is unavailable still ends its session', async () => {
-    const { clock, sessionStore, eventStore } = stores();
-    let away = false;
-    const remove = (id: string) => (away ? Promise.reject(new Error('away')) : sessionStore.delete(id));
-    let close!: () => Promise<void>;
-    await start({
-      clock,
-      eventStore,
-      sessionStore: double<McpSessionStore>(sessionStore, { delete: remove }),
-      server: scripted({}, (server) => (close = () => server.close())),
+  describe('with an SDK server: its close', () => {
+    it('S14: a server that is closed while the session store is unavailable still ends its session', async () => {
+      const { clock, sessionStore, eventStore } = stores();
+      let away = false;
+      const remove = (id: string) => (away ? Promise.reject(new Error('away')) : sessionStore.delete(id));
+      let close!: () => Promise<void>;
+      await start({
+        clock,
+        eventStore,
+        sessionStore: double<McpSessionStore>(sessionStore, { delete: remove }),
+        tools: {},
+        server: scripted({}, (server) => (close = () => server.close())),
+      });
+      const client = await app.client().initialize();
+      const stream = await client.listen();
+      away = true;
+      await close();
+      expect(await stream.end()).toBe('end');
+      expect((await client.call('quick')).status).toBe(404);
+      expect(events.filter(({ type }) => type === 'store-fault')).toHaveLength(1);
+      // What could not be removed then can be removed now.
+      away = false;
+      expect(await app.service.terminate(client.sessionId!)).toBe(true);
+      await app.settled(NOTHING);
     });
-    const client = await app.client().initialize();
-    const stream = await client.listen();
-    away = true;
-    await close();
-    expect(await stream.end()).toBe('end');
-    expect((await client.call('quick')).status).toBe(404);
-    expect(events.filter(({ type }) => type === 'store-fault')).toHaveLength(1);
-    // What could not be removed then can be removed now.
-    away = false;
-    expect(await app.service.terminate(client.sessionId!)).toBe(true);
-    await app.settled(NOTHING);
   });
 });

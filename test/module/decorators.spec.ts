@@ -9,10 +9,14 @@ import {
 } from '@nestjs/common';
 import { APP_GUARD, ModulesContainer, Reflector } from '@nestjs/core';
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
-import { McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, Tool, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
+<<<<<<< Updated upstream
 import { ONE_ADAPTER } from '../support/app.js';
 import { scripted } from '../support/scripted-server.js';
+=======
+import { ADAPTERS } from '../support/app.js';
+>>>>>>> Stashed changes
 import { NestApp, serverInfo, whoami } from '../support/nest-app.js';
 import { ModernClient } from '../support/modern-client.js';
 
@@ -28,7 +32,20 @@ class LoginGuard implements CanActivate {
   }
 }
 
+<<<<<<< Updated upstream
 describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => {
+=======
+/** Global guards apply to handlers too, which have decorators of their own. */
+@Public()
+class PublicTools {
+  @Tool({ name: 'whoami', description: 'Who answers' })
+  whoami(): string {
+    return 'me';
+  }
+}
+
+describe.each(ADAPTERS)('the decorators of the endpoint on %s', (adapter) => {
+>>>>>>> Stashed changes
   let app: NestApp;
   afterEach(async () => {
     await app.service.terminateAll();
@@ -38,17 +55,16 @@ describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => 
   const endpoint = (extras: McpStreamableExtras) =>
     McpStreamableModule.forRoot({
       serverInfo,
-      server: scripted({ whoami: () => 'me' }),
       ...extras,
     });
   const loggedIn = async (extras: McpStreamableExtras): Promise<number> => {
-    const providers = [{ provide: APP_GUARD, useClass: LoginGuard }];
+    const providers = [{ provide: APP_GUARD, useClass: LoginGuard }, PublicTools];
     app = await NestApp.start(adapter, { imports: [endpoint(extras)], providers });
     const client = app.client();
     return (await client.post(client.initializeMessage())).status;
   };
 
-  it('are what a global guard reads of its controller, for every method and in both eras', async () => {
+  it('a global guard reads decorators of the controller, for every method and in both eras', async () => {
     expect(await loggedIn({ decorators: [Public()] })).toBe(200);
     const client = await app.client().initialize();
     expect(await whoami(client)).toBe('me');
@@ -57,11 +73,11 @@ describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => 
     expect((await client.delete()).status).toBe(204);
   });
 
-  it('without them the guard refuses', async () => {
+  it('a global guard refuses an endpoint without decorators', async () => {
     expect(await loggedIn({})).toBe(403);
   });
 
-  it('stand in their order, and leave guards, filters and description of the controller alone', async () => {
+  it('decorators apply in their order, and leave guards, filters and description of the controller alone', async () => {
     const order: string[] = [];
     const says = (text: string): CanActivate => ({ canActivate: () => order.push(text) > 0 });
     const decorators = [
@@ -93,15 +109,15 @@ describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => 
       return found;
     };
 
-    it('it counts what is posted', async () => {
+    it('the throttler counts each POST', async () => {
       expect(await statuses({}, 3)).toEqual([200, 200, 429]);
     });
 
-    it('SkipThrottle() takes the endpoint out', async () => {
+    it('SkipThrottle() exempts the endpoint', async () => {
       expect(await statuses({ decorators: [SkipThrottle()] }, 4)).toEqual([200, 200, 200, 200]);
     });
 
-    it('Throttle() gives it a limit of its own', async () => {
+    it('Throttle() gives the endpoint a limit of its own', async () => {
       const decorators = [Throttle({ default: { ttl: 60_000, limit: 3 } })];
       expect(await statuses({ decorators }, 4)).toEqual([200, 200, 200, 429]);
     });
