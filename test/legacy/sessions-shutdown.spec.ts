@@ -6,11 +6,7 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-<<<<<<< Updated upstream
-import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
-=======
-import { ADAPTERS, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
->>>>>>> Stashed changes
+import { ONE_ADAPTER, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import { Deployment } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';

@@ -11,12 +11,7 @@ import { APP_GUARD, ModulesContainer, Reflector } from '@nestjs/core';
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
 import { McpStreamableModule, Tool, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-<<<<<<< Updated upstream
 import { ONE_ADAPTER } from '../support/app.js';
-import { scripted } from '../support/scripted-server.js';
-=======
-import { ADAPTERS } from '../support/app.js';
->>>>>>> Stashed changes
 import { NestApp, serverInfo, whoami } from '../support/nest-app.js';
 import { ModernClient } from '../support/modern-client.js';
 
@@ -32,9 +27,6 @@ class LoginGuard implements CanActivate {
   }
 }
 
-<<<<<<< Updated upstream
-describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => {
-=======
 /** Global guards apply to handlers too, which have decorators of their own. */
 @Public()
 class PublicTools {
@@ -44,8 +36,7 @@ class PublicTools {
   }
 }
 
-describe.each(ADAPTERS)('the decorators of the endpoint on %s', (adapter) => {
->>>>>>> Stashed changes
+describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => {
   let app: NestApp;
   afterEach(async () => {
     await app.service.terminateAll();
