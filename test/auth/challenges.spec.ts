@@ -5,7 +5,6 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AuthGuard, Public } from '../../examples/snippets/auth-own-guard.js';
 import { ONE_ADAPTER } from '../support/app.js';
 import { send } from '../support/http.js';
-import { logOf } from '../support/handlers-app.js';
 import {
   asker,
   authorizationServer,
@@ -154,7 +153,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect(response.status).toBe(401);
       expect(challengeIn(response)).toMatchObject({ error: 'invalid_token', resource_metadata: METADATA_URL });
       expect((await response.json()).error.message).toBe('Not you');
-      expect(logOf(app).texts('debug').join('\n')).not.toContain('Not you');
+      expect(app.log.texts('debug').join('\n')).not.toContain('Not you');
     });
 
     it('A2: and one of a guard of a handler', async () => {
@@ -191,18 +190,14 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       const handlers = await start();
       const { request } = await asker(handlers, era, headers);
       for (let n = 0; n < 2; n++) await request('tools/call', { name: 'strict', arguments: {} });
-      expect(
-        logOf(handlers)
-          .texts('log')
-          .filter((line) => line.includes('401')),
-      ).toEqual([expect.stringMatching(/"A handler refused the token".*McpExecutionContext\.isMcp\(context\)/)]);
+      expect(handlers.log.texts('log').filter((line) => line.includes('401'))).toEqual([
+        expect.stringMatching(/"A handler refused the token".*McpExecutionContext\.isMcp\(context\)/),
+      ]);
       const guarded = await start({ module: { providers: [{ provide: APP_GUARD, useClass: AuthGuard }] } });
       for (let n = 0; n < 2; n++) expect((await knocker(guarded, era)(headers)).status).toBe(401);
-      expect(
-        logOf(guarded)
-          .texts('log')
-          .filter((line) => line.includes('401')),
-      ).toEqual([expect.stringMatching(/"The app refused the token".*"decorators"/)]);
+      expect(guarded.log.texts('log').filter((line) => line.includes('401'))).toEqual([
+        expect.stringMatching(/"The app refused the token".*"decorators"/),
+      ]);
     });
 
     it('a global guard that lets calls of handlers through leaves the routes closed that are tools too', async () => {
@@ -225,7 +220,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       const response = await knocker(app, era)(await bearer(idp()));
       expect([response.status, response.header('retry-after')]).toEqual([503, '5']);
       expect(response.header('www-authenticate')).toBeUndefined();
-      expect(logOf(app).texts('error')).toHaveLength(1);
+      expect(app.log.texts('error')).toHaveLength(1);
     });
 
     it('callers without a token are let in where they are wanted; a bad token is bad all the same', async () => {
@@ -235,7 +230,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect((await knock({ authorization: 'Bearer garbage' })).status).toBe(401);
       expect((await knock(await bearer(idp(), 'other'))).status).toBe(403);
       expect((await knock(await bearer(idp(), 'notes:read'))).status).toBe(200);
-      expect(logOf(app).texts('warn')).toEqual([]);
+      expect(app.log.texts('warn')).toEqual([]);
     });
 
     it('the body of a request that is refused is not read', async () => {

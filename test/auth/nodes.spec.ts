@@ -1,7 +1,7 @@
 import { UnauthorizedError } from '@modelcontextprotocol/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { registryOf } from '../support/handlers-app.js';
+import { registryOf } from '../support/test-apps.js';
 import { describeRedis } from '../support/redis.js';
 import { Notes, textOf } from './notes.js';
 import { authorizingClients } from './official-flow.js';

@@ -2,7 +2,7 @@ import type { McpAuthOptions } from 'nestjs-mcp-streamable/auth';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { Adapter, TestApp } from '../support/app.js';
 import { AuthorizationServer, type AuthorizationServerOptions, type Claims } from '../support/authorization-server.js';
-import { handlersApps, type HandlersAppOptions } from '../support/handlers-app.js';
+import { testApps, type TestAppsOptions } from '../support/test-apps.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RawClient } from '../support/raw-client.js';
@@ -14,7 +14,7 @@ export const METADATA_URL = 'https://mcp.test/.well-known/oauth-protected-resour
 export type Era = 'legacy' | 'modern';
 export const ERAS: readonly Era[] = ['legacy', 'modern'];
 
-export type ProtectedAppOptions = Omit<HandlersAppOptions, 'auth'> & { auth?: Partial<McpAuthOptions> };
+export type ProtectedAppOptions = Omit<TestAppsOptions, 'auth'> & { auth?: Partial<McpAuthOptions> };
 
 /** An authorization server for the tests of a file. */
 export function authorizationServer(options?: AuthorizationServerOptions): () => AuthorizationServer {
@@ -33,7 +33,7 @@ export function protectedApps(
   defaults: ProtectedAppOptions = {},
 ): (options?: ProtectedAppOptions) => Promise<TestApp> {
   const { auth: usual, ...others } = defaults;
-  const start = handlersApps(adapter, { guards: [], ...others });
+  const start = testApps(adapter, { guards: [], ...others });
   return (given = {}) => {
     const { auth, ...options } = given;
     if ('auth' in given && auth === undefined) return start(options);

@@ -4,7 +4,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { gate, ONE_ADAPTER } from '../support/app.js';
 import { AuthorizationServer } from '../support/authorization-server.js';
-import { registryOf } from '../support/handlers-app.js';
+import { registryOf } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { asker, authorizationServer, bearer, closing, ERAS, protectedApps } from './protected-apps.js';

@@ -9,7 +9,6 @@ import { resolveAuthOptions } from '../../src/auth/auth.options.js';
 import { JwtVerifier } from '../../src/auth/jwt-verifier.js';
 import { gate, ONE_ADAPTER } from '../support/app.js';
 import { AuthorizationServer, type Claims } from '../support/authorization-server.js';
-import { logOf } from '../support/handlers-app.js';
 import {
   asker,
   authorizationServer,
@@ -149,7 +148,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       await response.text();
     }
     expect(idp().requests.slice(asked)).toEqual([]);
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
   });
 
   it('what a token claims cannot break out of the header', async () => {
@@ -165,7 +164,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     const app = await start();
     const aud = `x\r\nLOG forged\u2028${'y'.repeat(2_000)}`;
     await knocker(app, 'modern')(await bearer(idp(), '', { aud }));
-    const lines = logOf(app).texts();
+    const lines = app.log.texts();
     expect(lines.find((line) => line.includes('x  LOG forged y'))?.length).toBeLessThan(500);
     expect(lines.filter((line) => /[\r\n\u2028]/.test(line))).toEqual([]);
   });
@@ -194,7 +193,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       await response.text();
     }
     // A mistake of the configuration, mostly: said once, with the option.
-    expect(logOf(app).texts('warn')).toEqual([expect.stringContaining(`Token for another audience`)]);
+    expect(app.log.texts('warn')).toEqual([expect.stringContaining(`Token for another audience`)]);
   });
 
   it('scopes are found where issuers put them', async () => {
@@ -215,7 +214,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect((await who(roles, await bearer(idp(), 'a'))).scopes).toEqual([]);
     const wrong = await start({ auth: { jwt: { scopes: ({ scope }) => scope as never } } });
     expect((await knocker(wrong, 'modern')(await bearer(idp(), 'a b'))).status).toBe(503);
-    expect(logOf(wrong).texts('error')).toEqual([expect.stringContaining('"auth.jwt.scopes" gave "a b"')]);
+    expect(wrong.log.texts('error')).toEqual([expect.stringContaining('"auth.jwt.scopes" gave "a b"')]);
   });
 
   it('A14: a client that calls for itself is the caller where the app says so, else it gets 500', async () => {
@@ -297,8 +296,8 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     for (let times = 0; times < 3; times++) expect((await knock(headers)).status).toBe(503);
     // Asked for once, and not for each request.
     expect(own.requests).toHaveLength(2);
-    expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
-    expect(logOf(app).texts('error')[0]).toContain('"auth.jwt.jwksUri"');
+    expect(app.log.texts('error')).toEqual([expect.stringContaining(text)]);
+    expect(app.log.texts('error')[0]).toContain('"auth.jwt.jwksUri"');
   });
 
   it('issuers have keys of their own: one does not speak for another', async () => {
@@ -343,10 +342,8 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     await clock.advance(1);
     expect((await knock(headers)).status).toBe(200);
     const text = `The keys of the issuer ${own.issuer} could not be used: `;
-    expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
-    const over = logOf(app)
-      .texts('log')
-      .filter((line) => line.includes('works again'));
+    expect(app.log.texts('error')).toEqual([expect.stringContaining(text)]);
+    const over = app.log.texts('log').filter((line) => line.includes('works again'));
     expect(over).toEqual([expect.stringContaining('after 7 s')]);
   });
 

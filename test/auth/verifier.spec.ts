@@ -6,7 +6,6 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { VerifiedTokens } from '../../src/auth/verified-tokens.js';
 import { gate, ONE_ADAPTER } from '../support/app.js';
-import { logOf } from '../support/handlers-app.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { asker, authorizationServer, challengeIn, ERAS, knocker, protectedApps, RESOURCE } from './protected-apps.js';
 
@@ -123,7 +122,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       expect(response.status).toBe(500);
       expect((await response.json()).error.message).toBe('Internal error');
     }
-    const [text, ...more] = logOf(app).texts('error');
+    const [text, ...more] = app.log.texts('error');
     expect(text).toMatch(/"extra\.sub".*"auth\.clientsAreCallers: true"/);
     expect(more).toEqual([]);
   });
@@ -170,7 +169,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
           expect(response.status).toBe(403);
           expect(response.header('www-authenticate')).toBeUndefined();
         }
-        expect(logOf(app).texts('warn')).toEqual([expect.stringContaining('sets the option "principal"')]);
+        expect(app.log.texts('warn')).toEqual([expect.stringContaining('sets the option "principal"')]);
       },
     );
 
@@ -209,7 +208,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       const response = await knocker(app, 'modern')(as('x'));
       expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
       const text = 'The scopes of a token must be an array of strings; the option "auth.verifier" gave ';
-      expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
+      expect(app.log.texts('error')).toEqual([expect.stringContaining(text)]);
     },
   );
 
@@ -294,7 +293,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     };
     expect([await askedAfter(0), await askedAfter(999), await askedAfter(1)]).toEqual([1, 0, 1]);
     expect([await askedAfter(1_999), await askedAfter(1)]).toEqual([0, 1]);
-    expect(logOf(app).texts('error')).toEqual([expect.stringContaining('cannot parse')]);
+    expect(app.log.texts('error')).toEqual([expect.stringContaining('cannot parse')]);
     expect((await knock(as('good'))).status).toBe(200);
   });
 
@@ -306,7 +305,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     const app = await start({ auth: { verifier }, clock });
     const knock = knocker(app, 'modern');
     const lines = () => {
-      const { error, log } = { error: logOf(app).texts('error'), log: logOf(app).texts('log') };
+      const { error, log } = { error: app.log.texts('error'), log: app.log.texts('log') };
       return [error.length, log.filter((text) => text.includes('works again')).length];
     };
     for (let n = 0; n < 20; n++) {
@@ -336,8 +335,8 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
     await clock.advance(1_000);
     expect((await knock(as('b'))).status).toBe(200);
-    expect(logOf(app).texts('error')).toHaveLength(1);
-    expect(logOf(app).texts('log')).toContainEqual(expect.stringContaining('works again, after 1 s'));
+    expect(app.log.texts('error')).toHaveLength(1);
+    expect(app.log.texts('log')).toContainEqual(expect.stringContaining('works again, after 1 s'));
   });
 
   it('A16: more than 50 verifications at once are refused with 503', async () => {
@@ -436,7 +435,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       await expect.poll(() => verify.mock.calls.length).toBe(1);
       await clock.advance(5_000);
       expect((await answer).status).toBe(503);
-      expect(logOf(app).texts('error')[0]).toContain('"auth.verifier" failed: no answer within 5000 ms');
+      expect(app.log.texts('error')[0]).toContain('"auth.verifier" failed: no answer within 5000 ms');
       await clock.advance(1_000);
       verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
       expect((await knock(as('x'))).status).toBe(200);
@@ -448,8 +447,8 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     verify.mockRejectedValue(new Error('The introspection endpoint is away'));
     const app = await start({ auth: { verifier } });
     await knocker(app, 'modern')(as('secret-token'));
-    expect(logOf(app).texts('error')).toEqual([expect.stringContaining('The introspection endpoint is away')]);
-    expect(logOf(app).texts().join('\n')).not.toContain('secret-token');
+    expect(app.log.texts('error')).toEqual([expect.stringContaining('The introspection endpoint is away')]);
+    expect(app.log.texts().join('\n')).not.toContain('secret-token');
   });
 
   it('a server of the SDK sees the AuthInfo', async () => {

@@ -2,7 +2,7 @@ import { Client } from '@modelcontextprotocol/client';
 import { StreamableClientTransport, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it } from 'vitest';
 import { type FakeMcpServer, frame, held, initialized, progress, sse, status } from '../support/fake-mcp-server.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes, INITIALIZE, type Recorded } from './transports.js';
 
 const never = new Promise<never>(() => {});

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { answerFrame, frame, initialized, progress, result, sse, status } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes } from './transports.js';
 
 const DONE = { content: [] };

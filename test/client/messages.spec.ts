@@ -11,7 +11,7 @@ import {
   sse,
   status,
 } from '../support/fake-mcp-server.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes, INITIALIZE } from './transports.js';
 
 const DONE = { content: [] };

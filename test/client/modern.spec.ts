@@ -13,7 +13,7 @@ import {
   sse,
   status,
 } from '../support/fake-mcp-server.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes, type Recorded } from './transports.js';
 
 const VERSION = '2026-07-28';

@@ -15,7 +15,7 @@ import { loadClientPackage } from '../../src/client/nest/mcp-client.js';
 import { gate, type TestTool } from '../support/app.js';
 import { FakeMcpServer, result, status } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';
-import { eventually, runningApps } from '../support/running-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
 @Injectable()
@@ -23,7 +23,7 @@ class Buyer {
   constructor(@InjectMcpClient('orders') readonly orders: McpClient) {}
 }
 
-const start = runningApps('fastify', { retryMs: 10 });
+const start = testApps('fastify', { retryMs: 10 });
 const modules: TestingModule[] = [];
 const clocks: TrackedClock[] = [];
 // Before the apps are closed: a client that was there still would come back to an app that has ended its session.

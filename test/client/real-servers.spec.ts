@@ -5,7 +5,7 @@ import { StreamableClientTransport, type StreamableClientTransportOptions } from
 import { afterEach, describe, expect, it } from 'vitest';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import { loneFetch } from '../support/lone-fetch.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
 

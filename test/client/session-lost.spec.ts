@@ -1,7 +1,7 @@
 import { SessionLostError } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it } from 'vitest';
 import { frame, held, initialized, progress, result, sse, status } from '../support/fake-mcp-server.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes } from './transports.js';
 
 const DONE = { content: [] };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { frame, held, initialized, result, sse, status } from '../support/fake-mcp-server.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes } from './transports.js';
 
 const DONE = { content: [] };

@@ -1,7 +1,7 @@
 import { StreamLostError } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it, vi } from 'vitest';
 import { frame, held, progress, result, sse, status } from '../support/fake-mcp-server.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { fakes } from './transports.js';
 
 const DONE = { content: [] };

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { eventually, testApps } from '../support/test-apps.js';
 import { OFFICIAL_KINDS, textOf, type Official } from '../support/official-kinds.js';
-import { eventually } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 import { SERVED } from '../legacy/sessions-off.tools.js';
 
@@ -10,7 +9,7 @@ const FORM_ANSWER = { action: 'accept', content: { name: 'Ann' } };
 
 /** Row S17, with the clients that people have. */
 describe.each(ONE_ADAPTER)('official clients of an endpoint without sessions, on %s', (adapter) => {
-  const start = handlersApps(adapter, { sessions: 'off' });
+  const start = testApps(adapter, { sessions: 'off' });
   const clients: Official[] = [];
   afterEach(async () => {
     for (const client of clients.splice(0)) await client.close();

@@ -5,7 +5,7 @@ import { currentMcpCall, McpError } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
 
 /**

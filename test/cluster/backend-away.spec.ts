@@ -8,7 +8,7 @@ import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectAway, expectRefusal } from '../support/refusal.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 
 const IDLE_MS = 1_800_000;

@@ -5,7 +5,7 @@ import type { SseStream } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
 describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapter) => {

@@ -4,7 +4,7 @@ import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 
 const KEEP_ALIVE_MS = 15_000;
 

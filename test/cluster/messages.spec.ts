@@ -4,7 +4,7 @@ import { ONE_ADAPTER, type TestTool } from '../support/app.js';
 import { cancelOf, gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { logsTwice, scripted } from '../support/scripted-server.js';
 
 const IDLE_MS = 600_000;

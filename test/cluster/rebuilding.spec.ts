@@ -7,7 +7,7 @@ import { double } from '../support/doubles.js';
 import { gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 
 const IDLE_MS = 600_000;
 

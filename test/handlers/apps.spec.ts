@@ -17,7 +17,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { SalesTools } from '../../examples/apps/sales.tools.js';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, officialClients, registryOf } from '../support/handlers-app.js';
+import { officialClients, registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 
@@ -99,8 +99,8 @@ class LateView implements OnModuleInit {
 }
 
 describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [ViewTools, SalesTools] });
-  const startBare = handlersApps(adapter);
+  const start = testApps(adapter, { providers: [ViewTools, SalesTools] });
+  const startBare = testApps(adapter);
   const connect = officialClients();
 
   it('X4: tools name their view in both forms, as the schemas of the extension have them', async () => {

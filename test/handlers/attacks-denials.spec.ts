@@ -2,7 +2,7 @@ import { Injectable, UnauthorizedException, UseGuards, type ExecutionContext } f
 import { Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- Express' or Fastify's response
 type Response = any;
@@ -48,7 +48,7 @@ class Denied {
 }
 
 describe.each(ONE_ADAPTER)('what a guard does to the response before it denies, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Denied], errorDetails: false });
+  const start = testApps(adapter, { providers: [Denied], errorDetails: false });
 
   const call = async (name: string) => {
     const app = await start();
@@ -77,6 +77,6 @@ describe.each(ONE_ADAPTER)('what a guard does to the response before it denies, 
     expect(response.status).toBe(200);
     expect(body.result.isError).toBe(true);
     expect(JSON.stringify([body, response.headers])).not.toMatch(/evil|two words|realm/i);
-    expect(logOf(app).texts('error').join()).toMatch(/Denied\.\w+.*failed: TypeError/);
+    expect(app.log.texts('error').join()).toMatch(/Denied\.\w+.*failed: TypeError/);
   });
 });

@@ -4,9 +4,8 @@ import { McpArgs, Tool, toolProgress } from 'nestjs-mcp-streamable';
 import { concat, defer, finalize, NEVER, of, type Observable, retry, timeout, VirtualTimeScheduler } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { eventually, officialClients, testApps } from '../support/test-apps.js';
 import { cancelOf, gists } from '../support/messages.js';
-import { eventually } from '../support/running-apps.js';
 
 /** What happened, in order. */
 let seen: string[];
@@ -82,7 +81,7 @@ class Intercepted {
 }
 
 describe.each(ONE_ADAPTER)('interceptors that do not just wait, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Intercepted], errorDetails: false });
+  const start = testApps(adapter, { providers: [Intercepted], errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {
     seen = [];

@@ -12,7 +12,7 @@ import { type HandlerSchema, Prompt, Resource, Tool } from 'nestjs-mcp-streamabl
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 
 /** As an ORM makes it. */
 class Order {
@@ -130,7 +130,7 @@ class Exceptions {
 }
 
 describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Entities, Mistakes, Exceptions], errorDetails: false });
+  const start = testApps(adapter, { providers: [Entities, Mistakes, Exceptions], errorDetails: false });
   const connect = officialClients();
 
   it.each<[string, object]>([
@@ -161,7 +161,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
       const { result } = await (await client.call(name)).json();
       const generic = `Internal error in the tool "${name}". See the server log.`;
       expect(result).toEqual({ content: [{ type: 'text', text: generic }], isError: true });
-      expect(logOf(app).texts('error').join()).toContain(name);
+      expect(app.log.texts('error').join()).toContain(name);
     },
   );
 

@@ -3,7 +3,7 @@ import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { McpExecutionContext, Resource, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import type { RawClient } from '../support/raw-client.js';
 import { as } from '../support/users.js';
 
@@ -62,7 +62,7 @@ class ScopedInboxes {
 }
 
 describe.each(ONE_ADAPTER)('subscriptions to what not everybody may read, on %s', (adapter) => {
-  const start = handlersApps(adapter, {
+  const start = testApps(adapter, {
     providers: [Inboxes, ScopedInboxes, OwnGuard, { provide: APP_GUARD, useClass: StaffGuard }],
     principal: (request) => (request as { user?: { sub: string } }).user?.sub,
   });
@@ -96,6 +96,6 @@ describe.each(ONE_ADAPTER)('subscriptions to what not everybody may read, on %s'
     const app = await start();
     const anna = await app.client(as('anna')).initialize();
     expect(await subscribe(anna, 'broken://guard')).toBe('no');
-    expect(logOf(app).texts('error').join()).toContain('The directory is down.');
+    expect(app.log.texts('error').join()).toContain('The directory is down.');
   });
 });

@@ -11,12 +11,11 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients, registryOf } from '../support/handlers-app.js';
+import { eventually, officialClients, registryOf, testApps } from '../support/test-apps.js';
 import { KINDS, page, type Kind } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
 
 const LIST_OF: Readonly<Record<Kind, string>> = {
   tool: 'tools',
@@ -71,7 +70,7 @@ class Plugins {
 }
 
 describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
-  const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Plugins] });
+  const start = testApps(adapter, { sseAfterMs: 60_000, providers: [Plugins] });
   const connect = officialClients();
   const listening = async (app: TestApp) => {
     const client = await app.client().initialize();

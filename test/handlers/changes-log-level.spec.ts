@@ -3,7 +3,7 @@ import { McpCtx, Tool, toolLog, type McpContext, type ToolEvent } from 'nestjs-m
 import { concat, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { as } from '../support/users.js';
@@ -25,7 +25,7 @@ class Talkers {
 }
 
 describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
-  const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Talkers] });
+  const start = testApps(adapter, { sseAfterMs: 60_000, providers: [Talkers] });
   const connect = officialClients();
 
   const setLevel = async (client: RawClient, level: unknown): Promise<unknown> => {

@@ -10,10 +10,9 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { eventually, officialClients, testApps } from '../support/test-apps.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
 
 const TERMS = 'orders://terms';
 const PRICES = 'orders://prices';
@@ -82,7 +81,7 @@ const toldOf = ({ stream }: Listener): string[] =>
   stream.messages.filter(({ method }) => method === 'notifications/resources/updated').map(({ params }) => params.uri);
 
 describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
-  const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Orders] });
+  const start = testApps(adapter, { sseAfterMs: 60_000, providers: [Orders] });
   const connect = officialClients();
   beforeEach(() => {
     [entered, hold] = [gate(), gate()];

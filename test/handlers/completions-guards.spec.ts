@@ -3,7 +3,7 @@ import { Complete, McpExecutionContext, Prompt, ResourceTemplate } from 'nestjs-
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 
 const denies: CanActivate = {
   canActivate(): never {
@@ -65,7 +65,7 @@ class Hidden {
 }
 
 describe.each(ONE_ADAPTER)('a completion of what guards keep from a caller, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Hidden] });
+  const start = testApps(adapter, { providers: [Hidden] });
 
   const asker = async () => {
     proposed = [];

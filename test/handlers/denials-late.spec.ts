@@ -11,7 +11,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { decidesByArguments } from '../support/by-arguments.js';
 import { ONE_ADAPTER, gate } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, asking, KINDS, messageOf } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -61,7 +61,7 @@ const providers = [
 ];
 
 describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, sseAfterMs: 60_000, denials: 'http' });
+  const start = testApps(adapter, { providers, sseAfterMs: 60_000, denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {
     hold = gate();

@@ -14,7 +14,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { decidesByArguments } from '../support/by-arguments.js';
 import { ADAPTERS, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, KINDS, messageOf, resultText } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -102,7 +102,7 @@ const result = (text: string) => ({ content: [{ type: 'text', text }], isError: 
 const CHALLENGE = 'Bearer error="insufficient_scope", scope="refunds"';
 
 describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { providers, sseAfterMs: 60_000 });
   const connect = officialClients();
 
   const clients = {
@@ -132,7 +132,7 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
       expect(response.status).toBe(200);
       expect((await response.json()).result).toMatchObject(result(text));
     }
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
     await app.settled({ inFlight: 0, openResponses: 0 });
   });
 

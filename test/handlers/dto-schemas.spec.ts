@@ -5,7 +5,7 @@ import { IsInt, IsString, ValidateNested } from 'class-validator';
 import { McpArgs, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, type HandlersAppOptions } from '../support/handlers-app.js';
+import { testApps, type TestAppsOptions } from '../support/test-apps.js';
 
 class Line {
   @IsString() item!: string;
@@ -53,9 +53,9 @@ interface Schema {
 }
 
 describe.each(ONE_ADAPTER)('the schema of a DTO, on %s', (adapter) => {
-  const start = handlersApps(adapter);
+  const start = testApps(adapter);
   /** Whether the tools say that there are no other arguments, by their names. */
-  async function closed(options: HandlersAppOptions): Promise<Record<string, unknown>> {
+  async function closed(options: TestAppsOptions): Promise<Record<string, unknown>> {
     const client = await (await start(options)).client().initialize();
     const { result } = await (await client.post({ jsonrpc: '2.0', id: 1, method: 'tools/list' })).json();
     const listed = result.tools as { name: string; inputSchema: Schema }[];

@@ -12,7 +12,7 @@ import { map, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 
 /** As an app has it for its routes. */
 @Injectable()
@@ -44,7 +44,7 @@ function handlers(scope: Scope): Type {
 }
 
 describe.each(ONE_ADAPTER)('results that an interceptor of the app wraps, on %s', (adapter) => {
-  const start = handlersApps(adapter);
+  const start = testApps(adapter);
 
   it.each([
     ['tools/call', 'total', Scope.DEFAULT],
@@ -57,7 +57,7 @@ describe.each(ONE_ADAPTER)('results that an interceptor of the app wraps, on %s'
     const client = await app.client().initialize();
     const answer: unknown = await (await client.post({ jsonrpc: '2.0', id: 1, method, params: { name } })).json();
     expect(JSON.stringify(answer)).toMatch(/"isError":true|"error":/);
-    expect(logOf(app).texts('error')).toEqual([
+    expect(app.log.texts('error')).toEqual([
       expect.stringMatching(
         new RegExp(`^Handlers\\.${name} \\(RootTestModule\\) failed: [^]*McpExecutionContext\\.isMcp\\(context\\)`),
       ),

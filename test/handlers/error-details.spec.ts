@@ -2,7 +2,7 @@ import { Injectable, InternalServerErrorException, NotFoundException } from '@ne
 import { Complete, McpStreamableModule, Prompt, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 import { asking, KINDS, messageOf } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
@@ -40,7 +40,7 @@ afterEach(() => {
 });
 
 describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Failing, Completed] });
+  const start = testApps(adapter, { providers: [Failing, Completed] });
   const isTold = async (app: TestApp, headers: Record<string, string> = {}): Promise<boolean> => {
     const client = await app.client(headers).initialize();
     const { result } = await (await client.post(messageOf(client, 'tool', 'failing'))).json();
@@ -113,7 +113,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
       const { result } = await ask('tools/call', { name: 'registered' });
       expect(result).toMatchObject({ content: [{ type: 'text', text: MESSAGE }], isError: true });
       // The operator reads all of it.
-      const errors = logOf(app).texts('error');
+      const errors = app.log.texts('error');
       expect(errors).toHaveLength(KINDS.length + 2);
       for (const text of errors) expect(text).toMatch(/No stock for order 7[\s\S]+ at [\s\S]+hunter2/);
     },

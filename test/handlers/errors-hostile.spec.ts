@@ -12,7 +12,7 @@ import { concat, of, throwError } from 'rxjs';
 import { toolLog } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { KINDS, LISTS, messageOf } from '../support/kinds.js';
 import { fourOf } from './four.js';
 
@@ -73,7 +73,7 @@ class Completed {
 }
 
 describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter) => {
-  const start = handlersApps(adapter, {
+  const start = testApps(adapter, {
     providers: [...hosts, Completed],
     shared: true,
     sseAfterMs: 60_000,
@@ -112,7 +112,7 @@ describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter)
     const method = 'completion/complete';
     const answer = await answerOf(app, (client) => ({ jsonrpc: '2.0', id: client.nextId(), method, params }));
     expect(answer).toMatchObject({ error: { code: -32603, message: internal } });
-    expect(logOf(app).texts('error')).toHaveLength(Object.keys(WAYS).length * KINDS.length + 1);
+    expect(app.log.texts('error')).toHaveLength(Object.keys(WAYS).length * KINDS.length + 1);
   });
 
   it.each(Object.keys(UNREADABLE))('%s, thrown by a guard, hides the entry and fails the call', async (what) => {
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter)
       const answer = await answerOf(app, (client) => messageOf(client, kind, 'planned'));
       expect(JSON.stringify(answer)).toContain('Internal error in the ');
     }
-    const errors = logOf(app).texts('error');
+    const errors = app.log.texts('error');
     expect(errors).toHaveLength(KINDS.length);
     for (const text of errors) expect(text).toContain(`Guard PlanGuard threw ${shown}: throw an Error`);
   });

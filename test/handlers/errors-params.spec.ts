@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { fourOf } from './four.js';
 
 /** Requests whose parameters are not what the specification says. */
@@ -38,7 +38,7 @@ const UNKNOWN: [string, object][] = ['nothing', 'constructor', '__proto__', 'toS
 ]);
 
 describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [fourOf('four')] });
+  const start = testApps(adapter, { providers: [fourOf('four')] });
 
   it.each(MALFORMED)('%s with the parameters %j are invalid params', async (method, params) => {
     const app = await start();

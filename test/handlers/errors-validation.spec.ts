@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { decidesByArguments } from '../support/by-arguments.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { messageOf } from '../support/kinds.js';
 
 const SECRET = 'hunter2';
@@ -130,7 +130,7 @@ const WRONG_PROMPTS: [string, object, RegExp][] = [
 ];
 
 describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Forms], errorDetails: false });
+  const start = testApps(adapter, { providers: [Forms], errorDetails: false });
   const connect = officialClients();
 
   const ask = async (app: TestApp, kind: 'tool' | 'prompt', name: string, args: object) => {
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(result).toEqual({ content: [{ type: 'text', text: expect.any(String) }], isError: true });
     for (const text of texts) expect(result.content[0].text).toMatch(text);
     expect(ran).toBe(before);
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
   });
 
   it.each(WRONG_PROMPTS)('tell the user what is wrong (%s, %j)', async (name, args, text) => {
@@ -158,7 +158,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     const { error } = await ask(app, 'prompt', name, args);
     expect(error).toEqual({ code: -32602, message: expect.stringMatching(text) });
     expect(ran).toBe(before);
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
   });
 
   it('are not reported to callers that may not call', async () => {
@@ -178,8 +178,8 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
       if (kind === 'tool') expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
       else expect(error).toEqual({ code: -32603, message: text });
     }
-    expect(logOf(app).texts('error')).toHaveLength(2);
-    expect(logOf(app).texts('error').join()).toContain(SECRET);
+    expect(app.log.texts('error')).toHaveLength(2);
+    expect(app.log.texts('error').join()).toContain(SECRET);
   });
 
   it('keep to themselves what a handler returned that it should not', async () => {
@@ -189,7 +189,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
       const text = `Internal error in the tool "${name}". See the server log.`;
       expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
     }
-    const [output, unstructured] = logOf(app).texts('error');
+    const [output, unstructured] = app.log.texts('error');
     expect(output).toMatch(/does not match its output schema[^]*total/);
     expect(unstructured).toMatch(/no structured content/);
   });

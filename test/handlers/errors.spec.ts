@@ -26,7 +26,7 @@ import { switchMap, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { AppExceptionFilter } from '../support/app-wide.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, asking, KINDS, messageOf, nameOf, resultText, type Kind } from '../support/kinds.js';
 import { fourOf } from './four.js';
 
@@ -124,8 +124,8 @@ const generic = (kind: Kind, key: string): string => `Internal error in the ${ki
 const calledAs = (kind: Kind, host: string): string => (asking(kind, host).params.uri as string | undefined) ?? host;
 
 describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
-  const start = handlersApps(adapter, { errorDetails: false });
-  const startBoth = handlersApps(adapter, { errorDetails: false, providers: [Failing, Rejecting], shared: true });
+  const start = testApps(adapter, { errorDetails: false });
+  const startBoth = testApps(adapter, { errorDetails: false, providers: [Failing, Rejecting], shared: true });
   const connect = officialClients();
 
   /** Asks, expects that nothing leaks and that there is one answer. */
@@ -164,7 +164,7 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
       }
     }
     // The operator is told what the client is not; of what the client is told he need not hear.
-    const errors = logOf(app).texts('error');
+    const errors = app.log.texts('error');
     expect(errors).toHaveLength(tool === '' ? 2 : 0);
     for (const [index, host] of (tool === '' ? ['failing', 'rejecting'] : []).entries()) {
       expect(errors[index]).toContain(`${host}Host.${kind}`);
@@ -237,14 +237,14 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
     'a result of functions': () => fourOf('function', { run: () => () => SECRET }),
   };
   const hosts = new Map(Object.entries(places).map(([place, make]) => [place, make()]));
-  const startPlaces = handlersApps(adapter, { errorDetails: false, providers: [...hosts.values()], shared: true });
+  const startPlaces = testApps(adapter, { errorDetails: false, providers: [...hosts.values()], shared: true });
   it.each(Object.keys(places).flatMap((place) => KINDS.map((kind) => [place, kind] as const)))(
     'an Error of %s of a %s is told to the operator alone',
     async (place, kind) => {
       const host = hosts.get(place)!.name.replace(/Host$/, '');
       const app = await startPlaces();
       expectGeneric(kind, host, await ask(app, kind, host));
-      const errors = logOf(app).texts('error');
+      const errors = app.log.texts('error');
       expect(errors).toHaveLength(1);
       expect(errors[0]).toContain(`${host}Host.${kind}`);
     },
@@ -267,7 +267,7 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
   it.each(KINDS)('an Error of a param decorator of a %s is told to the operator alone', async (kind) => {
     const app = await start({ providers: [WithParam] });
     expectGeneric(kind, 'param', await ask(app, kind, 'param'));
-    expect(logOf(app).texts('error').join()).toContain(SECRET);
+    expect(app.log.texts('error').join()).toContain(SECRET);
   });
 
   it.each(KINDS)('an Error of the constructor of a request-scoped %s is told to the operator alone', async (kind) => {
@@ -286,7 +286,7 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
     }
     const app = await start({ providers: [Dependency, ScopedHost] });
     expectGeneric(kind, 'scoped', await ask(app, kind, 'scoped'));
-    expect(logOf(app).texts('error').join()).toContain(SECRET);
+    expect(app.log.texts('error').join()).toContain(SECRET);
   });
 
   it.each([

@@ -33,14 +33,13 @@ import { HandlerCalls } from '../../src/methods/handler-calls.js';
 import { McpExtension } from '../../src/methods/extensions.js';
 import type { ServedMethods } from '../../src/methods/method.js';
 import { gate, ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { eventually, officialClients, testApps } from '../support/test-apps.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
-import { eventually } from '../support/running-apps.js';
 
 const SEARCH = 'com.example/search';
 const UI = 'io.modelcontextprotocol/ui';
@@ -160,7 +159,7 @@ interface Answer {
 describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).map((era) => [adapter, era] as const)))(
   'methods of an extension, on %s, %s',
   (adapter, era) => {
-    const start = handlersApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
+    const start = testApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
     const connect = ERAS[era];
 
     it('X3: are served with checked params, and the context of the call', async () => {
@@ -249,7 +248,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
 );
 
 describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [SearchMethods, StaffGuard] });
+  const start = testApps(adapter, { providers: [SearchMethods, StaffGuard] });
   const connect = officialClients();
 
   it('report progress to the official client, and are cancelled by it', async () => {
@@ -310,7 +309,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     const { result } = await new ModernClient(url).ask('server/discover');
     expect(result.capabilities).not.toHaveProperty('extensions');
   });
-  const handlersApp = handlersApps(adapter);
+  const handlersApp = testApps(adapter);
 });
 
 /** As modules of this package add theirs. */
@@ -337,7 +336,7 @@ class ElsewhereExtension extends CountingExtension {
 }
 
 describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [CountingExtension] });
+  const start = testApps(adapter, { providers: [CountingExtension] });
 
   it('X1: is declared, and its methods are served to clients that declare it', async () => {
     const app = await start({ extensions: { [SEARCH]: {} } });
@@ -442,7 +441,7 @@ describeRedis('what a client declared at initialize', () => {
   beforeEach(async () => void (room = await RedisRoom.open()));
   // Before those of the apps, which go first.
   afterEach(() => room.close());
-  const start = handlersApps(ONE_ADAPTER[0]!, {
+  const start = testApps(ONE_ADAPTER[0]!, {
     providers: [SearchMethods, StaffGuard],
     requestStateKeys: ['a secret that all nodes of a deployment know'],
   });

@@ -15,7 +15,7 @@ import { from, type Observable, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 
 const PNG = Buffer.from('89504e470d0a1a0a00', 'hex');
 const png = { type: 'image', data: PNG.toString('base64'), mimeType: 'image/png' };
@@ -71,7 +71,7 @@ class ChartsController {
 }
 
 describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [FileTools] });
+  const start = testApps(adapter, { providers: [FileTools] });
   const connect = officialClients();
   const content = async (name: string) => {
     const client = await connect(await start());
@@ -142,7 +142,7 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     const app = await start();
     const client = await connect(app);
     expect((await client.callTool({ name: 'almost' })).isError).toBe(true);
-    expect(logOf(app).texts('error').join()).toContain(
+    expect(app.log.texts('error').join()).toContain(
       'an incomplete content block of the type "image". Return image(bytes)',
     );
   });

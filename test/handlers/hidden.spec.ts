@@ -2,7 +2,7 @@ import { type CanActivate, type ExecutionContext, ForbiddenException, Injectable
 import { McpExecutionContext, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 
 const denies: CanActivate = {
@@ -63,7 +63,7 @@ class Hidden {
 }
 
 describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Hidden] });
+  const start = testApps(adapter, { providers: [Hidden] });
 
   const asker = async () => {
     const client = await (await start()).client().initialize();

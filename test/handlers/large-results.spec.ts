@@ -3,7 +3,7 @@ import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool, type ToolO
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
@@ -61,7 +61,7 @@ class SizedTools {
 const asked = (name: string, args: object = {}) => ({ name, arguments: args });
 
 describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [SizedTools], maxResultBytes: 1_000, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { providers: [SizedTools], maxResultBytes: 1_000, sseAfterMs: 60_000 });
   const callers = {
     legacy: async (app: Awaited<ReturnType<typeof start>>) => {
       const client = await app.client().initialize(LATEST);
@@ -128,7 +128,7 @@ describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
-  const start = handlersApps(adapter, { providers: [SizedTools] });
+  const start = testApps(adapter, { providers: [SizedTools] });
 
   it('are bounded on a stream too, and observers see that the tool failed', async () => {
     const outcomes: unknown[] = [];

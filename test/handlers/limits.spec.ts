@@ -45,7 +45,7 @@ import {
 import { catchError, finalize, NEVER, type Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { gate } from '../support/app.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { TaskCaller } from '../tasks/tasks-app.js';
 
 const LIMIT_MS = 1_000;

@@ -16,7 +16,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { asker, ERAS, type Era } from '../auth/protected-apps.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { as } from '../support/users.js';
 import { Roles, RolesGuard } from './roles.js';
 
@@ -87,7 +87,7 @@ interface ListPage {
 }
 
 describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Notes] });
+  const start = testApps(adapter, { providers: [Notes] });
   const connect = officialClients();
 
   async function pages(app: TestApp, era: Era, headers = as('ann')): Promise<string[][]> {
@@ -199,7 +199,7 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     const { request } = await asker(app, 'modern', as('ann'));
     const { error } = await (await request('resources/list')).json();
     expect(error.code).toBe(-32603);
-    expect(logOf(app).texts('error').join('\n')).toMatch(reason);
+    expect(app.log.texts('error').join('\n')).toMatch(reason);
   });
 
   it('D33: templates that are registered at run time may list their resources', async () => {

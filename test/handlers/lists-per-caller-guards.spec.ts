@@ -10,7 +10,7 @@ import { APP_GUARD } from '@nestjs/core';
 import { McpExecutionContext, Tool } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { KINDS, messageOf, nameOf, page, resultText } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -75,7 +75,7 @@ const Denied = fourOf('denied', { onClass: [UseGuards(DenyingGuard)] });
 const globalGuards = [Named, Unnamed].map((useClass) => ({ provide: APP_GUARD, useClass }));
 
 describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter) => {
-  const start = handlersApps(adapter, { denials: 'http', errorDetails: false });
+  const start = testApps(adapter, { denials: 'http', errorDetails: false });
   const session = (app: TestApp, token = 'fresh'): Promise<RawClient> => app.client(as('anna', token)).initialize();
   beforeEach(() => {
     asked = [];
@@ -139,7 +139,7 @@ describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter)
       expect((await page(client, kind)).names).toEqual([nameOf(kind, 'open')]);
     }
     // Each process says it once.
-    const errors = logOf(app).texts('error');
+    const errors = app.log.texts('error');
     expect(errors).toHaveLength(app.nodes.length);
     for (const error of errors) expect(error).toMatch(new RegExp(`brokenHost\\.${kind} .*secret of the database`, 's'));
 

@@ -2,7 +2,7 @@ import { UseGuards } from '@nestjs/common';
 import { LATEST_LEGACY_REVISION } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, KINDS, LISTS, messageOf, nameOf, page, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -26,7 +26,7 @@ const RIGHTS: Readonly<Record<string, readonly string[]>> = {
 const seenBy = (role: string, kind: Kind): string[] => RIGHTS[role]!.map((host) => nameOf(kind, host));
 
 describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, denials: 'http' });
+  const start = testApps(adapter, { providers, denials: 'http' });
   const connect = officialClients();
   const session = (app: TestApp, user: string, role: string, revision = LATEST_LEGACY_REVISION) =>
     app.client(as(user, role)).initialize(revision);

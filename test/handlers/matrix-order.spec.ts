@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { send } from '../support/http.js';
 import { KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -39,7 +39,7 @@ const withoutValidation = ({ steps, ...rest }: Order): Order => ({
 });
 
 describe.each(ONE_ADAPTER)('the order of what runs around handlers, on %s', (adapter) => {
-  const start = handlersApps(adapter, { denials: 'http' });
+  const start = testApps(adapter, { denials: 'http' });
   beforeEach(() => void takeSights());
 
   const startEverything = async (): Promise<{ app: TestApp; client: RawClient }> => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, asking, KINDS, messageOf, nameOf, type Kind } from '../support/kinds.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as } from '../support/users.js';
@@ -74,7 +74,7 @@ function sightOf(enhancer: EnhancerName, place: Place, kind: Kind): object {
 }
 
 describe.each(ONE_ADAPTER)('everything that Nest runs around handlers, on %s', (adapter) => {
-  const start = handlersApps(adapter, { denials: 'http' });
+  const start = testApps(adapter, { denials: 'http' });
   const connect = officialClients();
   beforeEach(() => void takeSights());
 

@@ -6,11 +6,10 @@ import { concat, finalize, map, Observable, of, range } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { double } from '../support/doubles.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { eventually, testApps } from '../support/test-apps.js';
 import { gists } from '../support/messages.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
-import { eventually } from '../support/running-apps.js';
 import { fourOf } from './four.js';
 
 const LOG = 8 * MEBIBYTE;
@@ -85,7 +84,7 @@ const providers = [
 ];
 
 describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (adapter) => {
-  const start = handlersApps(adapter, {
+  const start = testApps(adapter, {
     port: true,
     providers,
     maxBufferedBytes: MAX_BUFFERED,

@@ -4,11 +4,10 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, NEVER, Observable, of } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { eventually, officialClients, recordedEvents, testApps } from '../support/test-apps.js';
 import { asking, KINDS, messageOf, type Kind } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
 import { fourOf } from './four.js';
 
 /** How often sources were left, by name; and the signals of their calls. */
@@ -79,7 +78,7 @@ interface Running {
 }
 
 describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adapter) => {
-  const start = handlersApps(adapter, { port: true, providers, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { port: true, providers, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   const connect = officialClients();
   beforeEach(() => {
     left = new Map();

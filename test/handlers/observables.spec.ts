@@ -15,12 +15,11 @@ import {
 } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+import { eventually, officialClients, testApps } from '../support/test-apps.js';
 import type { SseStream } from '../support/http.js';
 import { asking, KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually } from '../support/running-apps.js';
 import { fourOf } from './four.js';
 
 /** What a handler's source does comes from here, by the name of the call. */
@@ -97,7 +96,7 @@ const hosts = Object.entries(FORMS).flatMap(([form, wrap]) => [
 const CASES = Object.keys(FORMS).flatMap((form) => KINDS.map((kind) => [form, kind] as const));
 
 describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: hosts, sseAfterMs: 60_000, errorDetails: false });
+  const start = testApps(adapter, { providers: hosts, sseAfterMs: 60_000, errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {
     sources = new Map();
@@ -205,7 +204,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     const tool = kind === 'tool';
     const plain = await failure('plain');
     expect(tool ? plain.result.isError : plain.error.code).toBe(tool ? true : -32603);
-    expect(logOf(app).texts('error').join()).toContain('secret');
+    expect(app.log.texts('error').join()).toContain('secret');
     const http = await failure('http');
     expect(tool ? [http.result.isError, resultText(http.result)] : [http.error.code, http.error.message]).toEqual([
       tool ? true : -32603,
@@ -215,7 +214,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(error).toEqual({ code: -32042, message: 'Go there', data: { url: 'https://there' } });
     const several = await failure('several');
     expect(tool ? several.result.isError : several.error.code).toBe(tool ? true : -32603);
-    expect(logOf(app).texts('error').at(-1)).toContain('more than one value');
+    expect(app.log.texts('error').at(-1)).toContain('more than one value');
   });
 
   it.each(CASES)('may have no result (%s, %s)', async (form, kind) => {

@@ -2,7 +2,7 @@ import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '
 import type { McpRegistry } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients, registryOf } from '../support/handlers-app.js';
+import { officialClients, registryOf, testApps } from '../support/test-apps.js';
 import { KINDS, LISTS, page, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
 import { as } from '../support/users.js';
@@ -32,7 +32,7 @@ class NameGuard implements CanActivate {
 }
 
 describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
-  const start = handlersApps(adapter, { pageSize: 3 });
+  const start = testApps(adapter, { pageSize: 3 });
   const connect = officialClients();
 
   const startWith = async (kind: Kind, count: number) => {

@@ -12,7 +12,7 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import type { McpContext as OnlyTheType } from '../../src/context/mcp-context.js';
@@ -126,7 +126,7 @@ class ByClass {
 }
 
 describe('the parameters of handlers', () => {
-  const start = handlersApps('fastify');
+  const start = testApps('fastify');
   const log = new RecordedLog();
   afterEach(() => log.release());
 

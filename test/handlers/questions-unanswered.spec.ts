@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { McpCtx, Prompt, Tool, type McpContext } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { LATEST } from '../support/raw-client.js';
 
 const requestedSchema = { type: 'object' as const, properties: { yes: { type: 'boolean' as const } } };
@@ -40,7 +40,7 @@ class Asking {
 }
 
 describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions cannot answer, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Asking], errorDetails: false });
+  const start = testApps(adapter, { providers: [Asking], errorDetails: false });
 
   it.each([
     ['elicit', {}, 'elicitation'],
@@ -61,7 +61,7 @@ describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions canno
     expect((await (await client.post(prompt)).json()).error).toEqual({ code: -32603, message: text });
     const { result: code } = await (await client.call('code')).json();
     expect(code.content[0].text).toBe('ServerRequestError CLIENT_LACKS_CAPABILITY');
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
   });
 
   it('says that the client did not answer in time', async () => {

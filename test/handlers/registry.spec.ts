@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 
 @Injectable()
 class Declared {

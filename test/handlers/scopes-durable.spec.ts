@@ -9,7 +9,7 @@ import {
 } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
 import { as } from '../support/users.js';
@@ -80,7 +80,7 @@ class MixedHost extends fourOf('mixed', {
 }
 
 describe.each(ONE_ADAPTER)('durable providers on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Connection, DurableHost, MixedHost] });
+  const start = testApps(adapter, { providers: [Connection, DurableHost, MixedHost] });
   beforeEach(() => {
     made = [];
     ContextIdFactory.apply(new ByTenant());

@@ -5,7 +5,7 @@ import { Complete, McpExecutionContext, Prompt, toolProgress, type McpContext } 
 import { concat, defer, of } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, KINDS, messageOf, page, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
 import { as } from '../support/users.js';
@@ -121,8 +121,8 @@ class Completing {
 const providers = [Basket, RequestHost, InheritedHost, TransientHost, GuardedHost, Plain, Completing];
 
 describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, denials: 'http' });
-  const startBare = handlersApps(adapter, { denials: 'http' });
+  const start = testApps(adapter, { providers, denials: 'http' });
+  const startBare = testApps(adapter, { denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {
     made = 0;

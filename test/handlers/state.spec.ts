@@ -15,7 +15,7 @@ import { z } from 'zod';
 import { Carts, Checkout, Preferences } from '../../examples/snippets/carts.js';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, type HandlersAppOptions } from '../support/handlers-app.js';
+import { testApps, type TestAppsOptions } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
@@ -115,9 +115,9 @@ const carted = async (caller: Caller, args: object = { item: 'tea', count: 1 }) 
 };
 
 describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { providers: [Tools] });
   /** Apps end their states by time, as nobody else does. */
-  const withTime = async (options: HandlersAppOptions = {}) => {
+  const withTime = async (options: TestAppsOptions = {}) => {
     const clock = new ManualClock();
     const app = await start({ clock, idleTimeoutMs: IDLE, ...options });
     return { app, clock, over: () => clock.advance(IDLE + LOOK) };
@@ -163,7 +163,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     const { error } = await (await meet(app, as('bob'))).prompt('sum', { cart });
     expect(error).toMatchObject({ code: -32602, message: expect.stringContaining(cart) as string });
     expect(await ann.call('forgiving')).toEqual({ text: 'UNKNOWN_STATE', isError: false });
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
     await over();
   });
 
@@ -234,7 +234,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
 });
 
 describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { providers: [Tools] });
 
   it('for a request with its handle as Mcp-Session-Id', async () => {
     const clock = new ManualClock();
@@ -267,7 +267,7 @@ describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
 
 /** Two apps of one module: what they share is in the Keyv, as a Redis or a database would keep it behind one. */
 describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { providers: [Tools] });
 
   it('is kept from call to call and from node to node, is of one principal, and is deleted', async () => {
     const stateStore: McpStateStore = new Keyv({ throwOnErrors: true });
@@ -296,13 +296,13 @@ describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
     const app = await start({ stateStore });
     const { text, isError } = await (await modern(app, as('ann'))).call('add', { item: 'tea', count: 1 });
     expect([isError, text]).toEqual([true, expect.stringContaining('storage of this server is unavailable')]);
-    expect(logOf(app).texts('error').join('\n')).toMatch(/A store failed.*did not keep a value/);
+    expect(app.log.texts('error').join('\n')).toMatch(/A store failed.*did not keep a value/);
   });
 });
 
 describe.each(ONE_ADAPTER)('the code of the guide to state, on %s', (adapter) => {
   const clock = new ManualClock();
-  const start = handlersApps(adapter, { providers: [Carts, Preferences, Checkout], clock, idleTimeoutMs: IDLE });
+  const start = testApps(adapter, { providers: [Carts, Preferences, Checkout], clock, idleTimeoutMs: IDLE });
 
   it('a cart by its handle, preferences of a principal', async () => {
     const app = await start();

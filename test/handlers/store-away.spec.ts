@@ -11,16 +11,15 @@ import {
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import { recordedEvents, registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NodeBackend } from '../support/node-backend.js';
-import { recordedEvents } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 
 const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is unavailable.*may be repeated/);
 
 describe.each(ONE_ADAPTER)('what a client reads when a store is away while its handler runs, on %s', (adapter) => {
-  const start = handlersApps(adapter, { sseAfterMs: 3_600_000 });
+  const start = testApps(adapter, { sseAfterMs: 3_600_000 });
   let clock: ManualClock;
   let backend: NodeBackend;
   let app: TestApp;
@@ -100,7 +99,7 @@ describe.each(ONE_ADAPTER)('what a client reads when a store is away while its h
     const { result } = await response.json();
     expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text: MAY_BE_REPEATED }] });
     expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault' }));
-    expect(logOf(app).texts('error').join('\n')).toMatch(/A store failed.*the backend is away/);
+    expect(app.log.texts('error').join('\n')).toMatch(/A store failed.*the backend is away/);
   });
 
   it.each(names)('a tool that %s gets a typed error, with that of the store as its cause', async (name) => {

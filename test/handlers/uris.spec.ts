@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Complete, Prompt, Resource, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 
 /** As many characters as a URI may have. */
@@ -40,7 +40,7 @@ const completionOf = (uri: string): object => ({
 });
 
 describe.each(ONE_ADAPTER)('a URI that a client sends, on %s,', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Days] });
+  const start = testApps(adapter, { providers: [Days] });
   const refusal = { code: -32602, message: 'The URI has 2049 characters; the maximum is 2048. Use a shorter URI.' };
 
   it.each([

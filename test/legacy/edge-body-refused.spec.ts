@@ -10,7 +10,7 @@ import { ADAPTERS, TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { RawClient } from '../support/raw-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 
 const MAX_BODY = 64 * 1024;
 /** Each client fails for itself when bodies are not read on: of 200 all did, or all that want the connection to be closed. */

@@ -4,7 +4,7 @@ import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 import type { RawClient } from '../support/raw-client.js';
-import { sharedApp } from '../support/running-apps.js';
+import { sharedApp } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const UNSUPPORTED_VERSION = -32022;

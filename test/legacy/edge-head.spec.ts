@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { LATEST } from '../support/raw-client.js';
-import { sharedApp } from '../support/running-apps.js';
+import { sharedApp } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const BOTH = 'application/json, text/event-stream';

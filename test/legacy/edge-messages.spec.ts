@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { sharedApp } from '../support/running-apps.js';
+import { sharedApp } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const PARSE_ERROR = { status: 400, code: -32700 };

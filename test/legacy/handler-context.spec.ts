@@ -8,7 +8,7 @@ import { defer, lastValueFrom, mergeMap, range, tap, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
-import { runningApps } from '../support/running-apps.js';
+import { testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 import { as, trustingGuard } from '../support/users.js';
 
@@ -114,7 +114,7 @@ async function chat({ me }: Record<string, unknown>, ways: readonly string[], sa
 }
 
 describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { sseAfterMs: 60_000, clock: undefined });
   const say =
     (voice: Voice): Speak =>
     (way, what) =>
@@ -344,7 +344,7 @@ describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: messages of a handler on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { sseAfterMs: 60_000, clock: undefined });
   const say =
     (voice: SdkVoice): Speak =>
     (way, what) =>

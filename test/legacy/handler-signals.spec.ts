@@ -6,7 +6,7 @@ import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
 /** A call whose handler waits. */
@@ -49,7 +49,7 @@ const SDK_ENDS: Record<string, End> = {
 };
 
 describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   let clock: ManualClock;
   let running: Running[];
   let hold: ReturnType<typeof gate<void>>;
@@ -213,7 +213,7 @@ describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the signals of a handler on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   let clock: ManualClock;
   let running: Running[];
   let hold: ReturnType<typeof gate<void>>;

@@ -4,13 +4,13 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { cancelOf, gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 
 /** The one revision that has batches. */
 const WITH_BATCHES = '2025-03-26';
 
 describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 500 });
+  const start = testApps(adapter, { sseAfterMs: 500 });
   let gates: Record<string, ReturnType<typeof gate<string>>>;
   let entered: Record<string, ReturnType<typeof gate<void>>>;
 

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { gate, ONE_ADAPTER, type TestTool } from '../support/app.js';
 import { cancelOf, gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
 /** Reasons that are no texts. */
@@ -16,7 +16,7 @@ const REASONS: [what: string, reason: unknown][] = [
 ];
 
 describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<string>>;
   let signals: AbortSignal[];
@@ -215,7 +215,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: cancellation on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it.each([...REASONS, ['a text', 'changed my mind'] as const])(
     'P9: a cancellation aborts the signals of the SDK and of the call also when its reason is %s',

@@ -5,7 +5,7 @@ import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 
 /** Which message each event is, by the index in its id. */
 function indices(events: readonly { id: string | undefined }[]): number[] {
@@ -13,7 +13,7 @@ function indices(events: readonly { id: string | undefined }[]): number[] {
 }
 
 describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
-  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<void>>;
   let next: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<void>>;

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
 interface Talk {
@@ -92,7 +92,7 @@ class LateCalls {
 }
 
 describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { sseAfterMs: 60_000, clock: undefined });
   let after: Afterwards<Talk>;
   let app: TestApp;
   let client: RawClient;
@@ -220,7 +220,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: late messages on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { sseAfterMs: 60_000, clock: undefined });
   let after: Afterwards<SdkTalk>;
   let app: TestApp;
   let client: RawClient;

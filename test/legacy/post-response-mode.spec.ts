@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
-import { runningApps } from '../support/running-apps.js';
+import { testApps } from '../support/test-apps.js';
 
 function isJson(response: RawResponse): boolean {
   return /^application\/json\b/.test(response.header('content-type') ?? '');
@@ -31,7 +31,7 @@ function waiting(): { waits: TestTool; called: Promise<void>; release: (text: st
 }
 
 describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 500 });
+  const start = testApps(adapter, { sseAfterMs: 500 });
 
   it('P3: in auto mode a call that sends nothing first is answered with JSON, past the log', async () => {
     const app = await start({ clock: new ManualClock(), tools: { quick } });

@@ -4,7 +4,7 @@ import { McpResponder } from '../../src/http/responder.js';
 import { ADAPTERS, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 
 const MEBIBYTE = 1024 * 1024;
 /** More than all the buffers between here and there take: those of the kernel hold some megabytes. */
@@ -26,7 +26,7 @@ const pausedResponses = ({ nodes }: TestApp): number =>
   nodes.reduce((sum, { app }) => sum + app.get(McpResponder, { strict: false }).paused, 0);
 
 describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
-  const start = runningApps(adapter, {
+  const start = testApps(adapter, {
     port: true,
     sseAfterMs: 60_000,
     maxBufferedBytes: 64 * 1024,

@@ -6,11 +6,11 @@ import { ONE_ADAPTER, gate } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
-import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted, scriptedServer } from '../support/scripted-server.js';
 
 describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('P1: notifications and responses get 202 without a body', async () => {
     const app = await start();
@@ -234,7 +234,7 @@ describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('P5: any error of a handler is the error of its request, and the session continues', async () => {
     const app = await start({

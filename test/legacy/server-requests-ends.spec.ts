@@ -6,7 +6,7 @@ import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 
 const CAPABLE = { sampling: {}, elicitation: { form: {} }, roots: {} };
@@ -31,7 +31,7 @@ const unawaited = (events: readonly McpSessionEvent[]) => events.filter(({ type 
 const answerOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
 
 describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('P7: an error of the client is the error of the request', async () => {
     const app = await start({ tools: { asks } });
@@ -270,7 +270,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the end of server requests on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
   const asking =
     (options: RequestOptions = {}): ScriptedTool =>
     (_, ctx) =>

@@ -7,7 +7,7 @@ import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, runningApps } from '../support/running-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
 const CAPABLE = { sampling: {}, elicitation: { form: {} }, roots: {} };
@@ -23,7 +23,7 @@ function outcome(asked: Promise<unknown>): Promise<string> {
 const askRoots = (ctx: McpContext, key = 'roots'): Promise<string> => outcome(ctx.roots(key));
 
 describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
-  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000 });
 
   it('P7: a request of a handler travels on the POST stream of its call', async () => {
     const app = await start({ clock: new ManualClock(), tools: { asks: (_, ctx) => askRoots(ctx) } });
@@ -241,7 +241,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the way of server requests on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('P7: requestSampling() and elicitInput() travel on the POST stream of their call in sse mode', async () => {
     const app = await start({

@@ -3,7 +3,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
+import { eventually, recordedEvents } from '../support/test-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });

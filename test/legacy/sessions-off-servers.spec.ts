@@ -3,12 +3,11 @@ import type { ServerContext } from '@modelcontextprotocol/server';
 import { McpServer, type McpServerFunction, Server, type ServerRequestError } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 import { ownServer, type MadeServer, type Served } from './sessions-off.tools.js';
 
@@ -17,7 +16,7 @@ const info = { name: 'own', version: '1.0.0' };
 const said = (text: unknown) => ({ content: [{ type: 'text' as const, text: String(text) }] });
 
 describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, on %s", (adapter) => {
-  const begin = handlersApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
   let made: MadeServer[];
   let served: Served;
   beforeEach(() => {
@@ -123,7 +122,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     const client = app.client();
     await expectGenericFailure(await client.call('who', {}, { id: 8 }), 8);
     await expectGenericFailure(await client.post(client.initializeMessage()), 1);
-    expect(logOf(app).texts('error').join()).toContain('no database');
+    expect(app.log.texts('error').join()).toContain('no database');
     await app.settled(NOTHING);
   });
 
@@ -136,7 +135,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await expectGenericFailure(await client.call('echo', {}, { id: 7 }), 7);
     served.stage.release('a', 'unharmed');
     expect(gists([await (await posted).json()])).toEqual(['unharmed']);
-    expect(logOf(app).texts('error').join()).toContain('once per request');
+    expect(app.log.texts('error').join()).toContain('once per request');
   });
 
   it('what it asks of the client fails at once, with a type', async () => {

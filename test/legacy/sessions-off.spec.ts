@@ -10,14 +10,13 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EVERYTHING, FORM, SAMPLE } from '../methods/callers.js';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
-import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { eventually, recordedEvents, registryOf, testApps } from '../support/test-apps.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { send, type RawResponse } from '../support/http.js';
 import { cancelOf, gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 import { SERVED, type Stage } from './sessions-off.tools.js';
 
@@ -47,7 +46,7 @@ const answerOf = async (response: RawResponse) => {
 };
 
 describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
-  const begin = handlersApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
 
   describe.each(SERVED)('with %s', (_, make) => {
     let stage: Stage;
@@ -505,7 +504,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
 });
 
 describe('S17: the option sessions', () => {
-  const begin = handlersApps('fastify');
+  const begin = testApps('fastify');
   let served: ReturnType<(typeof SERVED)[number][1]>;
   beforeEach(() => {
     served = SERVED[0]![1]();

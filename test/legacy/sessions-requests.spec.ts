@@ -5,7 +5,7 @@ import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
+import { eventually, recordedEvents } from '../support/test-apps.js';
 
 const ROOTS = [{ uri: 'file:///home', name: 'home' }];
 

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { LATEST } from '../support/raw-client.js';
-import { recordedEvents } from '../support/running-apps.js';
+import { recordedEvents } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 import { as, trustingGuard } from '../support/users.js';
 

@@ -18,7 +18,7 @@ import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo, serverSaying } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 
 const DRAIN_MS = 10_000;
 const NOTHING = { live: 0, inFlight: 0, outbound: 0, streams: 0, readers: 0, openResponses: 0, timers: 0 };

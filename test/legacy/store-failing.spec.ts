@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { RecordedLog } from '../support/recorded-log.js';
-import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 
 /** Of the appends of a call: it begins, says two words, answers. */
 const ITS_ANSWER = 4;
@@ -19,7 +19,7 @@ const ITS_ANSWER = 4;
 const refusal = (stream: string | undefined): Error => new EventLogFullError(stream ?? '', 'eventLog.maxEvents');
 
 describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
-  const starting = runningApps(adapter, { sseAfterMs: 3_600_000 });
+  const starting = testApps(adapter, { sseAfterMs: 3_600_000 });
   const recorded = new RecordedLog();
   let clock: ManualClock;
   let memory: InMemoryEventStore;

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { runningApps } from '../support/running-apps.js';
+import { testApps } from '../support/test-apps.js';
 
 const MANY = 120;
 const all = (from = 0): number[] => Array.from({ length: MANY - from }, (_, n) => from + n);
@@ -18,7 +18,7 @@ const SCHEDULES: Record<string, (seed: number) => EventStoreFaults> = {
 };
 
 describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 3_600_000 });
+  const start = testApps(adapter, { sseAfterMs: 3_600_000 });
   let clock: ManualClock;
   let store: FaultyEventStore;
   let app: TestApp;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { log } from '../support/messages.js';
 import { expectRefusal } from '../support/refusal.js';
-import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const UNGUESSABLE = 'A1b2C3d4E5f6G7h8I9j0Kl';
@@ -56,7 +56,7 @@ const MALFORMED = [
 ];
 
 describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('G3: malformed: 400, naming it, and nothing is opened', async () => {
     const app = await start({ clock: new ManualClock() });

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { recordedEvents, runningApps } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 
 async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promise<void> {
   for (const data of said) await app.service.notify(client.sessionId!, log(data));
@@ -11,7 +11,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
 describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, eventLog: { maxEvents: 100 } });
+  const start = testApps(adapter, { sseAfterMs: 60_000, eventLog: { maxEvents: 100 } });
   let hold: ReturnType<typeof gate<void>>;
 
   beforeEach(() => {

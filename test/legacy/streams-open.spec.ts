@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { runningApps } from '../support/running-apps.js';
+import { testApps } from '../support/test-apps.js';
 
 /** Sends log messages on the standalone stream. */
 async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promise<void> {
@@ -17,7 +17,7 @@ const talks: TestTool = async (_, ctx) => {
 };
 
 describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('G1: opens the standalone stream, with a head and a first frame at once', async () => {
     const app = await start({ clock: new ManualClock() });

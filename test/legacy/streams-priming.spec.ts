@@ -2,14 +2,14 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
-import { runningApps } from '../support/running-apps.js';
+import { testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
 const WITH_PRIMING = '2025-11-25';
 const OLDER = ['2025-03-26', '2025-06-18'];
 
 describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
   let next: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<void>>;
   /** What the tools found when they closed the connection of their request. */
@@ -252,7 +252,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
   let next: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<void>>;
   /** What the tools found in place of `closeSSE`. */

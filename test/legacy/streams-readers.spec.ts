@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 
 async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promise<void> {
   for (const data of said) await app.service.notify(client.sessionId!, log(data));
 }
 
 describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
-  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000 });
 
   it('G7: each message goes to the newest; the one before ends at its next keep-alive tick, with the id handed out last', async () => {
     const clock = new ManualClock();

@@ -3,14 +3,14 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually, runningApps } from '../support/running-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
 
 const MAX = 20_000;
 const FULL = { code: -32000, status: 503, id: null, says: ['20000', 'Try again in a moment'] };
 const LARGE = { text: 'x'.repeat(12_000) };
 
 describe.each(ONE_ADAPTER)('E15: the bytes that an endpoint holds, on %s', (adapter) => {
-  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, maxHeldBytes: MAX, clock: new ManualClock() });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000, maxHeldBytes: MAX, clock: new ManualClock() });
   let hold: ReturnType<typeof gate<void>>;
   beforeEach(() => void (hold = gate()));
   const tools: Record<string, TestTool> = {

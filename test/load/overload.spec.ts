@@ -1,16 +1,13 @@
-import { type HandlerFunction } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
-import { modernApps } from '../support/modern-apps.js';
+import { testApps } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
-import { runningApps } from '../support/running-apps.js';
 
 const BUSY = { code: -32000, says: ['Try again in a moment'] };
 
 describe.each(ONE_ADAPTER)('a node with too many calls, on %s', (adapter) => {
-  const startModern = modernApps(adapter, { port: true, sseAfterMs: 60_000 });
-  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, clock: new ManualClock() });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000, clock: new ManualClock() });
   let hold: ReturnType<typeof gate<void>>;
   let entered: ReturnType<typeof gate<void>>;
   beforeEach(() => {
@@ -20,10 +17,9 @@ describe.each(ONE_ADAPTER)('a node with too many calls, on %s', (adapter) => {
     entered.open();
     return hold.promise.then(() => 'done');
   };
-  const waits: HandlerFunction<Record<string, unknown>> = wait;
 
   it('E14: above maxRunningCalls a modern call gets 503 with Retry-After, whatever its body', async () => {
-    const { client } = await startModern({ maxRunningCalls: 1, handlers: { waits } });
+    const client = (await start({ maxRunningCalls: 1, tools: { waits: wait } })).modern();
     const first = client.call('waits');
     await entered.promise;
     const refused = await client.call('waits');

@@ -1,7 +1,7 @@
 import type { HandlerFunction } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
 import type { TestApp } from '../support/app.js';
-import { registryOf } from '../support/handlers-app.js';
+import { registryOf } from '../support/test-apps.js';
 import type { RawResponse, SseStream } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
 import { LATEST, RawClient } from '../support/raw-client.js';

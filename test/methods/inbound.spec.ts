@@ -6,9 +6,8 @@ import { config, type Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { fourOf } from '../handlers/four.js';
 import { gate } from '../support/app.js';
-import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import { eventually, recordedEvents, registryOf, testApps } from '../support/test-apps.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
 import {
   ACCEPTED,
   ASKABLE,
@@ -42,7 +41,7 @@ class Recording implements NestInterceptor {
 }
 
 describe('what comes in', () => {
-  const start = handlersApps('fastify', { errorDetails: false });
+  const start = testApps('fastify', { errorDetails: false });
   afterEach(() => void seen.splice(0));
 
   describe.each(ERAS)('D1: in the %s era', (era) => {
@@ -519,7 +518,7 @@ describe('what comes in', () => {
         expect((await app.client().post(message, headers)).status).toBe(202);
       }
       expect(events.map(({ type }) => type)).toEqual(['created']);
-      expect(logOf(app).texts('error')).toEqual([]);
+      expect(app.log.texts('error')).toEqual([]);
       expect((await modern.ask('tools/list')).error).toBeUndefined();
     });
 

@@ -3,7 +3,7 @@ import type { HandlerFunction, McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import type { TestApp } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { ACCEPTED, ASKABLE, Caller, EVERYTHING, FORM, registerAll, REQUESTS, SAMPLE, textOf } from './callers.js';
@@ -23,7 +23,7 @@ type Kind = (typeof ASKABLE)[number];
 
 /** Handlers that return `inputRequired()`, called by a client that has a session. */
 describe('D28: inputRequired() in the legacy era', () => {
-  const startApp = handlersApps('fastify', { sseAfterMs: 60_000 });
+  const startApp = testApps('fastify', { sseAfterMs: 60_000 });
   const start = async (handler: HandlerFunction<object>, options: object = {}): Promise<TestApp> => {
     const app = await startApp(options);
     registerAll(app, 'asks', handler);
@@ -212,7 +212,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       expect(requests(stream)).toHaveLength(3);
       await app.settled({ outbound: 0, inFlight: 0 });
       expect(runs).toBe(1);
-      expect(logOf(app).texts('error')).toEqual([]);
+      expect(app.log.texts('error')).toEqual([]);
     });
 
     it('without anything to ask is a mistake of the handler', async () => {
@@ -233,10 +233,7 @@ describe('D28: inputRequired() in the legacy era', () => {
         expect(answer.error).toMatchObject({ code: -32603, message: expect.stringContaining('cannot be asked') });
         expect(JSON.stringify(answer)).not.toContain('hunter2');
       }
-      expect(logOf(app).texts('error')).toEqual([
-        expect.stringContaining('hunter2'),
-        expect.stringContaining('hunter2'),
-      ]);
+      expect(app.log.texts('error')).toEqual([expect.stringContaining('hunter2'), expect.stringContaining('hunter2')]);
     });
   });
 

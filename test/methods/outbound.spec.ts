@@ -5,10 +5,9 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { TestApp } from '../support/app.js';
-import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import { eventually, recordedEvents, registryOf, testApps } from '../support/test-apps.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
-import { eventually, recordedEvents } from '../support/running-apps.js';
 import { ACCEPTED, Caller, ERAS, EVERYTHING, FORM, failureOf, SAMPLE, textOf } from './callers.js';
 
 const PAGE = { mode: 'url' as const, message: 'Sign in', url: 'https://a.example' };
@@ -25,7 +24,7 @@ const sample = (more: object = {}): McpQuestion => ({
 const roots: McpQuestion = { method: 'roots/list' };
 
 describe('what a server asks and tells', () => {
-  const start = handlersApps('fastify', { sseAfterMs: 60_000, errorDetails: false });
+  const start = testApps('fastify', { sseAfterMs: 60_000, errorDetails: false });
 
   /** An app whose tool `asks` asks that, and tells what came of it; `returns` leaves it to the dispatcher. */
   const asking = async (question: McpQuestion, options: object = {}): Promise<TestApp> => {
@@ -247,7 +246,7 @@ describe('what a server asks and tells', () => {
         expect(failureOf(await caller.call('plainly'))).toMatch(/^Internal error/);
         expect(await caller.call('returns')).toMatchObject({ error: { code: -32603 } });
       }
-      expect(logOf(app).texts('error').length).toBeGreaterThanOrEqual(2);
+      expect(app.log.texts('error').length).toBeGreaterThanOrEqual(2);
     });
   });
 

@@ -12,7 +12,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { TestApp } from '../support/app.js';
-import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { ASKABLE, Caller, ERAS, EVERYTHING, FORM, registerAll, REQUESTS, type Requested } from './callers.js';
 
@@ -57,7 +57,7 @@ const RIGHT: readonly Requested[] = [
 const CACHED = RIGHT.map(([method]) => method).filter((method) => /list$|discover|read/.test(method));
 
 describe('what goes out', () => {
-  const startApp = handlersApps('fastify', { providers: [Everything], instructions: 'Add a lot.' });
+  const startApp = testApps('fastify', { providers: [Everything], instructions: 'Add a lot.' });
   const start = async (options = {}): Promise<TestApp> => {
     const app = await startApp(options);
     const complete = { a: (): string[] => ['one'] };
@@ -96,7 +96,7 @@ describe('what goes out', () => {
     registryOf(app).registerPrompt({ name: 'completes', arguments: [{ name: 'a' }], handler: () => 'x', complete });
     const caller = await Caller.of(app, era, EVERYTHING);
     expect(await caller.ask(...completing)).toMatchObject({ status: 200, error: { code: -32603 } });
-    expect(logOf(app).texts('error')).toHaveLength(1);
+    expect(app.log.texts('error')).toHaveLength(1);
   });
 
   it.each(['task', 'other', 5, null])('D13: no method has the resultType %j', async (resultType) => {
@@ -282,7 +282,7 @@ describe('what goes out', () => {
       if (kind === 'tool') expect(answer.result).toMatchObject({ isError: true });
       else expect(answer.error).toMatchObject({ code: -32603 });
       // The operator is told what is wrong.
-      expect(logOf(app).texts('error').join()).toMatch(/does not match the specification\. \w+/);
+      expect(app.log.texts('error').join()).toMatch(/does not match the specification\. \w+/);
     });
   });
 

@@ -2,9 +2,8 @@ import { inputRequired } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
 import { type HandlerFunction, type McpContext, McpCtx, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { logOf, registryOf } from '../support/handlers-app.js';
-import { modernApps, type ModernApp } from '../support/modern-apps.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 
 type Handlers = Readonly<Record<string, HandlerFunction<Record<string, unknown>>>>;
 
@@ -54,47 +53,48 @@ class Remembering {
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
 
 describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (adapter) => {
-  const start = modernApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
   const options = { capabilities, logLevel: 'debug', progressToken: 1 };
 
-  const expectUnwritable = async ({ app }: ModernApp, { id, error, result }: Answer, asked: number) => {
+  const expectUnwritable = async (app: TestApp, { id, error, result }: Answer, asked: number) => {
     expect({ id, result }).toEqual({ id: asked, result: undefined });
     expect(error).toEqual({ code: INTERNAL_ERROR, message: expect.stringMatching(/cannot be written as JSON.*log/) });
-    expect(logOf(app).texts('error').join()).toMatch(/BigInt|circular|secret/);
+    expect(app.log.texts('error').join()).toMatch(/BigInt|circular|secret/);
     await app.settled(NOTHING);
   };
 
   it.each(Object.keys(unwritable))('P1: a tool that answers with %s ends its request', async (name) => {
-    const started = await start({ handlers: unwritable });
-    const answer = await started.client.ask('tools/call', { name, arguments: {} }, { ...options, id: 5 });
-    await expectUnwritable(started, answer, 5);
+    const app = await start({ tools: unwritable });
+    const answer = await app.modern().ask('tools/call', { name, arguments: {} }, { ...options, id: 5 });
+    await expectUnwritable(app, answer, 5);
   });
 
   it('P1: resources and prompts that answer so end theirs, streams too', async () => {
-    const started = await start({ responseMode: 'sse' });
-    const { app, client } = started;
+    const app = await start({ responseMode: 'sse' });
+    const client = app.modern();
     const _meta = { id: 1n };
     const contents = [{ uri: 'attack://a', text: 'a' }];
     registryOf(app).registerResource({ name: 'a', uri: 'attack://a', handler: () => ({ contents, _meta }) });
     registryOf(app).registerPrompt({ name: 'a', handler: () => ({ messages: [], _meta }) });
-    await expectUnwritable(started, await client.ask('resources/read', { uri: 'attack://a' }, { id: 1 }), 1);
-    await expectUnwritable(started, await client.ask('prompts/get', { name: 'a' }, { id: 2 }), 2);
+    await expectUnwritable(app, await client.ask('resources/read', { uri: 'attack://a' }, { id: 1 }), 1);
+    await expectUnwritable(app, await client.ask('prompts/get', { name: 'a' }, { id: 2 }), 2);
   });
 
   // A rejection that nobody awaits would fail the run: it ends a process.
   it.each(Object.keys(heedless))('M9: what cannot be said in passing (%s) hurts nobody', async (name) => {
-    const { client } = await start({ handlers: heedless });
+    const client = (await start({ tools: heedless })).modern();
     const { result } = await client.ask('tools/call', { name, arguments: {} }, options);
-    expect(result.content).toEqual([]);
+    expect(result.content).toEqual([{ type: 'text', text: 'done' }]);
   });
 
   it('M8: a URI writes no lines of its own into the log', async () => {
-    const { app, client } = await start({ providers: [Remembering] });
+    const app = await start({ providers: [Remembering] });
+    const client = app.modern();
     const uri = 'attack://a\n[Nest] LOG somebody was let in\u001B[31m';
     const name = `=?base64?${Buffer.from(uri).toString('base64')}?=`;
     const { error } = await client.ask('resources/read', { uri }, { capabilities, headers: { 'mcp-name': name } });
     expect(error.code).toBe(INTERNAL_ERROR);
-    const [line, ...more] = logOf(app).texts('error');
+    const [line, ...more] = app.log.texts('error');
     expect(more).toEqual([]);
     expect(line).toContain('somebody was let in');
     // oxlint-disable-next-line no-control-regex -- that is what must not be there
@@ -102,13 +102,14 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
   });
 
   it('M8: arguments that are nested too deeply to be bound to a state are the fault of the client', async () => {
-    const { app, client } = await start({ handlers: { ask: (_, ctx) => ctx.elicit('q', form) } });
+    const app = await start({ tools: { ask: (_, ctx) => ctx.elicit('q', form) } });
+    const client = app.modern();
     const message = client.message('tools/call', { name: 'ask', arguments: '@' }, { capabilities, id: 3 });
     const body = JSON.stringify(message).replace('"@"', nested(30_000));
     const { id, error } = await (await client.post(body, client.headersOf(message))).json();
     expect([id, error.code]).toEqual([3, INVALID_REQUEST]);
     expect(error.message).toContain('512 levels');
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
   });
 
   it('M8: answers that are nested too deeply to be remembered are, too', async () => {
@@ -116,7 +117,7 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
       await ctx.sample('first', SAMPLE);
       await ctx.elicit('second', form);
     };
-    const { client } = await start({ handlers: { twice } });
+    const client = (await start({ tools: { twice } })).modern();
     const answer = { role: 'assistant', model: 'm', content: { type: 'text', text: 't' }, _meta: { deep: '@' } };
     const params = { name: 'twice', arguments: {}, inputResponses: { first: answer } };
     const message = client.message('tools/call', params, { capabilities, id: 4 });

@@ -2,17 +2,17 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
-import { modernApps, senderOf } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { senderOf } from '../support/hang-up.js';
 import type { ModernClient } from '../support/modern-client.js';
 import { rawSocket, readToEnd, requestText } from '../support/raw-socket.js';
-import { eventually } from '../support/running-apps.js';
 
 const NOTHING = { inFlight: 0, openResponses: 0, streams: 0, readers: 0, subscriptions: 0, timers: 0 };
 const MODES = ['auto', 'json', 'sse'] as const;
 const KEEP_ALIVE = 15_000;
 
 describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s', (adapter) => {
-  const start = modernApps(adapter, { port: true, sseAfterMs: 0 });
+  const start = testApps(adapter, { port: true, sseAfterMs: 0 });
   const textOf = (client: ModernClient, name: string, headers: Record<string, string> = {}): string => {
     const body = client.message('tools/call', { name, arguments: {} }, { id: 1, progressToken: 1 });
     return requestText(senderOf(client, body), 'POST', { body, headers });
@@ -21,24 +21,26 @@ describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s
   it.each(MODES)('P1: pipelined requests that all have id 1 are answered in their order (%s)', async (responseMode) => {
     const told: string[] = [];
     const hold = gate();
-    const { client } = await start({
-      responseMode,
-      handlers: {
-        first: async () => {
-          await hold.promise;
-          return 'first';
+    const client = (
+      await start({
+        responseMode,
+        tools: {
+          first: async () => {
+            await hold.promise;
+            return 'first';
+          },
+          second: async (_, ctx) => {
+            await ctx.progress(1);
+            told.push('second');
+            return 'second';
+          },
+          third: () => {
+            hold.open();
+            return 'third';
+          },
         },
-        second: async (_, ctx) => {
-          await ctx.progress(1);
-          told.push('second');
-          return 'second';
-        },
-        third: () => {
-          hold.open();
-          return 'third';
-        },
-      },
-    });
+      })
+    ).modern();
     const socket = await rawSocket(client);
     const last = textOf(client, 'third', { connection: 'close' });
     socket.write(textOf(client, 'first') + textOf(client, 'second') + last);
@@ -51,17 +53,18 @@ describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s
   it.each(['auto', 'sse'] as const)('P4: a client that leaves cancels what it has pipelined (%s)', async (mode) => {
     const signals: AbortSignal[] = [];
     const clock = new ManualClock();
-    const { app, client } = await start({
+    const app = await start({
       clock,
       responseMode: mode,
       keepAliveMs: KEEP_ALIVE,
-      handlers: {
+      tools: {
         waits: (_, ctx) => {
           signals.push(ctx.signal);
           return new Promise(() => {});
         },
       },
     });
+    const client = app.modern();
     const socket = await rawSocket(client);
     socket.write(textOf(client, 'waits').repeat(20));
     await app.settled({ inFlight: 20 });
@@ -76,10 +79,11 @@ describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s
 
   it('P4: a client that leaves gets no answer to what it has pipelined (json), and nothing is left of it', async () => {
     const hold = gate();
-    const { app, client } = await start({
+    const app = await start({
       responseMode: 'json',
-      handlers: { waits: () => hold.promise.then(() => 'done') },
+      tools: { waits: () => hold.promise.then(() => 'done') },
     });
+    const client = app.modern();
     const socket = await rawSocket(client);
     socket.write(textOf(client, 'waits').repeat(20));
     await app.settled({ inFlight: 20 });
@@ -91,7 +95,8 @@ describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s
 
   it('M7: subscriptions that are pipelined end with their connection', async () => {
     const clock = new ManualClock();
-    const { app, client } = await start({ clock, keepAliveMs: KEEP_ALIVE });
+    const app = await start({ clock, keepAliveMs: KEEP_ALIVE });
+    const client = app.modern();
     const body = client.message('subscriptions/listen', { notifications: { toolsListChanged: true } });
     const socket = await rawSocket(client);
     socket.write(requestText(senderOf(client, body), 'POST', { body }).repeat(15));

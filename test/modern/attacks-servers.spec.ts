@@ -2,11 +2,11 @@ import { LEGACY_REVISIONS, MODERN_REVISIONS, Server, type McpServerFunction } fr
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
-import { forsakenCall } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { forsakenCall } from '../support/hang-up.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually, runningApps } from '../support/running-apps.js';
 
 const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
 const REQUEST_FAILED = -32000;
@@ -27,7 +27,7 @@ function serverWith(handler: Handler): Server {
 }
 
 describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern requests, on %s", (adapter) => {
-  const begin = runningApps(adapter, { sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { sseAfterMs: 60_000 });
   let log: RecordedLog;
   beforeEach(() => {
     log = new RecordedLog();

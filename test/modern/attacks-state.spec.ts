@@ -4,7 +4,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { as } from '../support/users.js';
 
@@ -36,7 +36,7 @@ class Notes {
 }
 
 describe.each(ONE_ADAPTER)('attacks on the state of modern callers, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Notes] });
+  const start = testApps(adapter, { providers: [Notes] });
 
   it('state: of one tenant is none of another: of a handle, of the principal, and sealed ones', async () => {
     const clock = new ManualClock();

@@ -14,9 +14,8 @@ import { concat, defer, finalize, NEVER, of, type Observable } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { eventually, testApps } from '../support/test-apps.js';
 import { PINNED, textOf, type Answers, type Official } from '../support/official-kinds.js';
-import { eventually } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 
 /*
@@ -145,7 +144,7 @@ class TripTools {
 }
 
 describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) => {
-  const start = handlersApps(adapter, { eras: 'both', sseAfterMs: 60_000, errorDetails: false });
+  const start = testApps(adapter, { eras: 'both', sseAfterMs: 60_000, errorDetails: false });
 
   describe.each(PINNED)('for $name', ({ era, connect }) => {
     let app: TestApp;

@@ -12,7 +12,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 import { LISTS } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -97,7 +97,7 @@ const allListed = async (app: TestApp) =>
   Object.fromEntries(await Promise.all(METHODS.map(async (method) => [method, await listed(app, method)])));
 
 describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
-  const start = handlersApps(adapter, { guards: [], providers: [Handlers] });
+  const start = testApps(adapter, { guards: [], providers: [Handlers] });
 
   it('are on every answer that can be kept; without options nothing is', async () => {
     const app = await start();
@@ -197,7 +197,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('M10: the order of lists on %s', (adapter) => {
-  const start = handlersApps(adapter, { guards: [], providers: [Handlers, Guarded] });
+  const start = testApps(adapter, { guards: [], providers: [Handlers, Guarded] });
   const names = async (app: TestApp) => {
     const { result } = await new ModernClient(app.url).ask('tools/list');
     return (result.tools as { name: string }[]).map(({ name }) => name);

@@ -16,9 +16,8 @@ import { finalize, NEVER, concat, of, type Observable } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { eventually, registryOf, testApps } from '../support/test-apps.js';
 import { OFFICIAL_KINDS, textOf, type Official } from '../support/official-kinds.js';
-import { eventually } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 
 let unsubscribed: number;
@@ -64,7 +63,7 @@ class Orders {
 }
 
 describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both eras, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Orders], eras: 'both' });
+  const start = testApps(adapter, { providers: [Orders], eras: 'both' });
   const clients: Official[] = [];
   beforeEach(() => {
     unsubscribed = 0;

@@ -7,9 +7,9 @@ import { ONE_ADAPTER, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
-import { forsakenCall, modernApps } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { forsakenCall } from '../support/hang-up.js';
 import { ModernClient, type ModernRequest } from '../support/modern-client.js';
-import { eventually } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 
 /*
@@ -97,14 +97,14 @@ async function messagesOf(response: RawResponse) {
 }
 
 describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) => {
-  const start = modernApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it.each([1, 2])(
     'concurrency: 200 clients that all use id 1 and one progress token get what is theirs (seed %i)',
     async (seed) => {
       const random = seededRandom(seed);
       const turnstile = new Turnstile(random);
-      const { app } = await start({ handlers: { interleaved: interleaved(turnstile) } });
+      const app = await start({ tools: { interleaved: interleaved(turnstile) } });
       const calls = Array.from({ length: CLIENTS }, (_, n) => {
         const user = `user${n % 17}`;
         const client = new ModernClient(app.url, { ...as(user), 'x-call': `call ${n}` });
@@ -143,7 +143,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
 
   it("concurrency: an application's own servers are as far apart", { timeout: 60_000 }, async () => {
     const turnstile = new Turnstile(seededRandom(3));
-    const { app } = await start({
+    const app = await start({
       server: ({ principal }) => {
         const server = new McpServer(
           { name: 'own', version: '1' },
@@ -171,7 +171,8 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
 
   it('concurrency: ids that look alike are different requests, and come back as they were', async () => {
     const turnstile = new Turnstile(seededRandom(4));
-    const { app, client } = await start({ handlers: { interleaved: interleaved(turnstile) } });
+    const app = await start({ tools: { interleaved: interleaved(turnstile) } });
+    const client = app.modern();
     const ids = [
       1,
       '1',
@@ -209,7 +210,8 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
   });
 
   it('concurrency: the same id again and again on one kept connection', async () => {
-    const { app, client } = await start({ handlers: { echo: ({ n }) => ({ n }) } });
+    const app = await start({ tools: { echo: ({ n }) => ({ n }) } });
+    const client = app.modern();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const sockets = new Set<unknown>();
     const posted = (n: number) =>
@@ -241,7 +243,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
       await ctx.progress(1);
       return String(ctx.principal);
     };
-    const { app } = await start({ handlers: { waits } });
+    const app = await start({ tools: { waits } });
     const staying = Array.from({ length: 20 }, (_, n) =>
       new ModernClient(app.url, as(`stays${n}`)).call('waits', {}, { id: 1, progressToken: 1 }),
     );

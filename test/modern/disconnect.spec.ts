@@ -6,9 +6,9 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { gists } from '../support/messages.js';
-import { forsakenCall, modernApps } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { forsakenCall } from '../support/hang-up.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually } from '../support/running-apps.js';
 
 type Tool = HandlerFunction<Record<string, unknown>>;
 
@@ -16,7 +16,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, events: 
 const REQUEST_TIMEOUT = -32001;
 
 describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
-  const start = modernApps(adapter, { port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<McpContext>>;
   let left: string[];
   beforeEach(() => {
@@ -80,7 +80,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     ['waits', 'handler'],
     ['observable', 'observable'],
   ])('P4: before the head: %s is cancelled, and nothing is left', async (name, who) => {
-    const { app, client } = await start({ handlers });
+    const app = await start({ tools: handlers });
+    const client = app.modern();
     const posted = forsakenCall(client, name);
     const { signal } = await entered.promise;
     await app.settled({ inFlight: 1, openResponses: 0 });
@@ -93,7 +94,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     ['waits', 'handler'],
     ['observable', 'observable'],
   ])('P4: while the client waits for JSON: %s is cancelled, and nothing is left', async (name, who) => {
-    const { app, client } = await start({ handlers, responseMode: 'json' });
+    const app = await start({ tools: handlers, responseMode: 'json' });
+    const client = app.modern();
     const posted = forsakenCall(client, name);
     await entered.promise;
     await posted.hangUp();
@@ -105,7 +107,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     ['talkingObservable', 'observable'],
     ['iterable', 'iterable'],
   ])('P4: in the middle of the stream: %s is cancelled, and nothing is left', async (name, who) => {
-    const { app, client } = await start({ handlers });
+    const app = await start({ tools: handlers });
+    const client = app.modern();
     const stream = await (await client.call(name, {}, { progressToken: 1 })).sse().count(1);
     await app.settled({ inFlight: 1, openResponses: 1 });
     stream.destroy();
@@ -113,7 +116,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
   });
 
   it.each(['waits', 'observable'])('P4: after a head without any message: %s is cancelled', async (name) => {
-    const { app, client } = await start({ handlers, responseMode: 'sse' });
+    const app = await start({ tools: handlers, responseMode: 'sse' });
+    const client = app.modern();
     const response = await client.call(name);
     await entered.promise;
     response.destroy();
@@ -122,7 +126,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
   });
 
   it('P4: a handler that looks at no signal is not waited for; what it still says is dropped', async () => {
-    const { app, client } = await start({ handlers });
+    const app = await start({ tools: handlers });
+    const client = app.modern();
     const posted = forsakenCall(client, 'deaf', { progressToken: 1 });
     await entered.promise;
     await posted.hangUp();
@@ -142,7 +147,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
       looked.open(ctx.signal.reason);
       return 'late';
     };
-    const { app, client } = await start({ handlers: { late } });
+    const app = await start({ tools: { late } });
+    const client = app.modern();
     const posted = forsakenCall(client, 'late');
     await entered.promise;
     await posted.hangUp();
@@ -152,7 +158,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
   });
 
   it('P4: a posted cancellation has no effect: closing the connection cancels the request', async () => {
-    const { app, client } = await start({ handlers });
+    const app = await start({ tools: handlers });
+    const client = app.modern();
     const posted = client.call('deaf', {}, { id: 1 });
     const { signal } = await entered.promise;
     const message = client.message('notifications/cancelled', { requestId: 1 });
@@ -172,7 +179,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
       ctx.signal.addEventListener('abort', () => aborts.push('aborted'));
       return 'quick';
     };
-    const { app, client } = await start({ handlers: { quick } });
+    const app = await start({ tools: { quick } });
+    const client = app.modern();
     const response = await client.call('quick');
     await response.text();
     response.destroy();
@@ -184,7 +192,8 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
   describe('and requestTimeoutMs', () => {
     const startTimed = async (options = {}) => {
       const clock = new ManualClock();
-      return { clock, ...(await start({ handlers, clock, requestTimeoutMs: 1_000, ...options })) };
+      const app = await start({ tools: handlers, clock, requestTimeoutMs: 1_000, ...options });
+      return { clock, app, client: app.modern() };
     };
 
     it('requestTimeoutMs: before the head: an error as JSON, the handler cancelled', async () => {
@@ -213,14 +222,15 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     });
 
     it('requestTimeoutMs: a call that is answered in time leaves no timer', async () => {
-      const { app, client } = await startTimed({ handlers: { quick: () => 'quick' } });
+      const { app, client } = await startTimed({ tools: { quick: () => 'quick' } });
       expect(gists([await (await client.call('quick')).json()])).toEqual(['quick']);
       await app.settled(NOTHING);
     });
   });
 
   it('E13: a request whose body is cut is not begun', async () => {
-    const { app, client } = await start({ handlers });
+    const app = await start({ tools: handlers });
+    const client = app.modern();
     const message = client.message('tools/call', { name: 'waits', arguments: {} });
     const headers = { ...client.headersOf(message), 'content-length': '10000' };
     const sent = request(client.url, { method: 'POST', headers, agent: false });
@@ -234,7 +244,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
   });
 
   it('E7: malformed messages are refused', async () => {
-    const { client } = await start({ handlers });
+    const client = (await start({ tools: handlers })).modern();
     const message = client.message('tools/call', { name: 'waits' });
     await expectRefusal(await client.post('{"jsonrpc', client.headersOf(message)), { status: 400, code: -32700 });
   });

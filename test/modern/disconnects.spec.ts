@@ -6,11 +6,10 @@ import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
-import { ForsakenPost } from '../support/hang-up.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
-import { modernApps, senderOf } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { ForsakenPost, senderOf } from '../support/hang-up.js';
 import { ModernClient } from '../support/modern-client.js';
-import { eventually } from '../support/running-apps.js';
 
 type Tool = HandlerFunction<Record<string, unknown>>;
 
@@ -19,7 +18,7 @@ const AT_ONCE = 50;
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, subscriptions: 0, events: 0 };
 
 describe.each(ONE_ADAPTER)('a thousand modern clients that leave, on %s', (adapter) => {
-  const start = modernApps(adapter, { port: true, sseAfterMs: 60_000, requestTimeoutMs: 600_000 });
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000, requestTimeoutMs: 600_000 });
   /** Handlers that have begun, and not ended. */
   let running = 0;
   let begun = 0;
@@ -92,7 +91,7 @@ describe.each(ONE_ADAPTER)('a thousand modern clients that leave, on %s', (adapt
   }
 
   it('disconnects: leave nothing behind, and the heap as it was', { timeout: 120_000 }, async () => {
-    const { app } = await start({ handlers: { waits, talks, streams } });
+    const app = await start({ tools: { waits, talks, streams } });
     const random = seededRandom(7);
     // What is made once is made now.
     await round(app, random, 200);

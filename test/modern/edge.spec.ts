@@ -3,14 +3,15 @@ import { ADAPTERS, type TestApp } from '../support/app.js';
 import { cut, postInChunks } from '../support/chunks.js';
 import { send } from '../support/http.js';
 import { MODERN, modernMeta } from '../support/modern.js';
-import { modernApps, senderOf } from '../support/modern-apps.js';
+import { testApps } from '../support/test-apps.js';
+import { senderOf } from '../support/hang-up.js';
 import { type ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 
 describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
-  const start = modernApps(adapter, { port: true, maxBodyBytes: 10_000 });
+  const start = testApps(adapter, { port: true, maxBodyBytes: 10_000 });
   let app: TestApp;
   let client: ModernClient;
   let called: unknown[];
@@ -20,7 +21,8 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
       called.push(args);
       return args;
     };
-    ({ app, client } = await start({ handlers: { echo } }));
+    app = await start({ tools: { echo } });
+    client = app.modern();
   });
   const echoed = (args: object) => client.message('tools/call', { name: 'echo', arguments: args }, { id: 7 });
 

@@ -4,7 +4,7 @@ import { McpArgs, McpCtx, type McpContext, Prompt, Resource, Tool } from 'nestjs
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { MODERN } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -55,7 +55,7 @@ class Tools {
 }
 
 describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools], shared: true });
+  const start = testApps(adapter, { providers: [Tools], shared: true });
   const client = async (headers?: Record<string, string>): Promise<ModernClient> => {
     called.length = 0;
     return new ModernClient((await start()).url, headers);

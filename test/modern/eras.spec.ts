@@ -6,12 +6,12 @@ import { LATEST } from '../support/raw-client.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
-import { runningApps } from '../support/running-apps.js';
+import { testApps } from '../support/test-apps.js';
 
 const UNSUPPORTED_VERSION = -32022;
 
 describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) => {
-  const start = runningApps(adapter, { tools: { greet: () => 'hello' } });
+  const start = testApps(adapter, { tools: { greet: () => 'hello' } });
   const modern = (app: TestApp): ModernClient => new ModernClient(app.url);
 
   it.each<Eras>(['both', 'modern'])('§0: eras "%s": a modern request is served, and makes no session', async (eras) => {

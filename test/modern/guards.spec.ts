@@ -23,7 +23,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { Roles, RolesGuard } from '../handlers/roles.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { asking, KINDS, LISTS, resultText, type Kind } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -118,7 +118,7 @@ const doorman: CanActivate = {
 };
 
 describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapter) => {
-  const start = handlersApps(adapter, {
+  const start = testApps(adapter, {
     providers: [Shop, Office, RolesGuard, Scoped, Basket],
     guards: [doorman, trustingGuard],
     denials: 'http',

@@ -3,7 +3,7 @@ import { McpArgs, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-st
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 import { MODERN } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -59,7 +59,7 @@ class Tools {
 }
 
 describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools], shared: true });
+  const start = testApps(adapter, { providers: [Tools], shared: true });
   const client = async (): Promise<ModernClient> => {
     called.length = 0;
     return new ModernClient((await start()).url);

@@ -15,11 +15,11 @@ import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support
 import { loneFetch } from '../support/lone-fetch.js';
 import { gists, log } from '../support/messages.js';
 import { MODERN } from '../support/modern.js';
-import { forsakenCall } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { forsakenCall } from '../support/hang-up.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
-import { eventually, runningApps } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const info = { name: 'own', version: '1.0.0' };
@@ -30,7 +30,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as { McpServer: typeof McpServer };
 
 describe.each(ONE_ADAPTER)("an application's own server for modern requests, on %s", (adapter) => {
-  const begin = runningApps(adapter, { guards: [trustingGuard], sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { guards: [trustingGuard], sseAfterMs: 60_000 });
   let contexts: McpServerContext[];
   let closed: number;
   let log$: RecordedLog;

@@ -3,7 +3,7 @@ import { McpOptionError } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
-import { handlersApps, logOf } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient, type ModernRequest } from '../support/modern-client.js';
 import { Deployment } from '../support/nodes.js';
@@ -50,7 +50,7 @@ afterEach(() => {
 });
 
 describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [AskingHandlers] });
+  const start = testApps(adapter, { providers: [AskingHandlers] });
   const runsOf = ({ nodes }: TestApp): string[] =>
     nodes.flatMap(({ app }) => app.get(AskingHandlers, { strict: false }).runs);
 
@@ -70,7 +70,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     const answered = { inputResponses: { name: accept('Ann') }, requestState: first.requestState };
     expect(textOf((await client.call('greet', answered)).result)).toBe('Hello Ann');
     expect(runsOf(app)).toEqual(['greet', 'greet']);
-    expect(logOf(app).texts('error')).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
   });
 
   it('M8: without a state it is a first run, with the given answers', async () => {
@@ -217,7 +217,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     const { error } = await rounds(app).call('forgetful');
     expect(error).toMatchObject({ code: -32603 });
     expect(JSON.stringify(error)).not.toMatch(/maxRequestStateBytes|s3cret/);
-    expect(logOf(app).texts('error')).toEqual([expect.stringMatching(/of "forgetful" failed.*"maxRequestStateBytes"/)]);
+    expect(app.log.texts('error')).toEqual([expect.stringMatching(/of "forgetful" failed.*"maxRequestStateBytes"/)]);
   });
 
   it('M6: a client that lacks what the handler needs is told so, before the answer has begun by HTTP', async () => {
@@ -271,7 +271,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
       expect(JSON.stringify(await client.getPrompt({ name: 'letter' }))).toContain('Hello Who are you?');
       expect(JSON.stringify(await client.readResource({ uri: 'app://greeting' }))).toContain('Hello Who are you?');
       expect(runsOf(app).filter((run) => run === 'number')).toHaveLength(1);
-      expect(logOf(app).texts('error')).toEqual([]);
+      expect(app.log.texts('error')).toEqual([]);
     });
   });
 

@@ -13,7 +13,7 @@ import { concat, type Observable, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { MODERN } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
 import { as } from '../support/users.js';
@@ -42,7 +42,7 @@ class Tools {
 }
 
 describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { providers: [Tools] });
 
   it('M1: server/discover tells what is served', async () => {
     const app = await start();

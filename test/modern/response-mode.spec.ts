@@ -3,11 +3,10 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
-import { recordedEvents } from '../support/running-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { MODERN, modernMeta } from '../support/modern.js';
-import { modernApps } from '../support/modern-apps.js';
 
 type Tool = HandlerFunction<Record<string, unknown>>;
 
@@ -38,12 +37,12 @@ function waiting(): { waits: Tool; called: Promise<void>; release: (text: string
 const heard = { progressToken: 'p', logLevel: 'debug' };
 
 describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
-  const start = modernApps(adapter, { sseAfterMs: 500, keepAliveMs: 15_000 });
+  const start = testApps(adapter, { sseAfterMs: 500, keepAliveMs: 15_000 });
 
   it.each([['notifications/cancelled'], ['notifications/progress'], ['notifications/anything']])(
     'P1: the notification %s is taken: 202, no body, no content type',
     async (method) => {
-      const { client } = await start();
+      const client = (await start()).modern();
       for (const params of [{ _meta: modernMeta(), requestId: 1 }, { requestId: 1 }]) {
         const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': method };
         const both = { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
@@ -56,7 +55,8 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   );
 
   it('P3: auto: JSON when the answer comes first, with no trace', async () => {
-    const { app, client } = await start({ clock: new ManualClock(), handlers: { quick } });
+    const app = await start({ clock: new ManualClock(), tools: { quick } });
+    const client = app.modern();
     const response = await client.call('quick', {}, heard);
     expect([response.status, formOf(response)]).toEqual([200, 'application/json']);
     expect(gists([await response.json()])).toEqual(['quick']);
@@ -69,7 +69,8 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
       await ctx.log('info', 'a word');
       return waits(args, ctx);
     };
-    const { app, client } = await start({ clock: new ManualClock(), handlers: { both } });
+    const app = await start({ clock: new ManualClock(), tools: { both } });
+    const client = app.modern();
     const response = await client.call('both', {}, heard);
     expect([response.status, formOf(response)]).toEqual([200, 'text/event-stream']);
     const stream = await response.sse().count(1);
@@ -84,7 +85,8 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   it('P3: auto: SSE at sseAfterMs, not before, and the head at once', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
-    const { app, client } = await start({ clock, handlers: { waits } });
+    const app = await start({ clock, tools: { waits } });
+    const client = app.modern();
     let answered = false;
     const posted = client.call('waits').finally(() => (answered = true));
     await called;
@@ -102,7 +104,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
 
   it('P3: sseAfterMs 0: a call that takes a moment is SSE', async () => {
     const { waits, called, release } = waiting();
-    const { client } = await start({ sseAfterMs: 0, handlers: { waits } });
+    const client = (await start({ sseAfterMs: 0, tools: { waits } })).modern();
     const response = await client.call('waits');
     await called;
     expect(formOf(response)).toBe('text/event-stream');
@@ -112,7 +114,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
 
   it('P3: sse: always SSE, its head before the answer; what is refused has its status', async () => {
     const { waits, called, release } = waiting();
-    const { client } = await start({ responseMode: 'sse', clock: new ManualClock(), handlers: { quick, waits } });
+    const client = (await start({ responseMode: 'sse', clock: new ManualClock(), tools: { quick, waits } })).modern();
     const response = await client.call('waits');
     await called;
     expect([response.status, formOf(response)]).toEqual([200, 'text/event-stream']);
@@ -131,7 +133,8 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
       await talks(args, ctx);
       return waits(args, ctx);
     };
-    const { app, client } = await start({ responseMode: 'json', clock, handlers: { both, steps } });
+    const app = await start({ responseMode: 'json', clock, tools: { both, steps } });
+    const client = app.modern();
     const posted = client.call('both', {}, heard);
     await called;
     await clock.advance(60_000);
@@ -144,7 +147,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('P6: everything is on its own response and in order, the answer last', async () => {
-    const { client } = await start({ handlers: { steps, talks, fails }, errorDetails: false });
+    const client = (await start({ tools: { steps, talks, fails }, errorDetails: false })).modern();
     const streams = await Promise.all(
       ['steps', 'talks', 'fails'].map(async (name) => readAll(await client.call(name, {}, { ...heard, id: 1 }))),
     );
@@ -165,7 +168,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
       for (const level of ['debug', 'info', 'notice', 'error'] as const) await ctx.log(level, level, 'of the test');
       return 'logged';
     };
-    const { client } = await start({ handlers: { logs } });
+    const client = (await start({ tools: { logs } })).modern();
     const response = await client.call('logs', {}, logLevel === undefined ? {} : { logLevel });
     // Nothing to say beside the answer: JSON.
     if (told.length === 0) return expect(gists([await response.json()])).toEqual(['logged']);
@@ -175,7 +178,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('M9 D4: an unknown log level is refused', async () => {
-    const { client } = await start({ handlers: { talks } });
+    const client = (await start({ tools: { talks } })).modern();
     const response = await client.call('talks', {}, { logLevel: 'loud' });
     expect(response.status).toBe(400);
     expect((await response.json()).error.code).toBe(-32602);
@@ -195,7 +198,8 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
       });
       return 'early';
     };
-    const { app, client } = await start({ handlers: { late, talks } });
+    const app = await start({ tools: { late, talks } });
+    const client = app.modern();
     const events = recordedEvents(app);
     expect(gists([await (await client.call('late', {}, heard)).json()])).toEqual(['early']);
     // In the middle of somebody else's call, with the same id and the same token.
@@ -213,10 +217,12 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('P10: the head of a stream keeps proxies from buffering it, and the headers of the app', async () => {
-    const { client } = await start({
-      handlers: { talks },
-      configure: (app) => app.enableCors({ origin: 'http://x.test' }),
-    });
+    const client = (
+      await start({
+        tools: { talks },
+        configure: (app) => app.enableCors({ origin: 'http://x.test' }),
+      })
+    ).modern();
     const response = await client.call('talks', {}, heard);
     expect(response.headers).toMatchObject({
       'content-type': 'text/event-stream',
@@ -230,7 +236,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('P11: frames have an event, one line of data, and no id; nothing primes', async () => {
-    const { client } = await start({ handlers: { talks } });
+    const client = (await start({ tools: { talks } })).modern();
     const { body, events, primes, retryMs } = await readAll(await client.call('talks', {}, heard));
     const frames = body.split('\n\n').filter(Boolean);
     expect(frames).toHaveLength(3);
@@ -241,7 +247,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   it('P12: a comment for every keepAliveMs of silence', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
-    const { client } = await start({ clock, handlers: { waits } });
+    const client = (await start({ clock, tools: { waits } })).modern();
     const posted = client.call('waits');
     await called;
     await clock.advance(500);

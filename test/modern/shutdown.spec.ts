@@ -2,10 +2,9 @@ import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-s
 import { merge, Observable, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
-import { registryOf } from '../support/handlers-app.js';
+import { eventually, registryOf } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually } from '../support/running-apps.js';
 import { trustingGuard } from '../support/users.js';
 
 type Tool = HandlerFunction<Record<string, unknown>>;

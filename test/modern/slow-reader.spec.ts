@@ -8,10 +8,10 @@ import { McpResponder } from '../../src/http/responder.js';
 import { ADAPTERS, type TestApp } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
-import { modernApps, senderOf } from '../support/modern-apps.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { senderOf } from '../support/hang-up.js';
 import type { ModernClient } from '../support/modern-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
-import { eventually } from '../support/running-apps.js';
 
 type Tool = HandlerFunction<Record<string, unknown>>;
 
@@ -27,7 +27,7 @@ const big = (n: number): string => `${n} `.padEnd(EVENT, 'x');
 const numberOf = (text: unknown): number => parseInt(String(text), 10);
 
 describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) => {
-  const start = modernApps(adapter, {
+  const start = testApps(adapter, {
     port: true,
     sseAfterMs: 60_000,
     maxBufferedBytes: MAX_BUFFERED,
@@ -112,7 +112,8 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
   };
 
   it.each(['iterable', 'awaiting'])('P13: %s pauses with its reader, and goes on without loss', async (name) => {
-    const { app, client } = await start({ clock: new ManualClock(), handlers });
+    const app = await start({ clock: new ManualClock(), tools: handlers });
+    const client = app.modern();
     const response = await client.call(name, {}, heard);
     await stalled(app);
     expect(emitted).toBeLessThan(EVENTS);
@@ -129,7 +130,8 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
   it.each(['iterable', 'awaiting', 'fast'])(
     'P13: %s holds no more than its share while nobody reads, and others notice nothing',
     async (name) => {
-      const { app, client } = await start({ clock: new ManualClock(), handlers });
+      const app = await start({ clock: new ManualClock(), tools: handlers });
+      const client = app.modern();
       const atRest = await memoryAtRest();
       const socket = await ignoring(client, name);
       await eventually(() => expect(paused(app)).toBe(1));
@@ -150,7 +152,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
   );
 
   it('P13: an Observable that emits all in one go is merged, not held', async () => {
-    const { client } = await start({ handlers });
+    const client = (await start({ tools: handlers })).modern();
     const stream = (await client.call('flood', {}, heard)).sse();
     expect(await stream.end()).toBe('end');
     const told = gists(stream.messages);
@@ -160,7 +162,8 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
   });
 
   it('P13: an Observable whose client reads after all comes to its end', async () => {
-    const { app, client } = await start({ clock: new ManualClock(), handlers });
+    const app = await start({ clock: new ManualClock(), tools: handlers });
+    const client = app.modern();
     const response = await client.call('fast', {}, heard);
     await eventually(() => expect([paused(app), emitted]).toEqual([1, EVENTS + 1]));
     const stream = response.sse();
@@ -174,7 +177,8 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
   });
 
   it('P13: a handler that waits for nothing is cut, which cancels it', async () => {
-    const { app, client } = await start({ clock: new ManualClock(), handlers });
+    const app = await start({ clock: new ManualClock(), tools: handlers });
+    const client = app.modern();
     const socket = await ignoring(client, 'heedless');
     await eventually(() => expect(left).toEqual(['cancelled']));
     expect(emitted).toBeLessThan(EVENTS);
@@ -184,7 +188,8 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
 
   it('P13: a reader that takes nothing for two keep-alive periods is cut, which cancels', async () => {
     const clock = new ManualClock();
-    const { app, client } = await start({ clock, handlers });
+    const app = await start({ clock, tools: handlers });
+    const client = app.modern();
     await ignoring(client, 'awaiting');
     await stalled(app);
     await clock.advance(15_000);
@@ -197,15 +202,17 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
 
   it('P13: an answer larger than everything is sent whole', async () => {
     const answer = 'y'.repeat(8 * MEBIBYTE);
-    const { client } = await start({
-      handlers: {
-        huge: () => answer,
-        late: async (_, ctx) => {
-          await ctx.log('info', 'first');
-          return answer;
+    const client = (
+      await start({
+        tools: {
+          huge: () => answer,
+          late: async (_, ctx) => {
+            await ctx.log('info', 'first');
+            return answer;
+          },
         },
-      },
-    });
+      })
+    ).modern();
     expect((await (await client.call('huge')).json()).result.content[0].text).toBe(answer);
     const stream = (await client.call('late', {}, heard)).sse();
     expect(await stream.end()).toBe('end');

@@ -13,13 +13,12 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { McpResponder } from '../../src/http/responder.js';
 import { Roles, RolesGuard } from '../handlers/roles.js';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
-import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { eventually, registryOf, testApps } from '../support/test-apps.js';
 import type { SseStream } from '../support/http.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { Deployment } from '../support/nodes.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
-import { eventually } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const ID = 'io.modelcontextprotocol/subscriptionId';
@@ -70,7 +69,7 @@ const gists = ({ messages }: SseStream): string[] =>
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Orders, RolesGuard] });
+  const start = testApps(adapter, { providers: [Orders, RolesGuard] });
   const opened: SseStream[] = [];
   const official: Client[] = [];
   afterEach(async () => {

@@ -21,7 +21,7 @@ import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 
 /** Default with a shared session store. */
 const DELAY_MS = 3_000;

@@ -8,7 +8,7 @@ import { StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 import { OtelClientInstrumentation, OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/otel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { handlersApps } from '../support/handlers-app.js';
+import { testApps } from '../support/test-apps.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { Telemetry } from './telemetry.js';
@@ -62,7 +62,7 @@ const isBelow = (child: ReadableSpan, parent: ReadableSpan): void => {
 };
 
 describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { providers: [Tools] });
   const asking = async (options: object = {}): Promise<RawClient> => {
     const app = await start({ instrumentation: new OtelInstrumentation(), ...options });
     return app.client().initialize(LATEST, { elicitation: {}, roots: {} });
@@ -170,7 +170,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
 });
 
 describe.each(ONE_ADAPTER)('a request of our client, to a server on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { providers: [Tools] });
   let client: Client;
   afterEach(() => client.close());
 

@@ -9,7 +9,7 @@ import { OFFICIAL_CLIENTS } from '../clients/official-client.js';
 import { bundle, ROOT } from '../support/bundle.js';
 import { freePort } from '../../bench/harness/free-port.js';
 import { ended } from '../support/ended.js';
-import { eventually } from '../support/running-apps.js';
+import { eventually } from '../support/test-apps.js';
 import { nodeWithSqlite } from './newer-node.js';
 
 const run = promisify(execFile);

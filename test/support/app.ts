@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import type { Server as NetServer } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { INestApplication, ModuleMetadata } from '@nestjs/common';
+import type { INestApplication, ModuleMetadata, Provider } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
@@ -20,7 +20,9 @@ import { AppAgent } from '../../src/testing/kit/app-agent.js';
 import { endpointsOf } from '../../src/testing/kit/endpoints.js';
 import { leftIn, type McpLeftovers, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';
+import { ModernClient } from './modern-client.js';
 import { RawClient } from './raw-client.js';
+import { RecordedLog } from './recorded-log.js';
 import { testTools, type TestTool } from './test-tools.js';
 import { TrackedClock } from './tracked-clock.js';
 import type { NodesOfOneApp } from './two-nodes.js';
@@ -33,6 +35,8 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   adapter: Adapter;
   /** Tools that are functions of the test, as decorated handlers. */
   tools?: Record<string, TestTool>;
+  /** Where handlers are. */
+  providers?: Provider[];
   clock?: Clock & { readonly pending: number };
   /** More of the app around the endpoint. */
   module?: ModuleMetadata;
@@ -77,25 +81,28 @@ export class TestApp {
     readonly nodes: readonly TestNode[],
     readonly url: string,
     readonly clock: Clock & { readonly pending: number },
+    /** What the app logs, instead of the console. */
+    readonly log: RecordedLog,
     private readonly cluster?: NodesOfOneApp,
   ) {}
 
   static async start(options: TestAppOptions): Promise<TestApp> {
     const { clock = new TrackedClock() } = options;
-    const startNode = (more: TestAppOptions) => TestApp.#startNode({ ...more, clock });
+    const log = new RecordedLog();
+    const startNode = (more: TestAppOptions) => TestApp.#startNode({ ...more, clock }, log);
     if (process.env['NODES'] !== '2') {
       const node = await startNode(options);
-      return new TestApp([node], node.url, clock);
+      return new TestApp([node], node.url, clock, log);
     }
     const { skipForOptions } = await import('./one-node.js');
     skipForOptions(options);
     const { NodesOfOneApp } = await import('./two-nodes.js');
     const cluster = await NodesOfOneApp.start(options, startNode);
-    return new TestApp(cluster.nodes, cluster.url, clock, cluster);
+    return new TestApp(cluster.nodes, cluster.url, clock, log, cluster);
   }
 
-  static async #startNode(options: TestAppOptions & { clock: Clock }): Promise<TestNode> {
-    const { adapter, tools = {}, clock, module = {}, configure, ...rest } = options;
+  static async #startNode(options: TestAppOptions & { clock: Clock }, log: RecordedLog): Promise<TestNode> {
+    const { adapter, tools = {}, providers: handlers = [], clock, module = {}, configure, ...rest } = options;
     const { port = false, address = '127.0.0.1', ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
@@ -104,10 +111,11 @@ export class TestApp {
       ...moduleOptions,
     });
     const imports = [...(module.imports ?? []), endpoint];
-    const providers = [...(module.providers ?? []), testTools(tools)];
+    const providers = [...(module.providers ?? []), ...handlers, testTools(tools)];
     const testing = await Test.createTestingModule({ ...module, imports, providers })
       .overrideProvider(Clock)
       .useValue(clock)
+      .setLogger(log)
       .compile();
     const app =
       adapter === 'express'
@@ -140,6 +148,10 @@ export class TestApp {
 
   client(headers?: Record<string, string>): RawClient {
     return new RawClient(this.url, headers);
+  }
+
+  modern(headers?: Record<string, string>): ModernClient {
+    return new ModernClient(this.url, headers);
   }
 
   /** Waits until the counts are as wanted. */

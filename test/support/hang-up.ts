@@ -1,4 +1,5 @@
 import { request as httpRequest } from 'node:http';
+import type { ModernClient, ModernMessage } from './modern-client.js';
 import type { RawClient } from './raw-client.js';
 
 /** A POST whose answer its sender does not wait for. */
@@ -17,4 +18,15 @@ export class ForsakenPost {
     this.#request.destroy();
     await closed;
   }
+}
+
+/** A message as some support for sessions wants its sender. */
+export function senderOf(client: ModernClient, message: ModernMessage): Pick<RawClient, 'url' | 'usualHeaders'> {
+  return { url: client.url, usualHeaders: client.headersOf(message) };
+}
+
+/** A call whose answer its sender does not wait for. */
+export function forsakenCall(client: ModernClient, name: string, options: object = {}): ForsakenPost {
+  const message = client.message('tools/call', { name, arguments: {} }, options);
+  return new ForsakenPost(senderOf(client, message), message);
 }
