@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 
 /**
  * The part of a server under measurement that answers the bench, over the channel between the processes: how much CPU time
- * and memory it has used, as the operating system and V8 say. Without a channel (`npm run bench:server`) it only says where
+ * and memory it has used, as the operating system and V8 say. Without a channel (`npm run x -- bench:server`) it only says where
  * the server listens.
  */
 

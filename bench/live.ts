@@ -8,7 +8,7 @@ import { callAdd, openSession, type Session } from './harness/mcp-client.js';
 import { ServerProcess } from './harness/server-process.js';
 
 /**
- * `npm run bench:live`: what the live page costs a server with 1,000 sessions and 200 calls a second, by CPU time of the process,
+ * `npm run x -- bench:live`: what the live page costs a server with 1,000 sessions and 200 calls a second, by CPU time of the process,
  * and how long Chromium draws. Each share is that of one core.
  */
 

@@ -5,7 +5,7 @@ import { modernRequest } from './harness/mcp-client.js';
 import { ServerProcess } from './harness/server-process.js';
 
 /**
- * `npm run bench:overload`: a heavy caller sends three times as many calls as a server can serve, whether or not they are
+ * `npm run x -- bench:overload`: a heavy caller sends three times as many calls as a server can serve, whether or not they are
  * answered; a light caller sends 20 a second. Printed, for handlers of two kinds: how long the light caller waits, which
  * share of its capacity the server still answers, and how soon it is back when the heavy caller stops.
  */

@@ -20,7 +20,7 @@ import {
 } from './tools.js';
 
 /**
- * Ours: `npm run bench:server`, with `PORT` (3000; 0 takes any) and `ADAPTER` (`express` or `fastify`).
+ * Ours: `npm run x -- bench:server`, with `PORT` (3000; 0 takes any) and `ADAPTER` (`express` or `fastify`).
  *
  * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
  */

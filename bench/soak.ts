@@ -9,7 +9,7 @@ import { Visitor } from './soak/visitor.js';
 import { VISITS } from './soak/visits.js';
 
 /**
- * `npm run soak`: see bench/README.md. Visitors come and go; now and then all leave, and what is left then must not grow.
+ * `npm run x -- soak`: see bench/README.md. Visitors come and go; now and then all leave, and what is left then must not grow.
  *
  * A server is in one of two states: `busy`, or `quiet`, when no visit is under way and everything that may end has ended.
  */

@@ -18,7 +18,7 @@ function must(command, args, options = {}) {
 /** Looks at what runs have found. @returns the exit code: 1 if they are too far apart */
 async function compare() {
   const script = 'build/bench/compare.js';
-  if (!existsSync(join(root, script))) await build('tsconfig.bench.json');
+  if (!existsSync(join(root, script))) await build('bench/tsconfig.build.json');
   return spawnSync(process.execPath, [script, ...process.argv.slice(2)], { cwd: root, stdio: 'inherit' }).status ?? 1;
 }
 
@@ -28,7 +28,7 @@ async function measure() {
   );
   if (!isInstalled(peers)) must('npm', ['ci', ...SILENT], { cwd: peers });
   // Builds are the same whatever Node.js makes them; what is measured is the run alone.
-  await build('tsconfig.bench.json', 'bench/peers/tsconfig.json');
+  await build('bench/tsconfig.build.json', 'bench/peers/tsconfig.json');
   const { askedFor, binaryOf } = await import('../build/bench/harness/node-binary.js');
   const { major, rest } = askedFor(process.argv.slice(2));
   const { path, notice } = binaryOf(major, process, installNode);

@@ -1,4 +1,4 @@
-// `tsc --build` of the named projects: `node scripts/build.mjs tsconfig.examples.json`. What is up to date is not written again,
+// `tsc --build` of the named projects: `node scripts/build.mjs tsconfig.build.json`. What is up to date is not written again,
 // and nothing is deleted, so that servers that run from here go on. Builds of one checkout wait for each other: a program
 // that is started beside a build must not load a file that is half written.
 //
@@ -24,7 +24,8 @@ export async function build(...projects) {
     linkForExamples();
     const { status, signal } = spawnSync(process.execPath, [tsc, '--build', ...projects], {
       cwd: root,
-      stdio: 'inherit',
+      // The program that is started next may speak a protocol on stdout.
+      stdio: ['ignore', 2, 2],
     });
     if (status !== 0) throw new Error(`tsc --build ${projects.join(' ')} ended with ${signal ?? status}`);
   } finally {

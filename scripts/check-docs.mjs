@@ -1,4 +1,4 @@
-// `npm run docs:check`: builds the documentation site, then looks at each page in Chromium as wide as a phone: none scrolls sideways,
+// `npm run x -- docs:check`: builds the documentation site, then looks at each page in Chromium as wide as a phone: none scrolls sideways,
 // none loads anything from elsewhere, and the search finds a word without a network.
 import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -21,7 +21,7 @@ async function run(name, ...args) {
 const passed = await Promise.all([
   run('types', 'typecheck'),
   run('lint', 'lint'),
-  run('format', 'format:check', '--', '--cache', '--log-level=warn'),
+  run('format', 'x', '--', 'format:check', '--cache', '--log-level=warn'),
 ]);
 
 async function runTests() {

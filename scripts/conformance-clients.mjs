@@ -13,7 +13,7 @@ const TIMEOUT = 120_000;
 
 /** @returns what was wrong */
 async function judge({ args, scenarios }) {
-  // What `npm run conformance:client` is, without an npm and a build for each scenario.
+  // What `npm run x -- conformance:client` is, without an npm and a build for each scenario.
   const command = 'node build/conformance/client.js';
   const { status, output } = await runSuite('client', '--command', command, '--timeout', String(TIMEOUT), ...args);
   const summary = output.slice(output.indexOf('=== SUITE SUMMARY ==='));
@@ -27,7 +27,7 @@ async function judge({ args, scenarios }) {
 }
 
 installSuite();
-await build('tsconfig.conformance.json');
+await build('test/conformance/tsconfig.build.json');
 const wrong = [];
 for (const run of RUNS) wrong.push(...(await judge(run)));
 if (wrong.length > 0) throw new Error(`Conformance of the client: ${wrong.join('; ')}`);

@@ -89,6 +89,6 @@ async function check(adapter) {
 }
 
 installSuite();
-await build('tsconfig.conformance.json');
+await build('test/conformance/tsconfig.build.json');
 const wrong = (await Promise.all(['express', 'fastify'].map(check))).flat();
 if (wrong.length > 0) throw new Error(`Conformance: ${wrong.join('; ')}`);

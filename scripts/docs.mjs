@@ -1,4 +1,4 @@
-// `npm run docs` serves the documentation site while it is written, `npm run docs:build` builds it into build/docs. A dead link
+// `npm run docs` serves the documentation site while it is written, `npm run x -- docs:build` builds it into build/docs. A dead link
 // fails the build. Blocks of code are compared with compiled examples by test/quickstart/docs-snippets.spec.ts.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -16,4 +16,4 @@ export function buildDocs(command = 'build') {
   run('vitepress/bin/vitepress.js', command, 'docs');
 }
 
-if (import.meta.main ?? process.argv[1] === import.meta.filename) buildDocs(process.argv[2]);
+if (process.argv[1] === import.meta.filename) buildDocs(process.argv[2]);

@@ -1,4 +1,4 @@
-// Worlds in which nodes are killed: `npm run kill -- --worlds 1000 --seed 1`. See test/redis/kill.spec.ts.
+// Worlds in which nodes are killed: `npm run x -- kill --worlds 1000 --seed 1`. See test/redis/kill.spec.ts.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

@@ -1,4 +1,4 @@
-// `npm run docs:options`: docs/options.md from the doc comments of the options. A test compares the two.
+// `npm run x -- docs:options`: docs/options.md from the doc comments of the options. A test compares the two.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -93,7 +93,7 @@ const HEAD = `# Options
 Of \`McpStreamableModule.forRoot(options)\`, and of \`forRootAsync({ useFactory, … })\`. A value that cannot work prevents the start, with a
 message that names the option; so does a name that is no option, with the one that it may have meant.
 
-<!-- Generated from the comments in the source: npm run docs:options -->
+<!-- Generated from the comments in the source: npm run x -- docs:options -->
 `;
 
 /** The page, as Prettier leaves it. */

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { report } from '../agent.js';
 import { SERVER_INFO } from '../tools.js';
 
-/** The server of `npm run bench:overload`: its callers name themselves. `LIMITS`: options as JSON. */
+/** The server of `npm run x -- bench:overload`: its callers name themselves. `LIMITS`: options as JSON. */
 
 const POOL = 10;
 const POOL_MS = 50;

@@ -7,7 +7,7 @@ const { homepage, repository } = JSON.parse(readFileSync(new URL('../../package.
 };
 const github = repository.url.replace(/^git\+|\.git$/g, '');
 
-/** Made by TypeDoc: `npm run docs:build` runs it first. */
+/** Made by TypeDoc: `npm run x -- docs:build` runs it first. */
 const api = JSON.parse(readFileSync(new URL('../api/typedoc-sidebar.json', import.meta.url), 'utf8')) as object[];
 
 const sidebar: DefaultTheme.SidebarItem[] = [

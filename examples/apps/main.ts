@@ -1,6 +1,6 @@
 // An MCP App: a tool whose result hosts such as Claude, ChatGPT, VS Code or Goose show as a chart.
 //
-//   npm run start:apps
+//   npm run x -- start:apps
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { parseImports } from './imports.js';
 
 /**
- * Examples are copied: what one imports is in its folder, or in its package.json. `npm run check:examples` installs and runs them;
+ * Examples are copied: what one imports is in its folder, or in its package.json. `npm run x -- check:examples` installs and runs them;
  * here is what can be seen without that.
  */
 

@@ -82,7 +82,7 @@ describe('the files that docs/architecture.md and the decisions name', () => {
 });
 
 describe('docs/options.md', () => {
-  it('is what `npm run docs:options` makes of the comments', async () => {
+  it('is what `npm run x -- docs:options` makes of the comments', async () => {
     const script = (await import(new URL('scripts/options-page.mjs', root).href)) as { optionsPage(): string };
     expect(read('docs/options.md')).toBe(script.optionsPage());
   });

@@ -14,7 +14,7 @@ const MODERN_EVERY = 4;
 
 /**
  * Nodes that are processes of their own, and the official client; there are many more worlds in kill.spec.ts. More clients:
- * `CHAOS_CLIENTS=50` (`npm run test:chaos`); the same run again: `CHAOS_SEED`.
+ * `CHAOS_CLIENTS=50` (`npm run x -- test:chaos`); the same run again: `CHAOS_SEED`.
  */
 const CLIENTS = Number(process.env['CHAOS_CLIENTS'] ?? (LONG ? 12 : MODERN_EVERY));
 const SEED = Number(process.env['CHAOS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));

@@ -6,7 +6,7 @@ import { share } from '../support/share.js';
 import { World, type WorldReport } from './kill/world.js';
 import { MOST_MS, watchLag } from './kill/waits.js';
 
-/** More worlds: `npm run kill -- --worlds 1000`; one of them again: `--seed <its seed> --worlds 1`. */
+/** More worlds: `npm run x -- kill --worlds 1000`; one of them again: `--seed <its seed> --worlds 1`. */
 const WORLDS = share(50, process.env['WORLDS']);
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const AT_A_TIME = Number(process.env['AT_A_TIME'] ?? 10);

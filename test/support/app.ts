@@ -73,8 +73,8 @@ export interface TestNode {
 }
 
 /**
- * A Nest app with one endpoint, which serves decorated handlers: those of its module, and tools that are functions of the test. With `NODES=2` in the environment it is two, with
- * requests spread over them (`npm run test:nodes`).
+ * A Nest app with one endpoint, which serves decorated handlers: those of its module, and tools that are functions of the
+ * test. With `NODES=2` in the environment it is two, with requests spread over them (`npm run x -- test:nodes`).
  */
 export class TestApp {
   private constructor(

@@ -4,7 +4,7 @@ import type { TestAppOptions } from './app.js';
 /**
  * # What is not run with requests spread over two nodes
  *
- * All else must pass there (`npm run test:nodes`). By what a test gives its app, or by its file and title.
+ * All else must pass there (`npm run x -- test:nodes`). By what a test gives its app, or by its file and title.
  */
 export const ONE_NODE_OPTIONS: readonly (readonly [option: keyof TestAppOptions, reason: string])[] = [
   ['sessionStore', 'its session store is a double of its own'],
