@@ -180,6 +180,13 @@ class ScopedGuards {
   request() {}
 }
 
+@EntryProvider()
+@Controller('static')
+class OnlyTransientGuard {
+  @UseGuards(TransientGuard)
+  run() {}
+}
+
 const globals: Record<string, [string, Type]> = {
   guard: [APP_GUARD, Guard],
   interceptor: [APP_INTERCEPTOR, Interceptor],
@@ -259,6 +266,13 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     await app.run({ handler: 'ScopedGuards.transient' });
     await app.run({ handler: 'ScopedGuards.request' });
     expect(ran).toEqual(['guard with helper', 'guard with helper']);
+  });
+
+  it.each(['providers', 'controllers'])('runs a transient guard of %s that are static', async (place) => {
+    const [providers, controllers] = place === 'providers' ? [[OnlyTransientGuard], []] : [[], [OnlyTransientGuard]];
+    app = await InvokingApp.start({ adapter, providers: [Helper, ...providers], controllers });
+    await app.run({ handler: 'OnlyTransientGuard.run' });
+    expect(ran).toEqual(['guard with helper']);
   });
 
   it('finds the enhancers of a class in the module that provides it, when several do', async () => {

@@ -2,6 +2,8 @@ import { ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Method } from './invocation.js';
+import { nestVersion } from './nest-version.cjs';
+import { MADE, mendedIn } from './older-nest.js';
 import type { ParamLayout } from './params.js';
 
 /** What Nest knows of one provider. */
@@ -99,7 +101,7 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
 
 /**
  * Nest silently skips an enhancer that it cannot create, and without a guard every caller is accepted. So the start
- * fails instead.
+ * fails instead, and names the version of Nest that creates it if there is one.
  *
  * @throws HandlerDefinitionError
  */
@@ -108,32 +110,51 @@ export function assertNoneSkipped(
   wrapper: ProviderWrapper,
   origin: string,
   { host, method, layout }: { host: object; method: Method; layout: ParamLayout },
+  version = nestVersion,
 ): void {
   const attached = wrapper.getEnhancersMetadata() ?? [];
+  const needed = mendedIn(MADE, version);
+  const update = (what: string, why: string): HandlerDefinitionError => {
+    const reason = `Nest ${version} would skip its ${what}, or run it without its constructor, because ${why}. Update Nest to ${needed}.`;
+    return new HandlerDefinitionError(origin, reason);
+  };
   for (const enhancerKind of ENHANCERS) {
     const { kind } = enhancerKind;
     const atParams = kind === 'pipe' ? Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []) : [];
     for (const enhancer of [...enhancersOf(enhancerKind, host, method), ...atParams]) {
-      if (typeof enhancer !== 'function' || isMade(wrapper, enhancer, enhancerKind)) continue;
+      if (typeof enhancer !== 'function') continue;
+      const made = wrapper.host?.injectables.get(enhancer as never) as ProviderWrapper | undefined;
+      if (needed !== undefined && made?.isTransient) throw update(`${kind} ${enhancer.name}`, 'it is transient');
+      if (made !== undefined || isStatic(enhancer, enhancerKind)) continue;
+      if (needed !== undefined && !wrapper.isNotMetatype)
+        throw update(`${kind} ${enhancer.name}`, 'the token of its provider is not its class');
       throw new HandlerDefinitionError(
         origin,
         `Nest would silently skip its ${kind} ${enhancer.name}, because it creates those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
       );
     }
-    // Those of the whole app are attached to providers by their class.
-    const skipped = scopedGlobals(config, enhancerKind).find((enhancer) => !attached.includes(enhancer));
-    if (!skipped) continue;
-    throw new HandlerDefinitionError(
-      origin,
-      `Nest would silently skip the global ${kind} ${nameOf(skipped)}, which is request- or transient-scoped: Nest runs those only around providers that are registered by a class with an MCP decorator.`,
-    );
+    // Those of the whole app are attached to providers by their class. Older versions attach a copy with the same id.
+    for (const enhancer of scopedGlobals(config, enhancerKind)) {
+      const what = `global ${kind} ${nameOf(enhancer)}`;
+      if (needed !== undefined && enhancer.isTransient) throw update(what, 'it is transient');
+      if (needed !== undefined && enhancer.isAlias) throw update(what, 'it is given by "useExisting", and is scoped');
+      if (attached.some(({ id }) => id === enhancer.id)) continue;
+      if (needed !== undefined && !wrapper.isNotMetatype && wrapper.token !== wrapper.metatype)
+        throw update(what, 'the token of its provider is not its class');
+      throw new HandlerDefinitionError(
+        origin,
+        `Nest would silently skip the ${what}, which is request- or transient-scoped: Nest runs those only around providers that are registered by a class with an MCP decorator.`,
+      );
+    }
+    const globals: readonly unknown[] = config[`getGlobal${enhancerKind.plural}`]();
+    if (needed !== undefined && globals.some((enhancer) => enhancer === null || enhancer === undefined))
+      throw update(`global ${kind}`, 'it is given by "useExisting", and is scoped');
   }
 }
 
-/** Whether Nest has made the enhancer in the module of the provider, or the class itself has the method as a static one. */
-function isMade(wrapper: ProviderWrapper, enhancer: object, { method }: EnhancerKind): boolean {
-  const made = wrapper.host?.injectables.has(enhancer as never);
-  return made === true || typeof Reflect.get(enhancer, method) === 'function';
+/** Whether the class of an enhancer has the method as a static one, which Nest calls. */
+function isStatic(enhancer: object, { method }: EnhancerKind): boolean {
+  return typeof Reflect.get(enhancer, method) === 'function';
 }
 
 /** The classes of all guards of the app, for messages. */
@@ -149,6 +170,7 @@ export function globalGuardNames(config: ApplicationConfig, modules: ModulesCont
   return [...new Set([...made, ...config.getGlobalRequestGuards().map(nameOf)])];
 }
 
-function nameOf({ metatype, name }: ProviderWrapper): string {
-  return typeof metatype === 'function' && metatype.name ? metatype.name : String(name);
+function nameOf({ metatype, isAlias, inject, name }: ProviderWrapper): string {
+  const type: unknown = isAlias ? inject?.[0] : metatype;
+  return typeof type === 'function' && type.name ? type.name : String(name);
 }

@@ -34,6 +34,7 @@ import {
 import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
 import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, pathNamesOf, standInFor } from './params.js';
+import { assertPayload } from './older-nest.js';
 import { isRequestView } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
 
@@ -85,6 +86,7 @@ export class HandlerInvokers {
     if (!handler) throw new HandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const layout = layoutOf(host, methodName, origin);
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
+    assertPayload(wrapper, modules, origin);
     const { contextAt, omitted } = layout;
     const pathNames = layout.isRoute ? [...pathNamesOf(host, handler, { config, modules, wrapper }).keys()] : [];
     const routed = layout.isRoute ? { args: layout.args, omitted, pathNames, verb: layout.verb, route } : undefined;

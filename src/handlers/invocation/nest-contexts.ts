@@ -51,7 +51,7 @@ export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
  * - pipes see what they see on a route: neither the request and its headers, nor the parameter that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
  *
- * Some of that replaces private members, which are the same in Nest 11.2.10 and 12.5.
+ * Some of that replaces private members; `npm run check:compat` tries the oldest and the newest Nest.
  */
 export function surroundForCalls(
   config: ApplicationConfig,
@@ -86,8 +86,7 @@ export function surroundForCalls(
     },
   };
   return (instance, contextId) => {
-    const inquirer = contextId && wrapper.id;
-    return creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, inquirer);
+    return creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, wrapper.id);
   };
 }
 
@@ -118,8 +117,7 @@ export function surroundForGuards(
     };
   }
   return (instance, contextId) => {
-    const inquirer = contextId && wrapper.id;
-    return creator.create(instance, standIn, methodName, undefined, undefined, contextId, inquirer, GUARDS_ONLY);
+    return creator.create(instance, standIn, methodName, undefined, undefined, contextId, wrapper.id, GUARDS_ONLY);
   };
 }
 
@@ -155,13 +153,15 @@ function creatorFor(
   const container = { applicationConfig, getModules: () => modules };
   const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer) as unknown as Creator;
   const [moduleKey = ''] = [...modules].find(([, module]) => module === host) ?? [];
-  creator.getHostModuleKey = () => moduleKey;
+  // Older versions of Nest look by the class alone.
+  creator.getHostModuleKey = creator.getContextModuleKey = () => moduleKey;
   return creator;
 }
 
 /** With the private members that are replaced. */
 interface Creator extends Pick<ExternalContextCreator, 'create'> {
   getHostModuleKey: () => string;
+  getContextModuleKey: () => string;
   guardsConsumer: { tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean> };
   pipesConsumer: {
     apply(value: unknown, metadata: { type?: unknown; data?: unknown }, pipes: readonly unknown[]): Promise<unknown>;

@@ -1,0 +1,70 @@
+import 'reflect-metadata';
+import { ContextIdFactory, type ModulesContainer, REQUEST } from '@nestjs/core';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { ProviderWrapper } from './enhancers.js';
+import { nestVersion } from './nest-version.cjs';
+
+/** A fault of Nest: the first version of each major version that does not have it. */
+export type Mended = Readonly<Record<string, string>>;
+
+/**
+ * Older versions do not make these for each handler, so that a guard is skipped, or called without its constructor: transient
+ * enhancers, global ones by `useExisting` of a scoped class, and enhancers of a provider that has another token than its class.
+ */
+export const MADE: Mended = { 11: '11.2.8', 12: '12.2.0' };
+
+/** Older versions give a durable provider the request of its first caller as `REQUEST`, instead of the payload of the strategy. */
+export const PAYLOAD: Mended = { 11: '11.2.10', 12: '12.5.0' };
+
+/** @returns the version of the same major version that does not have a fault; nothing if `version` does not have it */
+export function mendedIn(mended: Mended, version: string): string | undefined {
+  const needed = mended[version.split('.')[0]!];
+  return needed !== undefined && isOlder(version, needed) ? needed : undefined;
+}
+
+function isOlder(version: string, other: string): boolean {
+  const [own, others] = [version, other].map((each) => each.split('.').map((part) => Number.parseInt(part, 10)));
+  const at = own!.findIndex((part, index) => part !== others![index]);
+  return at >= 0 && own![at]! < others![at]!;
+}
+
+/**
+ * Durable providers that inject `REQUEST`, around a handler whose provider is not static.
+ *
+ * @throws HandlerDefinitionError for one that an older Nest would give the request of another caller
+ */
+export function assertPayload(
+  wrapper: ProviderWrapper,
+  modules: ModulesContainer,
+  origin: string,
+  version = nestVersion,
+): void {
+  const needed = mendedIn(PAYLOAD, version);
+  // Without a strategy, providers that are durable live as long as a request.
+  const { strategy } = ContextIdFactory as unknown as { readonly strategy?: unknown };
+  if (needed === undefined || !strategy || wrapper.isDependencyTreeStatic()) return;
+  const all = [...modules.values()].flatMap((module) => [...module.providers.values(), ...module.injectables.values()]);
+  const durable = all.find((each) => each.durable === true && injectsRequest(each));
+  if (!durable) return;
+  throw new HandlerDefinitionError(
+    origin,
+    `Nest ${version} would give the durable provider ${String(durable.name)} the request of its first caller as REQUEST, instead of the payload of the ContextIdStrategy. Update Nest to ${needed}.`,
+  );
+}
+
+/** Where Nest keeps what `@Inject()` says at parameters and at properties. */
+const INJECTED = [
+  ['self:paramtypes', 'param'],
+  ['self:properties_metadata', 'type'],
+] as const;
+
+/** By the class or the factory: Nest resolves what a provider of a request injects when the first request comes. */
+function injectsRequest({ metatype, inject }: ProviderWrapper): boolean {
+  if (inject)
+    return inject.some((each: unknown) => each === REQUEST || (each as { token?: unknown }).token === REQUEST);
+  if (typeof metatype !== 'function') return false;
+  return INJECTED.some(([key, token]) => {
+    const noted = (Reflect.getMetadata(key, metatype) ?? []) as Readonly<Record<string, unknown>>[];
+    return noted.some((each) => each[token] === REQUEST);
+  });
+}
