@@ -8,7 +8,7 @@ import { layoutOf, methodOf } from '../../src/handlers/invocation/params.js';
 import { InvokingApp } from '../support/invoking-app.js';
 
 /**
- * What older versions of Nest do not do: the start fails for the apps that rely on it. `npm run check:compat` runs the oldest
+ * What older versions of Nest do not do: the start fails for the apps that rely on it. `npm run x -- check:compat` runs the oldest
  * versions themselves (test/package/older-nest.test.ts).
  */
 

@@ -51,7 +51,7 @@ export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
  * - pipes see what they see on a route: neither the request and its headers, nor the parameter that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
  *
- * Some of that replaces private members; `npm run check:compat` tries the oldest and the newest Nest.
+ * Some of that replaces private members; `npm run x -- check:compat` tries the oldest and the newest Nest.
  */
 export function surroundForCalls(
   config: ApplicationConfig,
