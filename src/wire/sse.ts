@@ -8,7 +8,7 @@ export interface McpEvent {
   readonly id?: string;
   /** One message as JSON. Empty: the event only moves the client's cursor (G9). Absent: the event is a comment (P12). */
   readonly data?: string;
-  /** Milliseconds after which the client may reconnect. */
+  /** Milliseconds after which the client may reconnect, beside empty data. */
   readonly retry?: number;
 }
 
