@@ -58,13 +58,10 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },
-      {
-        provide: ENDPOINT_NAME,
-        useValue: { name, path, version, guarded, guards: guards.map(nameOfGuard) },
-      },
+      { provide: ENDPOINT_NAME, useValue: { name, path, version, guarded, guards: guards.map(nameOfGuard) } },
       {
         provide: MCP_OPTIONS,
-        useFactory: (options: unknown) => resolveEndpointOptions(assertEndpointOptions(options), { guarded }),
+        useFactory: (options: unknown) => resolveEndpointOptions(options, { guarded }),
         inject: [MODULE_OPTIONS_TOKEN],
       },
       { provide: EndpointMark, useValue: new EndpointMark(name) },
@@ -77,27 +74,6 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     ],
     exports: [service, registry, health, caller],
   };
-}
-
-/**
- * Checks the options, from `forRoot()` or from a factory. An extra among them would be ignored, which is unsafe for
- * guards.
- */
-function assertEndpointOptions(options: unknown): McpStreamableOptions {
-  if (typeof options !== 'object' || options === null)
-    throw new McpOptionError(
-      'options',
-      `The options must be an object with "serverInfo" at least; got ${String(options)}.`,
-    );
-  const late = EXTRA_NAMES.find((extra) => (options as Record<string, unknown>)[extra] !== undefined);
-  if (late)
-    throw new McpOptionError(
-      late,
-      `The option "${late}" was returned by the factory of forRootAsync(), where it has no effect: Nest needs it earlier. Pass it to forRootAsync() itself, beside the factory.`,
-    );
-  // The extras among the names: a misspelt option may mean one.
-  assertNames([...OPTION_NAMES, ...EXTRA_NAMES], options);
-  return options as McpStreamableOptions;
 }
 
 /** Checks the argument of `forRoot()` before Nest reads it. @throws McpOptionError */

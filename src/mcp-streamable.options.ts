@@ -2,9 +2,11 @@ import type { Implementation } from '@modelcontextprotocol/server';
 import { type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
 import { MESSAGE_BUS_METHODS, type McpMessageBus } from './bus/message-bus.js';
 import {
+  assertNames,
   contract,
   functionOf,
   group,
+  McpOptionError,
   object,
   option,
   type OptionTable,
@@ -15,6 +17,7 @@ import {
 import type { EndpointName } from './context/endpoint-name.js';
 import type { McpInstrumentation } from './context/mcp-instrumentation.js';
 import { HANDLER_TABLE, type McpHandlerOptions } from './handlers/handlers.options.js';
+import { EXTRA_NAMES } from './http/endpoint-extras.js';
 import { HTTP_TABLE, type McpHttpOptions } from './http/http.options.js';
 import { type McpProtocolOptions, PROTOCOL_TABLE } from './endpoint/protocol.options.js';
 import { EXTENSION_TABLE, type McpExtensionOptions } from './methods/capabilities.js';
@@ -140,10 +143,12 @@ export const OPTION_NAMES = Object.keys(OPTION_TABLE);
 /**
  * All options of an endpoint, checked and with their defaults: what {@link MCP_OPTIONS} stands for.
  *
+ * @param given to `forRoot()`, or by a factory
  * @param endpoint whether it has guards
  * @throws McpOptionError for the first invalid one
  */
-export function resolveEndpointOptions(given: McpStreamableOptions, { guarded }: Pick<EndpointName, 'guarded'>) {
+export function resolveEndpointOptions(given: unknown, { guarded }: Pick<EndpointName, 'guarded'>) {
+  assertEndpointOptions(given);
   const options = resolveOptions(OPTION_TABLE, given);
   const { auth } = given;
   return {
@@ -151,6 +156,21 @@ export function resolveEndpointOptions(given: McpStreamableOptions, { guarded }:
     auth: auth && resolveAuthOptions(auth),
     maxAnonymousSessions: maxAnonymousSessions(options, guarded || auth !== undefined),
   };
+}
+
+function assertEndpointOptions(given: unknown): asserts given is McpStreamableOptions {
+  if (typeof given !== 'object' || given === null) {
+    const reason = `The options must be an object with "serverInfo" at least; got ${String(given)}.`;
+    throw new McpOptionError('options', reason);
+  }
+  // Nest leaves extras out of what forRoot() was given. From a factory they would be ignored, which is unsafe for guards.
+  const late = EXTRA_NAMES.find((name) => (given as Record<string, unknown>)[name] !== undefined);
+  if (late !== undefined) {
+    const reason = `The option "${late}" was returned by the factory of forRootAsync(), where it has no effect: Nest needs it earlier. Pass it to forRootAsync() itself, beside the factory.`;
+    throw new McpOptionError(late, reason);
+  }
+  // The extras among the names: a misspelt option may mean one.
+  assertNames([...OPTION_NAMES, ...EXTRA_NAMES], given);
 }
 
 function infoOf(given: Implementation | null, name: string): Implementation {

@@ -178,9 +178,9 @@ const AUTH_TABLE = {
   closeStreamsOnExpiry: flag(true),
 } satisfies OptionTable<McpAuthOptions>;
 
-type Resulting = 'resource' | 'jwt' | 'requiredScopes' | 'implies' | 'scopesSupported';
+type Derived = 'resource' | 'jwt' | 'requiredScopes' | 'implies' | 'scopesSupported';
 
-export interface ResolvedAuthOptions extends Omit<Resolved<typeof AUTH_TABLE>, Resulting> {
+export interface ResolvedAuthOptions extends Omit<Resolved<typeof AUTH_TABLE>, Derived> {
   readonly resource: URL;
   /** Its canonical form: scheme and host in lower case, no trailing slash. */
   readonly resourceUri: string;

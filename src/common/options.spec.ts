@@ -104,7 +104,7 @@ describe('an option', () => {
 
   it('is not absent because it is null', () => {
     expect(refusalOf(text('mcp'), null).message).toContain('got null');
-    expect(refusalOf(group(undefined, {}), null).message).toContain('got null');
+    expect(refusalOf(group({}, {}), null).message).toContain('got null');
   });
 
   it('is shown as it is', () => {

@@ -193,12 +193,8 @@ export function object<T extends object, D extends Default<T> = typeof required>
 }
 
 /** An object with options of its own. */
-export function group<Table extends Checks, D extends Default<object>>(byDefault: D, table: Table) {
-  return (given: object | undefined, name: string): Resolved<Table> | Extract<D, undefined> => {
-    const options = given === undefined && byDefault !== required ? byDefault : given;
-    if (given === undefined && byDefault === undefined) return undefined as Extract<D, undefined>;
-    return resolveGroup(table, options, name);
-  };
+export function group<Table extends Checks>(byDefault: object, table: Table) {
+  return (given: object | undefined = byDefault, name: string): Resolved<Table> => resolveGroup(table, given, name);
 }
 
 /** A value that passes a test. Errors do not show it: it may be large, or secret. */
