@@ -396,6 +396,49 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     await app.close();
   });
 
+  it('what stands in a path is a text: never null, and a list as its pipe splits it', async () => {
+    class OptionalDto {
+      @IsOptional() @IsString() id?: string;
+    }
+    const seen: unknown[] = [];
+    @Controller('paths')
+    @UseGuards({ canActivate: (context) => seen.push(context.switchToHttp().getRequest<Requested>().params) > 0 })
+    @Tools()
+    class PathsController {
+      @Get('whole/:id')
+      whole(@Param() params: Record<string, string>): object {
+        return { ...params };
+      }
+      @Get('dto/:id')
+      dto(@Param() params: OptionalDto): object {
+        return { ...params };
+      }
+      @Get('bare/:id')
+      bare(): object {
+        return { bare: true };
+      }
+      @Get('list/:ids')
+      list(@Param('ids', new ParseArrayPipe({ items: Number })) ids: number[]): object {
+        return { ids };
+      }
+      @Get('lines/:names')
+      lines(@Param('names', new ParseArrayPipe({ separator: ';' })) names: string[]): object {
+        return { names };
+      }
+    }
+    const { app, call } = await start(adapter, [PathsController]);
+    for (const name of ['whole', 'dto', 'bare']) {
+      expect(await call(`paths_${name}`, { id: null })).toContain('id: must be a text');
+      expect(await call(`paths_${name}`, { id: 'a' })).toEqual(name === 'bare' ? { bare: true } : { id: 'a' });
+    }
+    seen.length = 0;
+    expect(await call('paths_list', { ids: [1, 2] })).toEqual({ ids: [1, 2] });
+    expect(await call('paths_lines', { names: ['a', 'b'] })).toEqual({ names: ['a', 'b'] });
+    expect(seen).toEqual([{ ids: '1,2' }, { names: 'a;b' }]);
+    expect(await call('paths_list', { ids: [] })).toContain('ids: must not be empty');
+    await app.close();
+  });
+
   it('all names in the path are arguments, as guards read them on the route, also those that no parameter takes', async () => {
     const ofOrg = ({ params }: Requested): boolean => params['org'] === undefined || params['org'] === 'mine';
     @Controller('items/:shop')

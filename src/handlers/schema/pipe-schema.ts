@@ -25,6 +25,8 @@ export interface PipeSays {
   readonly json: JsonSchema;
   /** It refuses a call without the value. */
   readonly needed: boolean;
+  /** Between the values of a list that is one text. */
+  readonly separator?: string | undefined;
 }
 
 const PIPES: readonly (readonly [Type, (pipe: PipeLike) => JsonSchema])[] = [
@@ -39,7 +41,7 @@ const PIPES: readonly (readonly [Type, (pipe: PipeLike) => JsonSchema])[] = [
 
 /** The options of Nest's pipes, which are protected members of theirs. */
 interface PipeLike {
-  readonly options?: { readonly optional?: boolean; readonly items?: unknown };
+  readonly options?: { readonly optional?: boolean; readonly items?: unknown; readonly separator?: string };
   readonly enumType?: object;
   readonly defaultValue?: unknown;
 }
@@ -57,7 +59,8 @@ export function pipesSay(pipes: readonly unknown[]): PipeSays[] {
       return [{ json, needed: false }];
     }
     const found = PIPES.find(([type]) => isPipe(pipe, type));
-    return found ? [{ json: found[1](like), needed: !defaulted && like.options?.optional !== true }] : [];
+    const { optional, separator } = like.options ?? {};
+    return found ? [{ json: found[1](like), needed: !defaulted && optional !== true, separator }] : [];
   });
 }
 

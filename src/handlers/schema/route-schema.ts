@@ -85,7 +85,7 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
       const other = places.get(argument);
       if (other && (other.part !== part || other.field !== name))
         throw twice(argument, other, { part, field: name }, use);
-      places.set(argument, { part, field: name });
+      places.set(argument, { part, field: name, separator: piece.separator });
       // A named parameter says more than the class that has it too.
       if (!other || field !== undefined) properties[argument] = { ...properties[argument], ...property };
       if (piece.required.includes(name)) required.add(argument);
@@ -164,6 +164,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
     const required = optional ? [] : [field];
     return { part, field, properties: { [field]: { ...json, ...said } }, required, ...(checks && { check: checks }) };
   }
+  const separator = pipes.find((pipe) => pipe.separator !== undefined)?.separator;
   const json: JsonSchema = Object.assign(
     {},
     TYPES.get(param.type) ?? (part === 'params' || (isClass(param.type) && isText) ? { type: 'string' } : undefined),
@@ -177,6 +178,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
     field,
     properties: { [field]: json },
     required,
+    separator,
     check: (value) => {
       if (part === 'params') assertInPath(value, inPath);
       else if (value === undefined && required.length > 0) throw missing();
@@ -188,7 +190,9 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
 /** A path has all its parameters, and none of them is empty: what its route relies on. @throws ArgumentsError */
 function assertInPath(value: unknown, needed: boolean): void {
   if (value === undefined && needed) throw missing();
-  if (value === '') throw new ArgumentsError([{ path: '', message: 'must not be empty' }]);
+  if (value === null) throw new ArgumentsError([{ path: '', message: 'must be a text' }]);
+  const isEmpty = value === '' || (Array.isArray(value) && value.length === 0);
+  if (isEmpty) throw new ArgumentsError([{ path: '', message: 'must not be empty' }]);
 }
 
 function missing(): ArgumentsError {

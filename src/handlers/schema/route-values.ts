@@ -11,6 +11,8 @@ export type RequestPart = 'params' | 'query' | 'body';
 export interface RoutePlace {
   readonly part: RequestPart;
   readonly field: string;
+  /** Between the values of a list in a path. */
+  readonly separator?: string | undefined;
 }
 
 export type RouteParts = Readonly<Record<RequestPart, unknown>>;
@@ -32,6 +34,8 @@ export interface RoutePiece {
   /** By name in its part. */
   readonly properties: Readonly<Record<string, JsonSchema>>;
   readonly required: readonly string[];
+  /** Between the values of a list in a path. */
+  readonly separator?: string | undefined;
   /** Of a whole part. */
   readonly json?: JsonSchema;
   /** Checks the value of the parameter; absent: its pipes do. */
@@ -66,7 +70,7 @@ export function partsOf(args: JsonArguments, { places, rest }: RoutePlaces): Rou
   const parts: Record<RequestPart, [string, unknown][]> = { params: [], query: [], body: [] };
   for (const [name, value] of Object.entries(args)) {
     const place = placeOf(name, { places, rest });
-    if (place && value !== undefined) parts[place.part].push([place.field, asSent(value, place.part)]);
+    if (place && value !== undefined) parts[place.part].push([place.field, asSent(value, place.part, place.separator)]);
   }
   // No assignment: a client may name an argument `__proto__`.
   const { params, query, body } = parts;
@@ -81,9 +85,12 @@ function placeOf(name: string, { places, rest }: RoutePlaces): RoutePlace | unde
   return isTaken ? undefined : { part: rest, field: name };
 }
 
-/** A value as a part of a request has it. */
-export function asSent(value: unknown, part: RequestPart): unknown {
-  return part === 'body' ? value : texts(value);
+/** A value as a part of a request has it: in a path, a list is one text. */
+export function asSent(value: unknown, part: RequestPart, separator = ','): unknown {
+  if (part === 'body') return value;
+  const sent = texts(value);
+  const isTexts = Array.isArray(sent) && sent.every((each) => typeof each === 'string');
+  return part === 'params' && isTexts ? sent.join(separator) : sent;
 }
 
 /** Whether a part of a request holds a value as it was sent: a list or an object may have been written into. */
