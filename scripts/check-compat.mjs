@@ -3,24 +3,28 @@
 // Tests of each app that call without a port pass with node:test. Does the same with the apps of `nest new` and of Nx, by each
 // builder and test runner. Prints a line for each combination, and the output of a step only if it fails.
 //
-// `node scripts/check-compat.mjs nx nest-11` checks only what it names: cjs-nest-11, esm-nest-12, nest-11, nest-12, nx.
+// `node scripts/check-compat.mjs nx nest-11` checks only what it names: cjs-nest-11, cjs-nest-11-newest, esm-nest-12,
+// esm-nest-12-newest, nest-11, nest-12, nx. Only if they are named, `latest` and `next` check the versions of Nest and of the SDK
+// that have this tag on npm, whatever the package allows: .github/workflows/canary.yml does so.
 import { deepEqual } from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addBuilders, waysToBuild, waysToTest } from './package/builders.mjs';
-import { compileConsumer, findTypeScript, writeConsumer } from './package/consumer.mjs';
+import { compileConsumer, findTypeScript, versionsTagged, writeConsumer } from './package/consumer.mjs';
 import { makeNestApp, startNestApp, testAsModules, testNatively, testNestApp } from './package/nest-app.mjs';
 import { findNodes } from './package/nodes.mjs';
 import { makeNxWorkspace, waysOfNx } from './package/nx-app.mjs';
 import { install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
 
-/** The kinds of app that must work, on the lowest Nest of a major version that the package allows. */
+/** The kinds of app that must work: on the oldest Nest of each major version that the package allows, and on the newest. */
 const CONSUMERS = [
   { name: 'Nest 11, CommonJS', folder: 'cjs-nest-11', type: 'commonjs', nest: 11, main: 'main.cjs.ts' },
   { name: 'Nest 12, ES modules', folder: 'esm-nest-12', type: 'module', nest: 12, main: 'main.esm.ts' },
-];
+].flatMap((oldest) => [oldest, { ...oldest, folder: `${oldest.folder}-newest`, newest: true }]);
+/** Tags of npm. */
+const CANARIES = ['latest', 'next'];
 const ADAPTERS = ['express', 'fastify'];
 /** Major versions: the running one, or from npm. */
 const NODES = [20, 22, 24, 26];
@@ -44,8 +48,8 @@ async function serve(folder, node, adapter) {
 }
 
 /** One combination. @returns a row of the table; its failure was printed */
-async function tryOut(consumer, folder, major, node, adapter) {
-  const row = { app: `${consumer.name} (${versionOf(folder, '@nestjs/core')})`, node: `${major}`, adapter };
+async function tryOut(app, folder, major, node, adapter) {
+  const row = { app, node: `${major}`, adapter };
   try {
     const version = await serve(folder, node, adapter);
     return { ...row, node: version, result: 'ok' };
@@ -55,27 +59,45 @@ async function tryOut(consumer, folder, major, node, adapter) {
   }
 }
 
-/** One kind of app: installed and compiled once, run in all combinations. */
+/** One kind of app: installed and compiled once, run in all combinations; on newer versions of Nest on the edges of Node. */
 async function tryConsumer(consumer, folder, tarball, nodes, oldest) {
+  const isOldest = consumer.nest && !consumer.newest;
   writeConsumer(folder, tarball, consumer);
-  await step(`${consumer.name}: installs`, () => install(folder));
-  await step(`${consumer.name}: compiles`, () => compileConsumer(folder));
-  await step(`${consumer.name}: compiles with TypeScript ${OLDEST_TYPESCRIPT}`, () =>
-    compileConsumer(folder, { tsc: oldest, project: 'tsconfig.oldest.json' }),
-  );
-  if (consumer.type === 'commonjs') {
-    await step(`${consumer.name}: finds the types of all entries with moduleResolution node10`, () =>
+  await step(`${consumer.name}: installs`, () => install(folder, consumer.versions && '--force'));
+  const name = `${consumer.name} (${versionOf(folder, '@nestjs/core')})`;
+  await step(`${name}: compiles`, () => compileConsumer(folder));
+  if (isOldest) {
+    await step(`${name}: compiles with TypeScript ${OLDEST_TYPESCRIPT}`, () =>
+      compileConsumer(folder, { tsc: oldest, project: 'tsconfig.oldest.json' }),
+    );
+  }
+  if (isOldest && consumer.type === 'commonjs') {
+    await step(`${name}: finds the types of all entries with moduleResolution node10`, () =>
       compileConsumer(folder, { tsc: oldest, project: 'tsconfig.node10.json' }),
     );
   }
   const rows = [];
   for (const [major, node] of nodes) {
-    await step(`${consumer.name}, Node ${major}: its tests pass with node:test`, () =>
-      run(node, ['--test', 'out/kit.test.js'], { cwd: folder }),
+    if (!isOldest && ![NODES[0], NODES.at(-1)].includes(major)) continue;
+    await step(`${name}, Node ${major}: its tests pass with node:test`, () =>
+      run(node, ['--test', 'out/kit.test.js', 'out/nest.test.js'], { cwd: folder }),
     );
-    for (const adapter of ADAPTERS) rows.push(await tryOut(consumer, folder, major, node, adapter));
+    for (const adapter of ADAPTERS) rows.push(await tryOut(name, folder, major, node, adapter));
   }
   return rows;
+}
+
+/** Versions that have a tag on npm. */
+async function tryTagged(tag, folder, ...rest) {
+  const versions = await versionsTagged(tag);
+  if (!versions) return console.log(`  --  No newer version of Nest and of the SDK has the tag "${tag}".`);
+  console.log(
+    `  --  "${tag}": ${Object.entries(versions)
+      .map((each) => each.join(' '))
+      .join(', ')}`,
+  );
+  const consumer = { name: `Nest and SDK "${tag}"`, type: 'module', main: 'main.esm.ts', versions };
+  return tryConsumer(consumer, folder, ...rest);
 }
 
 /** An app of `nest new`: made and built once, tested and started on each version of Node. */
@@ -155,6 +177,8 @@ try {
   const made = NEST_NEW.filter((nest) => isWanted(`nest-${nest}`)).map((nest) =>
     tryNestNew(nest, join(temporary, `nest-new-${nest}`), tarball, nodes),
   );
+  const tagged = CANARIES.filter((tag) => wanted.includes(tag));
+  made.push(...tagged.map((tag) => tryTagged(tag, join(temporary, tag), tarball, nodes, oldest)));
   if (isWanted('nx')) made.push(tryNx(join(temporary, 'nx'), tarball, nodes));
   const rows = (await all([...tried, ...made])).flat().filter((row) => row !== undefined);
   if (rows.length > 0) print(rows);

@@ -36,10 +36,13 @@ const node10 = {
   compilerOptions: { module: 'commonjs', moduleResolution: 'node10', skipLibCheck: true },
 };
 
-/** @param consumer its `type` as in package.json, `nest`, the major version, and `main` among the sources */
-export function writeConsumer(folder, tarball, { type, nest, main }) {
+/**
+ * @param consumer its `type` as in package.json, and `main` among the sources; `nest`, a major version of which the oldest that the
+ *   package allows is installed, or the `newest`; or `versions` of some packages by their name
+ */
+export function writeConsumer(folder, tarball, { type, main, ...consumer }) {
   mkdirSync(folder);
-  const json = { name: 'consumer', private: true, type, dependencies: dependencies(tarball, nest) };
+  const json = { name: 'consumer', private: true, type, dependencies: dependencies(tarball, consumer) };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(json));
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
   writeFileSync(join(folder, 'tsconfig.oldest.json'), JSON.stringify(oldest));
@@ -49,29 +52,61 @@ export function writeConsumer(folder, tarball, { type, nest, main }) {
   cpSync(join(sources, main), join(folder, 'main.ts'));
 }
 
-function dependencies(tarball, nest) {
-  const { peerDependencies: peers, devDependencies: dev } = manifest;
+const { peerDependencies: peers, devDependencies: dev } = manifest;
+
+function dependencies(tarball, { nest, newest, versions }) {
   return {
     ...peers,
-    '@nestjs/common': lowest(peers['@nestjs/common'], nest),
-    '@nestjs/core': lowest(peers['@nestjs/core'], nest),
-    '@nestjs/platform-express': `^${nest}`,
-    '@nestjs/platform-fastify': `^${nest}`,
-    '@nestjs/terminus': `^${nest}`,
+    ...(nest && (newest ? newestNest(nest) : oldestNest(nest))),
     '@modelcontextprotocol/client': dev['@modelcontextprotocol/client'],
     '@modelcontextprotocol/sdk': dev['@modelcontextprotocol/sdk'],
     '@types/express': dev['@types/express'],
     '@types/node': dev['@types/node'],
     'expect-type': dev['expect-type'],
     zod: dev.zod,
+    ...versions,
     [manifest.name]: `file:${tarball}`,
   };
 }
 
-/** The first version of a major that a range such as `^11.2.10 || ^12.5.0` allows. */
-function lowest(range, major) {
-  const [, version] = range.match(new RegExp(`\\^(${major}\\.\\S+)`));
-  return version;
+const NEST = ['common', 'core', 'platform-express', 'platform-fastify', 'terminus'].map((name) => `@nestjs/${name}`);
+const SDK = ['server', 'client', 'sdk'].map((name) => `@modelcontextprotocol/${name}`);
+
+function newestNest(major) {
+  return Object.fromEntries(NEST.map((name) => [name, `^${major}`]));
+}
+
+/** The first version of a major that the range of the package, such as `^11.1.0 || ^12.0.0`, allows. */
+function oldestNest(major) {
+  const [, allowed] = peers['@nestjs/core'].match(new RegExp(`\\^(${major}\\.\\S+)`));
+  // npm refuses core 12.0.0, which names Nest 11 as its peer.
+  const version = allowed === '12.0.0' ? '12.0.1' : allowed;
+  const names = NEST.filter((name) => name !== '@nestjs/terminus');
+  return { ...newestNest(major), ...Object.fromEntries(names.map((name) => [name, version])) };
+}
+
+/**
+ * The versions of Nest and the SDK that have a tag on npm, where it is `latest` or newer than that; else the latest.
+ *
+ * @returns nothing if there is no version with the tag
+ */
+export async function versionsTagged(tag) {
+  const tagged = await Promise.all(
+    [...NEST, ...SDK].map(async (name) => {
+      const tags = JSON.parse(await run('npm', ['view', name, 'dist-tags', '--json']));
+      const has = tag in tags && (tag === 'latest' || isNewer(tags[tag], tags.latest));
+      return { name, has, version: has ? tags[tag] : tags.latest };
+    }),
+  );
+  if (!tagged.some(({ has }) => has)) return undefined;
+  return Object.fromEntries(tagged.map(({ name, version }) => [name, version]));
+}
+
+/** A tag may be left on a version that was released since. */
+function isNewer(version, other) {
+  const [own, others] = [version, other].map((each) => each.split('-')[0].split('.').map(Number));
+  const at = own.findIndex((part, index) => part !== others[index]);
+  return at >= 0 && own[at] > others[at];
 }
 
 /** @returns the compiler of a minor version, installed into a folder */

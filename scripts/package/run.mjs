@@ -28,9 +28,9 @@ export async function step(name, action) {
   return result;
 }
 
-/** The packages that its package.json names. */
-export function install(folder) {
-  return run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', '--strict-peer-deps'], { cwd: folder });
+/** The packages that its package.json names. @param peers `--force` to install what peers do not allow */
+export function install(folder, peers = '--strict-peer-deps') {
+  return run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', peers], { cwd: folder });
 }
 
 export function assertNone(complaints) {

@@ -15,6 +15,13 @@ describe('the workflows', () => {
     },
   );
 
+  it('one tries each week what is new of Nest and of the SDK', () => {
+    const canary = workflows.find(({ file }) => file === 'canary.yml')!.text;
+    expect(canary).toMatch(/^ {4}- cron: '\d+ \d+ \* \* \d'$/m);
+    expect(canary).toContain('tag: [latest, next]');
+    expect(canary).toContain('node scripts/check-compat.mjs ${{ matrix.tag }}');
+  });
+
   it('one publishes to npm, with provenance, and nothing else does', () => {
     const publishing = workflows.filter(({ text }) => text.includes('npm publish'));
     expect(publishing.map(({ file }) => file)).toEqual(['publish.yml']);

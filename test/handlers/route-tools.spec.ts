@@ -410,8 +410,8 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
         return { ...params };
       }
       @Get('dto/:id')
-      dto(@Param() params: OptionalDto): object {
-        return { ...params };
+      dto(@Param() { id }: OptionalDto): object {
+        return { id };
       }
       @Get('bare/:id')
       bare(): object {
