@@ -23,13 +23,13 @@ const refusal = (code = -32000) => ({ jsonrpc: '2.0', error: { code, message: ex
 class Tools {
   static readonly ran = vi.fn();
 
-  @Tool({ name: 'run' })
+  @Tool({ name: 'run', description: 'Does what it is asked.' })
   run() {
     Tools.ran();
     return 'done';
   }
 
-  @Tool({ name: 'strict' })
+  @Tool({ name: 'strict', description: 'Does what it is asked.' })
   @UseGuards({
     canActivate: () => {
       throw new UnauthorizedException('Not like this');

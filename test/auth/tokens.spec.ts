@@ -23,7 +23,7 @@ import {
 
 @Injectable()
 class Tools {
-  @Tool({ name: 'who' })
+  @Tool({ name: 'who', description: 'Tells who calls.' })
   who(@McpAuth() auth: AuthInfo, @McpCtx() ctx: McpContext) {
     const { user } = ctx.request as { user: { sub?: string } };
     const { clientId, scopes, expiresAt, resourceMetadataUrl } = auth;

@@ -11,7 +11,7 @@ import { asker, authorizationServer, challengeIn, ERAS, knocker, protectedApps, 
 
 @Injectable()
 class Tools {
-  @Tool({ name: 'who' })
+  @Tool({ name: 'who', description: 'Tells who calls.' })
   who(@McpCtx() ctx: McpContext) {
     return String(ctx.principal);
   }

@@ -23,14 +23,18 @@ const form = { message: 'm', requestedSchema: { type: 'object', properties: {} }
 
 /** What JSON has no words for, in every place that nobody has looked at before. */
 const unwritable: Handlers = {
-  'a bigint in structured content': () => ({ content: [], structuredContent: { id: 1n } }),
-  'a cycle in structured content': () => ({ content: [], structuredContent: cyclic }),
-  'a getter that throws': () => ({ content: [], structuredContent: { deep: traps } }),
   'a bigint in _meta': () => ({ content: [], _meta: { id: 1n } }),
   'a question with a bigint': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: { id: 1n as never } }),
   'a question with a cycle': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: cyclic as never }),
   'a question of the SDK with a bigint': () =>
     inputRequired({ inputRequests: { q: { method: 'roots/list', params: { _meta: { id: 1n } } } } }),
+};
+
+/** Found before the answer is written, so that the model can read of it. */
+const unstructured: Handlers = {
+  'a bigint': () => ({ content: [], structuredContent: { id: 1n } }),
+  'a cycle': () => ({ content: [], structuredContent: cyclic }),
+  'a getter that throws': () => ({ content: [], structuredContent: { deep: traps } }),
 };
 
 /** What is said in passing, and cannot be said. */
@@ -68,6 +72,18 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     const answer = await app.modern().ask('tools/call', { name, arguments: {} }, { ...options, id: 5 });
     await expectUnwritable(app, answer, 5);
   });
+
+  it.each(Object.keys(unstructured))(
+    'P1: structured content with %s is an error that the model reads',
+    async (name) => {
+      const app = await start({ tools: unstructured });
+      const { result } = await app.modern().ask('tools/call', { name, arguments: {} }, options);
+      const text = expect.stringContaining('cannot be JSON');
+      expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text }] });
+      expect(app.log.texts('error').join()).toMatch(/BigInt|circular|secret/);
+      await app.settled(NOTHING);
+    },
+  );
 
   it('P1: resources and prompts that answer so end theirs, streams too', async () => {
     const app = await start({ responseMode: 'sse' });

@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
 import { TaskTransport } from 'nestjs-mcp-streamable/client';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -63,8 +64,11 @@ const opened = async (script = new Script()) => {
   const heard: Message[] = [];
   transport.onmessage = (message) => heard.push(message);
   await transport.start();
-  /** The answer that the client got. */
-  const answer = (): Message => heard.find(({ id }) => id === CALL.id);
+  /** The answer that the client got, one turn behind the last progress. */
+  const answer = async (): Promise<Message> => {
+    await setImmediate();
+    return heard.find(({ id }) => id === CALL.id);
+  };
   return { script, clock, transport, heard, answer };
 };
 
@@ -93,7 +97,7 @@ describe('a task is asked for', () => {
       await clock.advance(1);
       expect(script.methods('tasks/get')).toHaveLength(n);
     }
-    expect(answer().result).toEqual({ content: [], resultType: 'complete' });
+    expect((await answer()).result).toEqual({ content: [], resultType: 'complete' });
   });
 
   it.each<[string, Fate]>([
@@ -113,7 +117,7 @@ describe('a task is asked for', () => {
       expect(script.methods('tasks/get')).toHaveLength(n);
       await clock.advance(1);
     }
-    expect(answer().result).toEqual({ content: [], resultType: 'complete' });
+    expect((await answer()).result).toEqual({ content: [], resultType: 'complete' });
   });
 
   it('again when a response ended without an answer', async () => {
@@ -124,7 +128,7 @@ describe('a task is asked for', () => {
     expect(script.methods('tasks/get')).toHaveLength(1);
     script.sent.at(-1)!.options.onRequestStreamEnd?.();
     await clock.advance(1_000);
-    expect(answer().result).toEqual({ content: [], resultType: 'complete' });
+    expect((await answer()).result).toEqual({ content: [], resultType: 'complete' });
   });
 
   it('not for ever: five failures in a row are an error', async () => {
@@ -133,7 +137,7 @@ describe('a task is asked for', () => {
     await transport.send(CALL);
     await clock.advance(10_000);
     expect(script.methods('tasks/get')).toHaveLength(5);
-    expect(answer().error).toMatchObject({ code: -32000, message: expect.stringContaining('broken') });
+    expect((await answer()).error).toMatchObject({ code: -32000, message: expect.stringContaining('broken') });
   });
 
   it('no more when the server says that there is none: it has restarted', async () => {
@@ -142,7 +146,10 @@ describe('a task is asked for', () => {
     await transport.send(CALL);
     await clock.advance(10_000);
     expect(script.methods('tasks/get')).toHaveLength(1);
-    expect(answer().error).toMatchObject({ code: -32602, message: expect.stringContaining('There is no task.') });
+    expect((await answer()).error).toMatchObject({
+      code: -32602,
+      message: expect.stringContaining('There is no task.'),
+    });
   });
 
   it('however often, listeners neither gather nor warn', async () => {
@@ -160,7 +167,7 @@ describe('a task is asked for', () => {
     for (let n = 0; n < 20; n++) signal.addEventListener('abort', () => n);
     leaving.abort();
     await clock.advance(0);
-    await new Promise((resolve) => void setImmediate(resolve));
+    await setImmediate();
     process.off('warning', warned);
     expect(warnings).toEqual([]);
   });
@@ -179,7 +186,7 @@ describe('a call that is given up', () => {
     await clock.advance(1_000);
     expect(script.methods('tasks/cancel')).toMatchObject([{ params: { taskId: 't1' } }]);
     expect(script.methods('notifications/cancelled')).toEqual([]);
-    expect([script.methods('tasks/get').length, answer()]).toEqual([2, undefined]);
+    expect([script.methods('tasks/get').length, await answer()]).toEqual([2, undefined]);
   });
 
   it.each(['signal', 'notification'])(
@@ -196,7 +203,7 @@ describe('a call that is given up', () => {
       await clock.advance(1_000);
       expect(script.methods('notifications/cancelled')).toHaveLength(by === 'signal' ? 0 : 1);
       expect(script.methods('tasks/cancel')).toMatchObject([{ params: { taskId: 't1' } }]);
-      expect([script.methods('tasks/get'), answer()]).toEqual([[], undefined]);
+      expect([script.methods('tasks/get'), await answer()]).toEqual([[], undefined]);
     },
   );
 
@@ -219,7 +226,7 @@ it('closing ends all polls, and leaves the tasks to themselves', async () => {
   await transport.close();
   await clock.advance(1_000);
   expect(script.methods('tasks/cancel')).toEqual([]);
-  expect([script.methods('tasks/get').length, answer()]).toEqual([1, undefined]);
+  expect([script.methods('tasks/get').length, await answer()]).toEqual([1, undefined]);
 });
 
 it.each([
@@ -231,7 +238,7 @@ it.each([
   script.get = () => ({ result: { ...TASK, ...state } });
   await transport.send(CALL);
   await clock.advance(100);
-  expect(answer()).toMatchObject(expected);
+  expect(await answer()).toMatchObject(expected);
 });
 
 it('calls of other revisions, and other requests, are passed on as they are', async () => {
