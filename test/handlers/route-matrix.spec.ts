@@ -36,7 +36,7 @@ import { IsIn, IsInt, IsOptional, IsString, Max, ValidateNested } from 'class-va
 import { McpStreamableModule, Tools } from 'nestjs-mcp-streamable';
 import { map, type Observable, of, tap } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
+import { ADAPTERS } from '../support/app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 
 /**
@@ -306,7 +306,7 @@ const CASES: Case[] = [
   { tool: 'baskets_find', path: 'baskets/ann', args: { owner: 'ann' } },
 ];
 
-describe.each(ONE_ADAPTER)('the same routes by HTTP and as tools, on %s,', (adapter) => {
+describe.each(ADAPTERS)('the same routes by HTTP and as tools, on %s,', (adapter) => {
   let app: NestApp;
   beforeAll(async () => {
     app = await NestApp.start(

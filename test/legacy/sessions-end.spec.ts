@@ -199,7 +199,9 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     });
   };
 
-  describe.each(['DELETE', 'terminate()', 'terminateAll()'] as const)('by %s', endsBy);
+  describe.each(['DELETE', 'terminate()', 'terminateAll()'] as const)('by %s', (way) => {
+    endsBy(way);
+  });
   describe('with an SDK server: by server.close()', () => {
     beforeEach(async () => {
       await app.close();
