@@ -170,6 +170,21 @@ describe('admission of calls', () => {
     expect(admission.refusal('light', undefined)).toBeUndefined();
   });
 
+  it('E14: a call that would wait longer than maxLagMs behind those of its caller gets 503 at once', async () => {
+    const { admission, begun, call, dispatch, busy, time, turns } = setup({ maxLagMs: 500 });
+    busy();
+    for (let id = 0; id < 48; id++) dispatch(call(String(id), 'heavy'));
+    expect(admission.refusal('heavy', undefined)).toBeUndefined();
+    // Each of its calls keeps the processor for 20 ms: the last of them waits for almost a second.
+    while (begun.length < 12) {
+      const before = begun.length;
+      await turns(1);
+      time.ms += 20 * (begun.length - before);
+    }
+    expect(admission.refusal('heavy', undefined)).toMatchObject({ status: 503, option: 'maxLagMs' });
+    expect(admission.refusal('light', undefined)).toBeUndefined();
+  });
+
   it('E14: maxLagMs Infinity refuses no call', () => {
     const { admission, call, dispatch, busy, time, turn } = setup({ maxLagMs: Infinity });
     busy();

@@ -23,6 +23,8 @@ const MOST_STARTS = 32;
  * backlog of the system, for a handler of each client before them.
  */
 const READING_TURNS = 16;
+/** Of how many begins the pace of a caller is the mean, roughly. */
+const PACE_OF = 8;
 const RETRY_AFTER = { 'Retry-After': '1' };
 
 /**
@@ -91,8 +93,7 @@ export class CallAdmission {
       const text = `${maxRunningCallsPerPrincipal} calls of this caller are running, the maximum.`;
       return tooBusy('TOO_MANY_REQUESTS', text, 'maxRunningCallsPerPrincipal');
     }
-    const [first] = caller.waiting;
-    return first && this.lag.now() - first.at > maxLagMs ? late() : undefined;
+    return waitMs(caller, this.lag.now()) > maxLagMs ? late() : undefined;
   }
 
   /** A call was accepted. */
@@ -100,7 +101,7 @@ export class CallAdmission {
     const key = keyOf(call);
     this.#running++;
     let caller = this.#callers.get(key);
-    if (!caller) this.#callers.set(key, (caller = { key, calls: 0, waiting: [] }));
+    if (!caller) this.#callers.set(key, (caller = { key, calls: 0, waiting: [], paceMs: 0, begunAt: 0 }));
     caller.calls++;
     call.admittedAs = caller;
   }
@@ -125,7 +126,10 @@ export class CallAdmission {
       if (now - this.#turnAt < BUSY_MS) return false;
     }
     const caller = call.admittedAs as Caller;
-    if (caller.waiting.push({ call, at: now }) === 1) this.#turns.push(caller);
+    if (caller.waiting.push({ call, at: now }) === 1) {
+      caller.begunAt = now;
+      this.#turns.push(caller);
+    }
     return true;
   }
 
@@ -161,7 +165,10 @@ export class CallAdmission {
       if (caller.waiting.length > 0) this.#turns.push(caller);
       else this.#forget(caller);
       if (call.state !== 'open') continue;
-      this.#turnAt ??= this.lag.now();
+      const now = this.lag.now();
+      caller.paceMs += (now - caller.begunAt - caller.paceMs) / PACE_OF;
+      caller.begunAt = now;
+      this.#turnAt ??= now;
       left--;
       this.begin(call);
     }
@@ -173,6 +180,15 @@ interface Caller {
   calls: number;
   /** In their order; `at`: since when, by the clock of the lag. */
   readonly waiting: { readonly call: McpCall; readonly at: number }[];
+  /** Milliseconds from one begin of a call that has waited to the next, on average. */
+  paceMs: number;
+  begunAt: number;
+}
+
+/** How long another call of a caller would wait: as long as the oldest has, or until those before it have begun. */
+function waitMs({ waiting, paceMs }: Caller, now: number): number {
+  const [first] = waiting;
+  return first ? Math.max(now - first.at, paceMs * waiting.length) : 0;
 }
 
 /** All anonymous callers of one session are one caller, and all without a session. */

@@ -82,8 +82,8 @@ export interface McpSessionOptions {
    */
   maxHeldBytes?: number;
   /**
-   * Milliseconds that the event loop may be late, twice in a row, before new calls get 503 with `Retry-After`. New calls
-   * of a caller whose own calls wait longer than that for their turn get it too. Answers, cancellations, GET and DELETE are accepted.
+   * Milliseconds that the event loop may be late, twice in a row, before new calls get 503 with `Retry-After`. A new
+   * call that would wait longer than that behind the calls of its own caller gets it too. Answers, cancellations, GET and DELETE are accepted.
    * Raising it lets calls wait longer; `Infinity` disables it.
    *
    * @default 1000
