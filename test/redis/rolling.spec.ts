@@ -6,6 +6,7 @@ import { StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 import { afterEach, expect, it, onTestFailed } from 'vitest';
 import { MODERN } from '../support/modern.js';
 import { describeRedis } from '../support/redis.js';
+import { LONG } from '../support/share.js';
 import { ChaosCluster } from './chaos/cluster.js';
 
 /** Milliseconds until a balancer notices that a node stops. */
@@ -68,7 +69,8 @@ describeRedis(
       }
     }
 
-    it(
+    // The time of a balancer is real time: three restarts take 18 s.
+    it.runIf(LONG)(
       'nodes: a balancer that notices after 2 s costs no call of any client',
       async () => {
         const open = new Set<string>();
