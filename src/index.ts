@@ -127,8 +127,6 @@ export {
 } from './handlers/handlers.errors.js';
 export type { McpHandlerOptions } from './handlers/handlers.options.js';
 export {
-  getMcpRegistryToken,
-  InjectMcpRegistry,
   McpRegistry,
   type CompletionFunction,
   type HandlerFunction,
@@ -144,8 +142,6 @@ export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema
 export type { ArgumentsOf, HandlerDecorator, ResultOf } from './handlers/schema/schema-types.js';
 
 export {
-  getMcpToolCallerToken,
-  InjectMcpToolCaller,
   type McpListedTool,
   type McpToolCallEvent,
   type McpToolCallOptions,
@@ -200,19 +196,8 @@ export type { McpStateOptions } from './state/state.options.js';
 export { McpSession } from './session/live/mcp-session.js';
 export type { McpSessionDetails } from './session/live/session-state.js';
 export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
-export {
-  getMcpSessionServiceToken,
-  InjectMcpSessionService,
-  type McpCounts,
-  type McpNodeCounts,
-  McpSessionService,
-} from './session/mcp-session.service.js';
-export {
-  getMcpHealthIndicatorToken,
-  InjectMcpHealthIndicator,
-  type McpHealth,
-  McpHealthIndicator,
-} from './health/mcp-health.indicator.js';
+export { type McpCounts, type McpNodeCounts, McpSessionService } from './session/mcp-session.service.js';
+export { type McpHealth, McpHealthIndicator } from './health/mcp-health.indicator.js';
 export { McpLiveModule } from './live/mcp-live.module.js';
 export type { McpLiveOptions } from './live/live.options.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
@@ -235,3 +220,4 @@ export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions } from './http/http.options.js';
 export type { McpRequest, PrincipalFunction, PrincipalId } from './http/principal.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';
+export { getMcpToken, InjectMcp } from './context/inject-mcp.js';

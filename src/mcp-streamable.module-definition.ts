@@ -1,19 +1,20 @@
 import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { getMcpToken } from './context/inject-mcp.js';
 import { McpBearerGuard } from './auth/bearer.guard.js';
 import { assertNames, MCP_OPTIONS, McpOptionError } from './common/options.js';
 import { createEndpointController } from './http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
 import { type McpStreamableOptions, OPTION_NAMES, resolveEndpointOptions } from './mcp-streamable.options.js';
 import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './http/endpoint-extras.js';
-import { getMcpHealthIndicatorToken, McpHealthIndicator } from './health/mcp-health.indicator.js';
+import { McpHealthIndicator } from './health/mcp-health.indicator.js';
 import { ENDPOINT_NAME } from './context/endpoint-name.js';
 import { nameOfGuard } from './context/operator-log.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
-import { getMcpRegistryToken, McpRegistry } from './handlers/registry/mcp-registry.js';
-import { getMcpToolCallerToken, McpToolCaller } from './methods/mcp-tool-caller.js';
-import { getMcpSessionServiceToken, McpSessionService } from './session/mcp-session.service.js';
+import { McpRegistry } from './handlers/registry/mcp-registry.js';
+import { McpToolCaller } from './methods/mcp-tool-caller.js';
+import { McpSessionService } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './http/endpoint-shutdown.js';
 
 /** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
@@ -48,8 +49,8 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   // With a name, the services are exported by name only: by class, an app with several endpoints would silently get one
   // of them.
-  const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
-  const [health, caller] = [getMcpHealthIndicatorToken(name), getMcpToolCallerToken(name)];
+  const [service, registry] = [getMcpToken(McpSessionService, name), getMcpToken(McpRegistry, name)];
+  const [health, caller] = [getMcpToken(McpHealthIndicator, name), getMcpToken(McpToolCaller, name)];
   return {
     ...definition,
     global: isGlobal,

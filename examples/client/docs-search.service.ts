@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
+import { InjectMcp, McpClient } from 'nestjs-mcp-streamable/client';
 import { type Observable, of, switchMap } from 'rxjs';
 import { type Line, progressBar } from './progress-bar.js';
 
 /** Searches the documents of the quickstart. */
 @Injectable()
 export class DocsSearch {
-  constructor(@InjectMcpClient('docs') private readonly docs: McpClient) {}
+  constructor(@InjectMcp(McpClient, 'docs') private readonly docs: McpClient) {}
 
   /** Unsubscribing cancels the search on the server. */
   search$(query: string): Observable<Line> {

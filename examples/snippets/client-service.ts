@@ -1,11 +1,11 @@
 // #region service
 import { Injectable } from '@nestjs/common';
-import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
+import { InjectMcp, McpClient } from 'nestjs-mcp-streamable/client';
 import { map, type Observable } from 'rxjs';
 
 @Injectable()
 export class Purchasing {
-  constructor(@InjectMcpClient('orders') private readonly orders: McpClient) {}
+  constructor(@InjectMcp(McpClient, 'orders') private readonly orders: McpClient) {}
 
   /** The first use connects. */
   async tools(): Promise<string[]> {

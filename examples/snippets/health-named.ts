@@ -1,14 +1,14 @@
 // #region named
 import { Controller, Get, Inject } from '@nestjs/common';
 import { HealthCheck, HealthCheckService } from '@nestjs/terminus';
-import { InjectMcpHealthIndicator, type McpHealthIndicator } from 'nestjs-mcp-streamable';
+import { InjectMcp, McpHealthIndicator } from 'nestjs-mcp-streamable';
 
 @Controller('health')
 export class BothController {
   constructor(
     @Inject(HealthCheckService) private readonly health: HealthCheckService,
-    @InjectMcpHealthIndicator('orders') private readonly orders: McpHealthIndicator,
-    @InjectMcpHealthIndicator('admin') private readonly admin: McpHealthIndicator,
+    @InjectMcp(McpHealthIndicator, 'orders') private readonly orders: McpHealthIndicator,
+    @InjectMcp(McpHealthIndicator, 'admin') private readonly admin: McpHealthIndicator,
   ) {}
 
   @Get('ready')

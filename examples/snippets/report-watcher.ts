@@ -1,11 +1,11 @@
 // #region watch
 import { Injectable } from '@nestjs/common';
-import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
+import { InjectMcp, McpClient } from 'nestjs-mcp-streamable/client';
 import { map, type Observable } from 'rxjs';
 
 @Injectable()
 export class ReportWatcher {
-  constructor(@InjectMcpClient('reports') private readonly reports: McpClient) {}
+  constructor(@InjectMcp(McpClient, 'reports') private readonly reports: McpClient) {}
 
   /** What the task says of itself, then the result. Unsubscribing cancels the task. */
   report$(year: number): Observable<string> {

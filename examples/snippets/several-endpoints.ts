@@ -1,12 +1,12 @@
 // #region endpoints
 import { Injectable, Module } from '@nestjs/common';
-import { InjectMcpSessionService, type McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { InjectMcp, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 
 @Injectable()
 export class Dashboard {
   constructor(
-    @InjectMcpSessionService('public') readonly visitors: McpSessionService,
-    @InjectMcpSessionService('staff') readonly staff: McpSessionService,
+    @InjectMcp(McpSessionService, 'public') readonly visitors: McpSessionService,
+    @InjectMcp(McpSessionService, 'staff') readonly staff: McpSessionService,
   ) {}
 }
 

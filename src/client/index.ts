@@ -21,7 +21,8 @@ export {
   StreamLostError,
   UnexpectedContentError,
 } from './client.errors.js';
-export { getMcpClientToken, InjectMcpClient, McpClientModule } from './nest/mcp-client.module.js';
+export { getMcpToken, InjectMcp } from '../context/inject-mcp.js';
+export { McpClientModule } from './nest/mcp-client.module.js';
 export type {
   McpClientAuth,
   McpClientModuleExtras,

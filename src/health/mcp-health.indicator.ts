@@ -1,4 +1,4 @@
-import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { McpMessageBus } from '../bus/message-bus.js';
 import { Clock } from '../common/clock.js';
 import { timer } from '../common/options.js';
@@ -35,7 +35,7 @@ export interface McpHealth extends McpNodeCounts {
  * ready() { return this.health.check([() => this.mcp.check('mcp')]); }
  * ```
  *
- * An app with several endpoints injects by name: `@InjectMcpHealthIndicator(name)`.
+ * An app with several endpoints injects by name: `@InjectMcp(McpHealthIndicator, name)`.
  *
  * @publicApi
  */
@@ -99,24 +99,4 @@ export class McpHealthIndicator {
       return 'down';
     }
   }
-}
-
-/**
- * The token of the {@link McpHealthIndicator} of an endpoint.
- *
- * @param name the option `name` of the endpoint; without it the class itself is the token
- * @publicApi
- */
-export function getMcpHealthIndicatorToken(name?: string): InjectionToken<McpHealthIndicator> {
-  return name === undefined ? McpHealthIndicator : `McpHealthIndicator:${name}`;
-}
-
-/**
- * Injects the {@link McpHealthIndicator} of an endpoint that has a name.
- *
- * @param name the option `name` of the endpoint
- * @publicApi
- */
-export function InjectMcpHealthIndicator(name?: string): ReturnType<typeof Inject> {
-  return Inject(getMcpHealthIndicatorToken(name));
 }

@@ -51,7 +51,7 @@ export interface McpStreamableExtras {
   isGlobal?: boolean;
   /**
    * Name of the endpoint; needed if the app has several endpoints. Their services are injected with
-   * `@InjectMcpSessionService(name)`.
+   * `@InjectMcp(McpSessionService, name)`.
    */
   name?: string;
 }

@@ -4,6 +4,7 @@ import type { Implementation } from '@modelcontextprotocol/server';
 import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
+import { getMcpToken } from '../context/inject-mcp.js';
 import { McpMessageBus } from '../bus/message-bus.js';
 import type { Clock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/options.js';
@@ -12,7 +13,7 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
 import { TaskHost, type TaskView } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { CallObserver, type RunningCall } from '../exchange/call-observer.js';
-import { getMcpHealthIndicatorToken, type McpHealth, type McpHealthIndicator } from '../health/mcp-health.indicator.js';
+import { type McpHealth, McpHealthIndicator } from '../health/mcp-health.indicator.js';
 import { EDGE_POLICY, type EdgePolicy } from '../http/edge/edge-policy.js';
 import { HttpEdge } from '../http/edge/http-edge.js';
 import { LiveSessions } from '../session/live/live-sessions.js';
@@ -112,7 +113,7 @@ export class LiveEndpoint {
     this.#asking = true;
     try {
       const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
-      const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpHealthIndicatorToken(name)).check('mcp');
+      const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpToken(McpHealthIndicator, name)).check('mcp');
       const answers = async () =>
         Promise.all([
           health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,

@@ -5,7 +5,7 @@ import type {
   ListToolsResult,
   Progress,
 } from '@modelcontextprotocol/server';
-import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { lastValueFrom, Observable, type Subscriber } from 'rxjs';
 import { DONE, type MaybePromise } from '../common/promises.js';
 import {
@@ -70,7 +70,7 @@ export interface McpToolCallOptions {
  * ```
  *
  * The methods are those of `McpClient`, which calls tools of other servers. An app with several endpoints injects by name:
- * `@InjectMcpToolCaller(name)`.
+ * `@InjectMcp(McpToolCaller, name)`.
  *
  * @publicApi
  */
@@ -323,23 +323,3 @@ const ANSWERED_BY: Readonly<Record<string, string>> = {
   'sampling/createMessage': 'sample',
   'roots/list': 'roots',
 };
-
-/**
- * The token of the {@link McpToolCaller} of an endpoint.
- *
- * @param name the option `name` of the endpoint; without it the class itself is the token
- * @publicApi
- */
-export function getMcpToolCallerToken(name?: string): InjectionToken<McpToolCaller> {
-  return name === undefined ? McpToolCaller : `McpToolCaller:${name}`;
-}
-
-/**
- * Injects the {@link McpToolCaller} of an endpoint that has a name.
- *
- * @param name the option `name` of the endpoint
- * @publicApi
- */
-export function InjectMcpToolCaller(name?: string): ReturnType<typeof Inject> {
-  return Inject(getMcpToolCallerToken(name));
-}

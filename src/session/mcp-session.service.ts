@@ -1,5 +1,5 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
-import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
@@ -25,7 +25,7 @@ import { type McpSessionRecord, McpSessionStore } from './store/session-store.js
 /**
  * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
  *
- * Inject it into any provider. An app with several endpoints injects by name: `@InjectMcpSessionService(name)`.
+ * Inject it into any provider. An app with several endpoints injects by name: `@InjectMcp(McpSessionService, name)`.
  *
  * @publicApi
  */
@@ -247,26 +247,6 @@ export class McpSessionService {
     // The session may have become live and read in the meantime.
     return written.then(() => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM));
   }
-}
-
-/**
- * The token of the {@link McpSessionService} of an endpoint.
- *
- * @param name the option `name` of the endpoint; without it the class itself is the token
- * @publicApi
- */
-export function getMcpSessionServiceToken(name?: string): InjectionToken<McpSessionService> {
-  return name === undefined ? McpSessionService : `McpSessionService:${name}`;
-}
-
-/**
- * Injects the {@link McpSessionService} of an endpoint that has a name.
- *
- * @param name the option `name` of the endpoint
- * @publicApi
- */
-export function InjectMcpSessionService(name?: string): ReturnType<typeof Inject> {
-  return Inject(getMcpSessionServiceToken(name));
 }
 
 /** The result types of the requests of a server. */

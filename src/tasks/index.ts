@@ -1,10 +1,5 @@
 export { InMemoryTaskStore } from './in-memory-task-store.js';
-export {
-  getMcpTaskServiceToken,
-  InjectMcpTaskService,
-  type McpTaskCounts,
-  McpTaskService,
-} from './mcp-task.service.js';
+export { type McpTaskCounts, McpTaskService } from './mcp-task.service.js';
 export { type McpTasksAsyncOptions, McpTasksModule } from './mcp-tasks.module.js';
 export type {
   McpStoredTask,
@@ -18,3 +13,4 @@ export type {
   TaskLimits,
 } from './task-store.js';
 export type { McpTasksOptions } from './tasks.options.js';
+export { getMcpToken, InjectMcp } from '../context/inject-mcp.js';

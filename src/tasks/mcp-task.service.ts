@@ -1,4 +1,4 @@
-import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
 import { TasksExtension } from './tasks-extension.js';
@@ -8,7 +8,7 @@ export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
 
 /**
  * The tasks of an endpoint, on all its nodes: for pages of an operator, clean-up, and tests. With several endpoints:
- * `@InjectMcpTaskService(name)`.
+ * `@InjectMcp(McpTaskService, name)`.
  *
  * @publicApi
  */
@@ -60,24 +60,4 @@ export class McpTaskService {
   get changes$(): Observable<string> {
     return this.extension.tasks.changes$;
   }
-}
-
-/**
- * The token of the {@link McpTaskService} of an endpoint.
- *
- * @param name the option `name` of the endpoint; without it the class itself is the token
- * @publicApi
- */
-export function getMcpTaskServiceToken(name?: string): InjectionToken<McpTaskService> {
-  return name === undefined ? McpTaskService : `McpTaskService:${name}`;
-}
-
-/**
- * Injects the {@link McpTaskService} of an endpoint that has a name.
- *
- * @param name the option `name` of the endpoint
- * @publicApi
- */
-export function InjectMcpTaskService(name?: string): ReturnType<typeof Inject> {
-  return Inject(getMcpTaskServiceToken(name));
 }

@@ -1,5 +1,6 @@
 import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
-import { getMcpTaskServiceToken, McpTaskService } from './mcp-task.service.js';
+import { getMcpToken } from '../context/inject-mcp.js';
+import { McpTaskService } from './mcp-task.service.js';
 import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTIONS } from './tasks.options.js';
 import { TasksExtension } from './tasks-extension.js';
 
@@ -46,7 +47,7 @@ export class McpTasksModule {
 }
 
 function moduleOf(options: Provider, endpoint: string | undefined): DynamicModule {
-  const service = getMcpTaskServiceToken(endpoint);
+  const service = getMcpToken(McpTaskService, endpoint);
   return {
     module: McpTasksModule,
     global: true,

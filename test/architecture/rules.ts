@@ -72,7 +72,7 @@ const ROOT = '(root)';
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'wire'], contracts: true },
-  client: { rooms: ['common', 'wire'], contracts: false },
+  client: { rooms: ['common', 'wire', 'context'], contracts: false },
   prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
   // What is written without the module: it loads neither that nor the SDK.
   decorators: { rooms: ['common', 'wire', 'context', 'handlers'], contracts: false },

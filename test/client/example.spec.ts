@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { Test } from '@nestjs/testing';
-import { getMcpClientToken, type McpClient } from 'nestjs-mcp-streamable/client';
+import { getMcpToken, McpClient } from 'nestjs-mcp-streamable/client';
 import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AppModule } from '../../examples/client/app.module.js';
@@ -102,7 +102,7 @@ describe('the lines of the example', () => {
 describe('the snippets of the documentation', () => {
   it('make an app', async () => {
     const module = await Test.createTestingModule({ imports: [PurchasingModule] }).compile();
-    expect(module.get<McpClient>(getMcpClientToken('stock'), { strict: false }).name).toBe('stock');
+    expect(module.get<McpClient>(getMcpToken(McpClient, 'stock'), { strict: false }).name).toBe('stock');
     await module.close();
   });
 });

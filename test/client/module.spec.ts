@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
-  getMcpClientToken,
-  InjectMcpClient,
+  getMcpToken,
+  InjectMcp,
   McpClient,
   McpClientModule,
   type McpClientOptions,
@@ -20,7 +20,7 @@ import { TrackedClock } from '../support/tracked-clock.js';
 
 @Injectable()
 class Buyer {
-  constructor(@InjectMcpClient('orders') readonly orders: McpClient) {}
+  constructor(@InjectMcp(McpClient, 'orders') readonly orders: McpClient) {}
 }
 
 const start = testApps('fastify', { retryMs: 10 });
@@ -188,8 +188,8 @@ describe('McpClientModule', () => {
     @Injectable()
     class Both {
       constructor(
-        @InjectMcpClient('orders') readonly orders: McpClient,
-        @Inject(getMcpClientToken('stock')) readonly stock: McpClient,
+        @InjectMcp(McpClient, 'orders') readonly orders: McpClient,
+        @Inject(getMcpToken(McpClient, 'stock')) readonly stock: McpClient,
       ) {}
     }
     const clients = McpClientModule.forRootAsync({

@@ -2,15 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable, UnprocessableEntityException } from '@nestjs/common';
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import {
-  InjectMcpRegistry,
+  InjectMcp,
   McpArgs,
   type McpContext,
   McpCtx,
-  type McpRegistry,
+  McpRegistry,
   Tool,
+  type ToolEvent,
   toolLog,
   toolProgress,
-  type ToolEvent,
 } from 'nestjs-mcp-streamable';
 import { concat, concatMap, delay as delayed, of, type Observable } from 'rxjs';
 import { z } from 'zod';
@@ -143,7 +143,7 @@ export class AskingTools {
 /** Tools that make the lists change. */
 @Injectable()
 export class ChangingTools {
-  constructor(@InjectMcpRegistry() private readonly registry: McpRegistry) {}
+  constructor(@InjectMcp(McpRegistry) private readonly registry: McpRegistry) {}
 
   @Tool({ name: 'test_trigger_tool_change', description: 'Makes the list of tools change, and change back' })
   toolChange(): string {

@@ -8,15 +8,15 @@ import type {
 } from '@modelcontextprotocol/server';
 import {
   Complete,
-  InjectMcpRegistry,
+  InjectMcp,
   McpArgs,
+  type McpContext,
   McpCtx,
+  McpRegistry,
   Prompt,
   Resource,
   ResourceTemplate,
   Tool,
-  type McpContext,
-  type McpRegistry,
 } from 'nestjs-mcp-streamable';
 import type { z } from 'zod';
 import * as served from './served.js';
@@ -26,7 +26,7 @@ type Args = Record<string, unknown>;
 /** What needs no method of its own is registered, and stands in the lists behind what is decorated. */
 @Injectable()
 export class Tables implements OnModuleInit {
-  constructor(@InjectMcpRegistry() private readonly registry: McpRegistry) {}
+  constructor(@InjectMcp(McpRegistry) private readonly registry: McpRegistry) {}
 
   onModuleInit(): void {
     for (const [name, result] of Object.entries(served.RESULTS)) {

@@ -1,13 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  InjectMcpRegistry,
-  InjectMcpSessionService,
+  InjectMcp,
+  type McpContext,
   McpCtx,
   McpRegistry,
   McpSessionService,
   McpStreamableModule,
   Tool,
-  type McpContext,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
@@ -217,9 +216,9 @@ async function drained(stream: ReturnType<Awaited<ReturnType<RawClient['post']>>
 class Both {
   constructor(
     @Inject(McpSessionService) readonly main: McpSessionService,
-    @InjectMcpSessionService('admin') readonly admin: McpSessionService,
+    @InjectMcp(McpSessionService, 'admin') readonly admin: McpSessionService,
     @Inject(McpRegistry) readonly ofMain: McpRegistry,
-    @InjectMcpRegistry('admin') readonly ofAdmin: McpRegistry,
+    @InjectMcp(McpRegistry, 'admin') readonly ofAdmin: McpRegistry,
   ) {}
 }
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  InjectMcpSessionService,
+  InjectMcp,
   McpHandlers,
   McpSessionService,
   McpStreamableModule,
@@ -51,7 +51,7 @@ class Orders {
 class AdminOrders {
   constructor(
     @Inject(McpSessionService) readonly main: McpSessionService,
-    @InjectMcpSessionService('admin') readonly admin: McpSessionService,
+    @InjectMcp(McpSessionService, 'admin') readonly admin: McpSessionService,
   ) {}
 
   @Resource({ uri: TERMS, name: 'terms' })

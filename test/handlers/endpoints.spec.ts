@@ -1,19 +1,18 @@
 import { Inject, Injectable, Module, type ModuleMetadata, type OnModuleInit } from '@nestjs/common';
 import {
   DuplicateHandlerError,
-  getMcpRegistryToken,
-  getMcpSessionServiceToken,
+  getMcpToken,
   HandlerDefinitionError,
-  InjectMcpRegistry,
+  InjectMcp,
   McpArgs,
   McpHandlers,
-  type McpRegistry,
-  type McpSessionService,
+  McpRegistry,
+  McpSessionService,
+  type McpStreamableExtras,
   McpStreamableModule,
   Prompt,
   Resource,
   Tool,
-  type McpStreamableExtras,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -62,8 +61,8 @@ class FeatureModule {}
 @Injectable()
 class Registrar implements OnModuleInit {
   constructor(
-    @InjectMcpRegistry() private readonly registry: McpRegistry,
-    @InjectMcpRegistry('admin') private readonly admin: McpRegistry,
+    @InjectMcp(McpRegistry) private readonly registry: McpRegistry,
+    @InjectMcp(McpRegistry, 'admin') private readonly admin: McpRegistry,
   ) {}
   onModuleInit(): void {
     this.registry.registerTool({ name: 'registered', handler: () => 'here' });
@@ -84,7 +83,7 @@ const call = async (client: RawClient, name: string): Promise<string> =>
 describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapter) => {
   let app: NestApp;
   afterEach(async () => {
-    const service = app.app.get<McpSessionService>(getMcpSessionServiceToken('admin'), { strict: false });
+    const service = app.app.get<McpSessionService>(getMcpToken(McpSessionService, 'admin'), { strict: false });
     await app.close(app.service, service);
   });
 
@@ -104,8 +103,8 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
 
   it('have registries of their own', async () => {
     app = await NestApp.start(adapter, { imports: [endpoint(), admin()], providers: [PublicTools, AdminTools] });
-    const registry = app.app.get<McpRegistry>(getMcpRegistryToken(), { strict: false });
-    const other = app.app.get<McpRegistry>(getMcpRegistryToken('admin'), { strict: false });
+    const registry = app.app.get<McpRegistry>(getMcpToken(McpRegistry), { strict: false });
+    const other = app.app.get<McpRegistry>(getMcpToken(McpRegistry, 'admin'), { strict: false });
     expect(registry.list('tool').map(({ origin }) => origin)).toEqual(['PublicTools.who (RootTestModule)']);
     expect(other.list('tool').map(({ origin }) => origin)).toEqual(['AdminTools.who (RootTestModule)']);
   });

@@ -34,10 +34,10 @@ import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiQuery, getSchema
 import { IsBoolean, IsInt, IsNotEmpty, IsOptional, IsString, MaxLength } from 'class-validator';
 import { Transform, Type as TypeOf } from 'class-transformer';
 import {
-  getMcpSessionServiceToken,
+  getMcpToken,
   McpHandlers,
   McpRegistry,
-  type McpSessionService,
+  McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   Tool,
@@ -783,7 +783,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     expect(await namesAt('public')).toEqual(['shared_list', 'read_note']);
     await app.close(
       ...['full', 'public'].map((name) =>
-        app.app.get<McpSessionService>(getMcpSessionServiceToken(name), { strict: false }),
+        app.app.get<McpSessionService>(getMcpToken(McpSessionService, name), { strict: false }),
       ),
     );
   });

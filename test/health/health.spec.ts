@@ -1,14 +1,14 @@
 import { Controller, Get, Inject, Injectable } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import {
-  InjectMcpHealthIndicator,
+  getMcpToken,
+  InjectMcp,
+  type McpContext,
   McpCtx,
   McpHealthIndicator,
-  type McpContext,
+  McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
-  getMcpSessionServiceToken,
-  type McpSessionService,
   Tool,
 } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
@@ -48,8 +48,8 @@ class ReadyController {
 class TwoController {
   constructor(
     @Inject(HealthCheckService) private readonly health: HealthCheckService,
-    @InjectMcpHealthIndicator('orders') private readonly orders: McpHealthIndicator,
-    @InjectMcpHealthIndicator('admin') private readonly admin: McpHealthIndicator,
+    @InjectMcp(McpHealthIndicator, 'orders') private readonly orders: McpHealthIndicator,
+    @InjectMcp(McpHealthIndicator, 'admin') private readonly admin: McpHealthIndicator,
   ) {}
 
   @Get()
@@ -134,7 +134,7 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
       controllers: [TwoController],
     });
     const services = ['orders', 'admin'].map((name) =>
-      app.app.get<McpSessionService>(getMcpSessionServiceToken(name), { strict: false }),
+      app.app.get<McpSessionService>(getMcpToken(McpSessionService, name), { strict: false }),
     );
     await app.client('admin').initialize();
     const { details } = await readiness(app);

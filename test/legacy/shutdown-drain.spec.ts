@@ -1,10 +1,10 @@
 import { Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
 import {
-  getMcpSessionServiceToken,
+  getMcpToken,
   InMemoryEventStore,
   InMemorySessionStore,
   type McpEventStore,
-  type McpSessionService,
+  McpSessionService,
   type McpSessionStore,
   McpStreamableModule,
 } from 'nestjs-mcp-streamable';
@@ -324,7 +324,7 @@ describe.each(ADAPTERS)('the order of a shutdown on %s', (adapter) => {
       imports: [endpoint('one'), endpoint('two'), DeepModule],
       providers: [Database],
     });
-    const services = ['one', 'two'].map((name) => app.app.get<McpSessionService>(getMcpSessionServiceToken(name)));
+    const services = ['one', 'two'].map((name) => app.app.get<McpSessionService>(getMcpToken(McpSessionService, name)));
     const [one, two] = [await app.client('one').initialize(), await app.client('two').initialize()];
     const calls = [one.call('waits'), two.call('waits')];
     await eventually(async () => {

@@ -1,17 +1,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, UseGuards } from '@nestjs/common';
 import {
+  getMcpToken,
   McpArgs,
-  McpCtx,
-  McpStreamableModule,
-  Tool,
-  getMcpSessionServiceToken,
   type McpCallEnd,
   type McpCallInfo,
   type McpContext,
+  McpCtx,
   type McpInstrumentation,
   type McpSessionEnd,
-  type McpSessionService,
+  McpSessionService,
+  McpStreamableModule,
+  Tool,
 } from 'nestjs-mcp-streamable';
 import { Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -88,7 +88,7 @@ describe('calls that are observed', () => {
       imports: [McpStreamableModule.forRoot(options)],
       providers: [Tools, Never],
     });
-    return app.app.get<McpSessionService>(getMcpSessionServiceToken(), { strict: false });
+    return app.app.get<McpSessionService>(getMcpToken(McpSessionService), { strict: false });
   }
 
   it('run inside of the instrumentation, guards, handler and Observable alike, in both eras', async () => {

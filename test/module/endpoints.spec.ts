@@ -1,11 +1,11 @@
 import { Inject, Injectable, type CanActivate } from '@nestjs/common';
 import {
-  getMcpSessionServiceToken,
-  InjectMcpSessionService,
+  getMcpToken,
+  InjectMcp,
   McpOptionError,
   McpSessionService,
-  McpStreamableModule,
   type McpStreamableExtras,
+  McpStreamableModule,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
@@ -17,8 +17,8 @@ import { RecordedLog } from '../support/recorded-log.js';
 @Injectable()
 class Watcher {
   constructor(
-    @InjectMcpSessionService('public') readonly publicly: McpSessionService,
-    @InjectMcpSessionService('internal') readonly internally: McpSessionService,
+    @InjectMcp(McpSessionService, 'public') readonly publicly: McpSessionService,
+    @InjectMcp(McpSessionService, 'internal') readonly internally: McpSessionService,
   ) {}
 }
 
@@ -47,7 +47,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       await start();
       const [publicly, internally] = services();
       expect(publicly).not.toBe(internally);
-      expect(app.app.get(getMcpSessionServiceToken('public'), { strict: false })).toBe(publicly);
+      expect(app.app.get(getMcpToken(McpSessionService, 'public'), { strict: false })).toBe(publicly);
       const one = await app.client('public').initialize();
       const two = await app.client('internal').initialize();
       expect((await publicly.list()).map(({ id }) => id)).toEqual([one.sessionId]);
@@ -90,8 +90,8 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       class Both {
         constructor(
           @Inject(McpSessionService) readonly plain: McpSessionService,
-          @InjectMcpSessionService() readonly same: McpSessionService,
-          @InjectMcpSessionService('internal') readonly internally: McpSessionService,
+          @InjectMcp(McpSessionService) readonly same: McpSessionService,
+          @InjectMcp(McpSessionService, 'internal') readonly internally: McpSessionService,
         ) {}
       }
       const imports = [endpoint('public'), named('internal')];
@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
     it('a name that no endpoint has cannot be injected', async () => {
       @Injectable()
       class Mistaken {
-        constructor(@InjectMcpSessionService('intern') readonly sessions: McpSessionService) {}
+        constructor(@InjectMcp(McpSessionService, 'intern') readonly sessions: McpSessionService) {}
       }
       const imports = [named('public'), named('internal')];
       await expect(NestApp.start(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(

@@ -6,15 +6,15 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import {
-  InjectMcpRegistry,
+  InjectMcp,
   McpHandlers,
-  type McpRegistry,
+  McpRegistry,
   McpStreamableModule,
+  type McpStreamableOptions,
   Prompt,
   Resource,
   ResourceTemplate,
   Tool,
-  type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
   it('counts what the app registers while it starts, and is bounded', async () => {
     @Injectable()
     class Many implements OnApplicationBootstrap {
-      constructor(@InjectMcpRegistry() private readonly registry: McpRegistry) {}
+      constructor(@InjectMcp(McpRegistry) private readonly registry: McpRegistry) {}
       onApplicationBootstrap(): void {
         for (let n = 0; n < 300; n++) this.registry.registerTool({ name: `tool_${n}`, handler: () => 'done' });
         this.registry.registerPrompt({ name: 'p'.repeat(500), handler: () => 'done' });

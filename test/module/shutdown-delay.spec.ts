@@ -2,12 +2,12 @@ import { Agent, request as httpRequest, type IncomingMessage, type Server } from
 import type { Socket } from 'node:net';
 import { Controller, type ExecutionContext, Get, Inject } from '@nestjs/common';
 import {
-  getMcpSessionServiceToken,
+  getMcpToken,
   InMemoryEventStore,
   InMemorySessionStore,
-  McpHealthIndicator,
   type McpEventStore,
-  type McpSessionService,
+  McpHealthIndicator,
+  McpSessionService,
   type McpSessionStore,
   McpStreamableModule,
 } from 'nestjs-mcp-streamable';
@@ -251,7 +251,7 @@ describe.each(ADAPTERS)('a signal that stops an app, on %s', (adapter) => {
       clock,
     );
     const names = ['one', 'two', 'three'];
-    const services = names.map((name) => nest.app.get<McpSessionService>(getMcpSessionServiceToken(name)));
+    const services = names.map((name) => nest.app.get<McpSessionService>(getMcpToken(McpSessionService, name)));
     stop();
     await eventually(() => expect(services.map(({ accepting }) => accepting)).toEqual([false, false, false]));
     await clock.advance(DELAY_MS - 1);

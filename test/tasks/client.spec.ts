@@ -1,7 +1,7 @@
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
-  getMcpClientToken,
-  type McpClient,
+  getMcpToken,
+  McpClient,
   McpClientModule,
   type McpClientOptions,
   type McpToolCallEvent,
@@ -33,7 +33,7 @@ const connected = async (options: Partial<McpClientOptions> = {}, of: TasksAppOp
     imports: [McpClientModule.forRoot({ clients: { orders } })],
   }).compile();
   modules.push(module);
-  return { ...made, client: module.get<McpClient>(getMcpClientToken('orders')), tools: made.app.get(TaskTools) };
+  return { ...made, client: module.get<McpClient>(getMcpToken(McpClient, 'orders')), tools: made.app.get(TaskTools) };
 };
 
 /** Lets time pass until a promise has settled. */

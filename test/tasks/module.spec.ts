@@ -13,8 +13,8 @@ import {
   type ToolOptions,
 } from 'nestjs-mcp-streamable';
 import {
-  getMcpTaskServiceToken,
-  InjectMcpTaskService,
+  getMcpToken,
+  InjectMcp,
   InMemoryTaskStore,
   McpTaskService,
   McpTasksModule,
@@ -111,8 +111,8 @@ describe('McpTasksModule', () => {
     @Injectable()
     class Page {
       constructor(
-        @InjectMcpTaskService('a') readonly a: McpTaskService,
-        @InjectMcpTaskService('b') readonly b: McpTaskService,
+        @InjectMcp(McpTaskService, 'a') readonly a: McpTaskService,
+        @InjectMcp(McpTaskService, 'b') readonly b: McpTaskService,
       ) {}
     }
     const imports = ['a', 'b'].flatMap((name) => [
@@ -122,7 +122,7 @@ describe('McpTasksModule', () => {
     const app = await start({ imports, providers: [Page] });
     const { a, b } = app.get(Page);
     expect(a).not.toBe(b);
-    expect(app.get(getMcpTaskServiceToken('a'), { strict: false })).toBe(a);
+    expect(app.get(getMcpToken(McpTaskService, 'a'), { strict: false })).toBe(a);
     expect(await a.counts()).toEqual({
       working: 0,
       input_required: 0,
@@ -143,7 +143,7 @@ describe('McpTasksModule', () => {
       });
     await refused({ imports: [endpoint(), of(0)] }, /"maxTasks"/);
     const app = await start({ imports: [endpoint({ name: 'a' }), of(3, 'a')] });
-    expect(await app.get(getMcpTaskServiceToken('a'), { strict: false }).list()).toEqual([]);
+    expect(await app.get(getMcpToken(McpTaskService, 'a'), { strict: false }).list()).toEqual([]);
   });
 
   it('without a name belongs to the only endpoint, whatever its name is', async () => {

@@ -10,13 +10,13 @@ import { Test } from '@nestjs/testing';
 import type { INestApplicationContext } from '@nestjs/common';
 import {
   Clock,
-  getMcpToolCallerToken,
-  InjectMcpToolCaller,
+  getMcpToken,
+  InjectMcp,
   McpArgs,
   type McpCallEnd,
-  type McpListedTool,
-  McpCtx,
   type McpContext,
+  McpCtx,
+  type McpListedTool,
   McpServer,
   McpSessionService,
   McpStreamableModule,
@@ -492,7 +492,7 @@ describe('a tool that the app calls itself', () => {
   it('belongs to the endpoint that is named', async () => {
     @Injectable()
     class Agent {
-      constructor(@InjectMcpToolCaller('admin') readonly admin: McpToolCaller) {}
+      constructor(@InjectMcp(McpToolCaller, 'admin') readonly admin: McpToolCaller) {}
     }
     clock = new ManualClock();
     const endpoint = (name: string) => McpStreamableModule.forRoot({ serverInfo, name, path: name });
@@ -503,7 +503,7 @@ describe('a tool that the app calls itself', () => {
     app = await testing.overrideProvider(Clock).useValue(clock).compile();
     await app.init();
     expect(textOf(await app.get(Agent).admin.callTool('reset'))).toBe('done');
-    const orders = app.get<McpToolCaller>(getMcpToolCallerToken('orders'), { strict: false });
+    const orders = app.get<McpToolCaller>(getMcpToken(McpToolCaller, 'orders'), { strict: false });
     await expect(orders.callTool('reset')).rejects.toMatchObject({ code: -32602 });
   });
 });

@@ -1,31 +1,8 @@
-import { ConfigurableModuleBuilder, type DynamicModule, Inject, Module } from '@nestjs/common';
+import { ConfigurableModuleBuilder, type DynamicModule, Module } from '@nestjs/common';
+import { getMcpToken } from '../../context/inject-mcp.js';
 import { flag, McpOptionError, required, texts } from '../../common/options.js';
 import { loadClientPackage, McpClient } from './mcp-client.js';
 import { clientOptionsOf, type McpClientModuleExtras, type McpClientModuleOptions } from './mcp-client.options.js';
-
-/**
- * The token of a client of `McpClientModule`, for example to replace it in a test.
- *
- * @param name the key of the client in the option `clients`
- * @publicApi
- */
-export function getMcpClientToken(name: string): string {
-  return `McpClient:${name}`;
-}
-
-/**
- * Injects the `McpClient` of that name.
- *
- * ```ts
- * constructor(@InjectMcpClient('orders') private readonly orders: McpClient) {}
- * ```
- *
- * @param name the key of the client in the option `clients`
- * @publicApi
- */
-export function InjectMcpClient(name: string): ReturnType<typeof Inject> {
-  return Inject(getMcpClientToken(name));
-}
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<McpClientModuleOptions>({ moduleName: 'McpClient' })
@@ -43,7 +20,7 @@ function withClients(definition: DynamicModule, { names, isGlobal }: McpClientMo
   }
   texts(required)(names, 'names');
   const clients = names.map((name) => ({
-    provide: getMcpClientToken(name),
+    provide: getMcpToken(McpClient, name),
     useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
       // Loaded here, so that an app without the package does not start. The client connects when it is used.
       const clientPackage = await loadClientPackage();

@@ -1,5 +1,5 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
-import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { Clock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
@@ -122,7 +122,7 @@ export interface McpListed {
  *
  * It belongs to this process: what one node registers, the others do not have. Register the same on all of them.
  *
- * With several endpoints: `@InjectMcpRegistry(name)`.
+ * With several endpoints: `@InjectMcp(McpRegistry, name)`.
  *
  * @publicApi
  */
@@ -230,26 +230,6 @@ export class McpRegistry {
       remove: () => present() && this.table.remove(kind, key),
     };
   }
-}
-
-/**
- * The token of the {@link McpRegistry} of an endpoint.
- *
- * @param name the option `name` of the endpoint; without it the class itself is the token
- * @publicApi
- */
-export function getMcpRegistryToken(name?: string): InjectionToken<McpRegistry> {
-  return name === undefined ? McpRegistry : `McpRegistry:${name}`;
-}
-
-/**
- * Injects the {@link McpRegistry} of an endpoint that has a name.
- *
- * @param name the option `name` of the endpoint
- * @publicApi
- */
-export function InjectMcpRegistry(name?: string): ReturnType<typeof Inject> {
-  return Inject(getMcpRegistryToken(name));
 }
 
 /** What can be registered, by kind. */

@@ -1,0 +1,39 @@
+import { Inject, type InjectionToken } from '@nestjs/common';
+
+/** Symbols, as a minifier may give several classes one name. Those of one class are kept: a token is asked for often. */
+const tokens = new WeakMap<object, Map<string, symbol>>();
+
+/**
+ * The token of a service of an endpoint that has a name, or of a client of `McpClientModule`.
+ *
+ * ```ts
+ * app.get<McpSessionService>(getMcpToken(McpSessionService, 'staff'), { strict: false });
+ * ```
+ *
+ * @param type `McpSessionService`, `McpRegistry`, `McpToolCaller`, `McpHealthIndicator`, `McpTaskService` or `McpClient`
+ * @param name the option `name` of the endpoint, or the key of the client; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpToken<T>(type: abstract new (...args: never[]) => T, name?: string): InjectionToken<T> {
+  if (name === undefined) return type as InjectionToken<T>;
+  let named = tokens.get(type);
+  if (!named) tokens.set(type, (named = new Map()));
+  let token = named.get(name);
+  if (!token) named.set(name, (token = Symbol(`${type.name}:${name}`)));
+  return token;
+}
+
+/**
+ * Injects a service of an endpoint that has a name, or a client of `McpClientModule`.
+ *
+ * ```ts
+ * constructor(@InjectMcp(McpSessionService, 'staff') private readonly sessions: McpSessionService) {}
+ * ```
+ *
+ * @param type `McpSessionService`, `McpRegistry`, `McpToolCaller`, `McpHealthIndicator`, `McpTaskService` or `McpClient`
+ * @param name the option `name` of the endpoint, or the key of the client
+ * @publicApi
+ */
+export function InjectMcp(type: abstract new (...args: never[]) => unknown, name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpToken(type, name));
+}
