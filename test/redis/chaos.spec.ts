@@ -109,6 +109,7 @@ describeRedis(
     async function paused(): Promise<void> {
       const node = cluster.nodes[number(3)]!;
       node.pause();
+      // Real time: Redis, whose clock decides which node is dead, is a process of its own.
       await new Promise((resolve) => setTimeout(resolve, DEAD_AFTER_MS + number(DEAD_AFTER_MS)));
       node.resume();
     }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { RedisConnection } from '../../src/redis/connection/redis-connection.js';
 import { STANDALONE_STREAM } from '../../src/wire/sse.js';
@@ -11,8 +12,8 @@ import { RedisRoom } from '../support/redis-room.js';
 /** No beats, and no command that is given up, while a test counts. */
 const RESTING = { heartbeatMs: 600_000, deadAfterMs: 2_000_000, commandTimeoutMs: 30_000 };
 const OPEN_CALLS = 900;
-/** When no further command comes for so long, all that are under way are answered. */
-const QUIET_MS = 40;
+/** Turns of the event loop without a further command, after which all commands under way are answered. */
+const QUIET_TURNS = 25;
 
 /**
  * How many answers of Redis have to be waited for, one after the other: those of commands that are under way are withheld, and come
@@ -23,13 +24,15 @@ class Rounds {
   count = 0;
   readonly #withheld: (() => void)[] = [];
   #asked = 0;
+  #running = 0;
 
-  constructor() {
+  constructor(private readonly redis: { ping(): Promise<unknown> }) {
     const { command } = RedisConnection.prototype;
     const ask = async (connection: RedisConnection, ...asked: Parameters<typeof command>): Promise<unknown> => {
       this.#asked++;
       this.operations.push(asked[0]);
-      const result: unknown = await command.apply(connection, asked);
+      this.#running++;
+      const result: unknown = await command.apply(connection, asked).finally(() => this.#running--);
       await new Promise<void>((answered) => this.#withheld.push(answered));
       return result;
     };
@@ -50,6 +53,14 @@ class Rounds {
     }
   }
 
+  /** Answers commands until no further one comes: requests that are answered may still have some under way. */
+  async rest(): Promise<void> {
+    do {
+      for (const answered of this.#withheld.splice(0)) answered();
+      await this.#quiet();
+    } while (this.#withheld.length > 0);
+  }
+
   /** Answers everything at once from now on. */
   end(): void {
     vi.restoreAllMocks();
@@ -57,9 +68,13 @@ class Rounds {
   }
 
   async #quiet(): Promise<void> {
-    for (let asked = -1; asked !== this.#asked;) {
+    for (let [turns, asked] = [0, this.#asked]; turns < QUIET_TURNS; turns++) {
+      // Redis answers it after it has delivered the messages that it got before.
+      await this.redis.ping();
+      await nextTurn();
+      if (this.#running === 0 && this.#asked === asked) continue;
       asked = this.#asked;
-      await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
+      turns = 0;
     }
   }
 }
@@ -97,7 +112,7 @@ describeRedis('what a request costs in Redis', () => {
     for (const word of ['one', 'two', 'three']) await nodes[0]!.service.notify(client.sessionId!, log(word));
     await reader.count(3);
     const cursor = reader.events[0]!.id!;
-    rounds = new Rounds();
+    rounds = new Rounds(room.redis.admin);
     const resumed = await rounds.until(there.get(cursor).then((response) => response.sse().count(1)));
     expect(resumed.events[0]!.id).toBe(`${STANDALONE_STREAM}_2`);
     expect(rounds.count).toBeLessThanOrEqual(4);
@@ -114,14 +129,14 @@ describeRedis('what a request costs in Redis', () => {
       await openCalls(open);
       for (const caller of [client, there, there]) {
         const before = await carriedOut();
-        rounds = new Rounds();
+        rounds = new Rounds(room.redis.admin);
         const response = await rounds.until(caller.call('quick'));
         expect(response.header('content-type')).toContain('application/json');
         await response.text();
         expect(rounds.count).toBeLessThanOrEqual(3);
         expect(publishes()).toBe(0);
         // What nothing waits for keeps Redis busy all the same.
-        await rounds.until(new Promise((resolve) => setTimeout(resolve, 4 * QUIET_MS)));
+        await rounds.rest();
         rounds.end();
         const carried = (await carriedOut()) - before;
         expect(carried).toBeLessThanOrEqual(30);
@@ -142,7 +157,7 @@ describeRedis('what a request costs in Redis', () => {
   /** Commands that Redis has carried out, those of scripts among them. */
   async function carriedOut(): Promise<number> {
     const info = await room.redis.admin.info('commandstats');
-    const calls = [...info.matchAll(/^cmdstat_(?!info)\S+:calls=(\d+)/gm)];
+    const calls = [...info.matchAll(/^cmdstat_(?!info|ping)\S+:calls=(\d+)/gm)];
     return calls.reduce((sum, [, count]) => sum + Number(count), 0);
   }
 });

@@ -19,7 +19,6 @@ describeRedis(
     let server: RedisServer;
     let admin: Redis;
     let backends: Backend[] = [];
-    let cutting: NodeJS.Timeout | undefined;
     const node = (options: RedisBackendOptions = {}): Backend => {
       const backend = makeRedisBackend(server.url, { ...QUICK, ...options });
       backends.push(backend);
@@ -32,7 +31,6 @@ describeRedis(
       admin.on('error', () => {});
     });
     afterEach(async () => {
-      clearInterval(cutting);
       await Promise.all(backends.map((backend) => backend.close()));
       backends = [];
       admin.disconnect();
@@ -115,12 +113,13 @@ describeRedis(
       const [here, there] = [node(), node()];
       await here.eventStore.open('s');
       const cut = () => void admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').catch(() => {});
-      cutting = setInterval(cut, 60);
       const write = async (append: (data: string) => Promise<unknown>, name: string) => {
-        for (let n = 0; n < 200; n++) await append(`${name}${n}`);
+        for (let n = 0; n < 200; n++) {
+          if (n % 10 === 5) cut();
+          await append(`${name}${n}`);
+        }
       };
       await Promise.all([write(writer(here), 'a'), write(writer(there), 'b')]);
-      clearInterval(cutting);
       const { events } = await stubbornly(() => here.eventStore.read('s', '0', 0, 1_000));
       expect(events.map(({ index }) => index)).toEqual(Array.from({ length: 400 }, (_, n) => n + 1));
       for (const name of ['a', 'b']) {
@@ -203,6 +202,7 @@ describeRedis(
         );
       };
       server.pause();
+      // Real time: the server, whose clock decides which node is dead, is a stopped process.
       await new Promise((resolve) => setTimeout(resolve, 2 * QUICK.deadAfterMs!));
       server.resume();
       const resumed = Date.now();

@@ -60,6 +60,7 @@ describeRedis(
     async function restartAll(): Promise<void> {
       for (const node of cluster.nodes) {
         const ended = node.end('SIGTERM');
+        // Real time: the subject is a balancer that still sends calls to a process that stops.
         await pause(NOTICED_MS);
         const at = cluster.rotation.findIndex(({ href }) => href === node.url.href);
         cluster.rotation.splice(at, 1);

@@ -11,6 +11,7 @@ export class NodeBackend {
   readonly #resumed: (() => void)[] = [];
   #refused: readonly string[] = [];
   #unanswered: readonly string[] = [];
+  #running = 0;
 
   /** Calls are refused as a lost connection refuses them. */
   away(): void {
@@ -37,6 +38,11 @@ export class NodeBackend {
     return this.#resumed.length;
   }
 
+  /** How many calls have no result yet. */
+  get running(): number {
+    return this.#running;
+  }
+
   /** Calls are refused from now on, and nothing more is heard of the node. */
   die(): void {
     this.#state = 'dead';
@@ -57,10 +63,15 @@ export class NodeBackend {
         const value: unknown = Reflect.get(target, key, target);
         if (typeof value !== 'function') return value;
         return async (...of: unknown[]): Promise<unknown> => {
-          await this.#passable(String(key));
-          const result: unknown = await (value as (...of: unknown[]) => unknown).apply(target, of);
-          if (this.#unanswered.includes(String(key))) throw new Error(`the answer to "${String(key)}" is lost`);
-          return result;
+          this.#running++;
+          try {
+            await this.#passable(String(key));
+            const result: unknown = await (value as (...of: unknown[]) => unknown).apply(target, of);
+            if (this.#unanswered.includes(String(key))) throw new Error(`the answer to "${String(key)}" is lost`);
+            return result;
+          } finally {
+            this.#running--;
+          }
         };
       },
     });

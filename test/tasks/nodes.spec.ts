@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { InMemoryMessageBus, type McpMessageBus } from 'nestjs-mcp-streamable';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
@@ -37,20 +38,21 @@ function inMemory(): Shared {
 async function onRedis(): Promise<Shared> {
   const clock = new ManualClock();
   const room = await RedisRoom.open();
+  const calls = new NodeBackend();
   return {
     clock,
     part: () => {
       const backend = room.node({ heartbeatMs: 600_000, deadAfterMs: 2_000_000, commandTimeoutMs: 15_000 });
-      return { store: backend.taskStore, bus: backend.messageBus, backend };
+      return { store: calls.over(backend.taskStore), bus: backend.messageBus, backend };
     },
     // In steps, as time passes: a lease is renewed before it ends.
     advance: async (ms) => {
       for (let left = ms; left > 0; left -= 1_000) {
         await room.advance(Math.min(left, 1_000));
         await clock.advance(Math.min(left, 1_000));
-        // The commands of this second are carried out.
-        await room.redis.admin.ping();
-        await new Promise((resolve) => setTimeout(resolve, 2));
+        // The calls of this second are answered before the next one begins.
+        do await nextTurn();
+        while (calls.running > 0);
       }
     },
     close: () => room.close(),

@@ -28,6 +28,7 @@ class ChaosTools {
     if (ctx.session || ctx.inputResponses) report({ ran: key });
     let name: unknown;
     for (let step = 0; step <= steps; step++) {
+      // Real time: the node is a process of its own, and its calls must last until some of them are hit by a fault.
       await new Promise((resolve) => setTimeout(resolve, everyMs));
       if (step > 0) await ctx.progress(step, steps);
       if (step !== askAt) continue;

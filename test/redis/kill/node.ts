@@ -37,6 +37,7 @@ class WorldTools {
     this.witness.ran(key);
     let name: unknown;
     for (let step = 1; step <= steps; step++) {
+      // Real time: the node is a process of its own, and its calls must last until some of them are hit by a fault.
       await new Promise((resolve) => setTimeout(resolve, everyMs));
       await ctx.progress(step, steps);
       if (step !== askAt) continue;
