@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest';
+import { systemClock } from 'nestjs-mcp-streamable';
 import { resolveAuthOptions } from '../../src/auth/auth.options.js';
 import { JwtVerifier } from '../../src/auth/jwt-verifier.js';
-import { systemClock } from '../../src/common/clock.js';
 
 const missing = vi.hoisted(() => Object.assign(new Error("Cannot find module 'jose'"), { code: 'MODULE_NOT_FOUND' }));
 

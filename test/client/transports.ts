@@ -7,7 +7,7 @@ import {
 } from 'nestjs-mcp-streamable/client';
 import type { JSONRPCMessage } from '@modelcontextprotocol/client';
 import { afterEach, expect } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FakeMcpServer } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';
 

@@ -1,6 +1,6 @@
 import { isLegacyRequest } from '@modelcontextprotocol/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { RecordedLog } from '../support/recorded-log.js';

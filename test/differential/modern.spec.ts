@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { CASES } from './cases.js';

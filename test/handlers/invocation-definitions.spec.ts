@@ -13,7 +13,7 @@ import {
 import { APP_GUARD } from '@nestjs/core';
 import { IsInt, IsString } from 'class-validator';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpArgs } from '../../src/handlers/decorators/param.decorators.js';
+import { McpArgs } from 'nestjs-mcp-streamable';
 import { EntryProvider, InvokingApp } from '../support/invoking-app.js';
 
 class FindDto {

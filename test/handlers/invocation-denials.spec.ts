@@ -20,7 +20,7 @@ import {
 import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
+import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { HandlerCancelled, HandlerDeniedError } from '../../src/handlers/handlers.errors.js';
 import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 

@@ -12,8 +12,7 @@ import {
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import { of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
-import { McpArgs } from '../../src/handlers/decorators/param.decorators.js';
+import { McpExecutionContext, McpArgs } from 'nestjs-mcp-streamable';
 import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 
 const Roles = Reflector.createDecorator<string[]>();

@@ -26,9 +26,7 @@ import {
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 import { map } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { McpContext } from '../../src/context/mcp-context.js';
-import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
-import { McpArgs, McpCtx } from '../../src/handlers/decorators/param.decorators.js';
+import { McpContext, McpExecutionContext, McpArgs, McpCtx } from 'nestjs-mcp-streamable';
 import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 
 /** What ran, in order. */

@@ -11,8 +11,8 @@ import {
 import { defer, EMPTY, finalize, map, NEVER, Observable, of, tap, throwError, timeout, concat } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { APP_FILTER } from '@nestjs/core';
+import { toolLog, toolProgress } from 'nestjs-mcp-streamable';
 import { HandlerCancelled } from '../../src/handlers/handlers.errors.js';
-import { toolLog, toolProgress } from '../../src/handlers/results/tool-event.js';
 import { gate } from '../support/app.js';
 import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 

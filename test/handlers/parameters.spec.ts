@@ -10,12 +10,12 @@ import {
   Prompt,
   ResourceTemplate,
   Tool,
+  type McpContext as OnlyTheType,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { testApps } from '../support/test-apps.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
-import type { McpContext as OnlyTheType } from '../../src/context/mcp-context.js';
 
 class OrderDto {
   @IsString()

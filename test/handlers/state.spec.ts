@@ -12,8 +12,8 @@ import {
 import { Keyv } from 'keyv';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { Carts, Checkout, Preferences } from '../../examples/snippets/carts.js';
-import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { testApps, type TestAppsOptions } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';

@@ -1,6 +1,6 @@
 import { currentMcpCall, UnknownSessionError, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ADAPTERS, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';

@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
+import { DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
 import { seededRandom } from '../support/seeded-random.js';
 import { LONG } from '../support/share.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
-import { DROPPED_SESSION_MS } from '../../src/stream/event-store.js';
 import { ChaosCluster, DEAD_AFTER_MS } from './chaos/cluster.js';
 import { at as onNode } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';

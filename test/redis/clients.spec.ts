@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RedisConnection, redisBackend, RedisSetupError } from '../../src/redis/index.js';
+import { RedisConnection, redisBackend, RedisSessionStore, RedisSetupError } from 'nestjs-mcp-streamable/redis';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 
@@ -80,7 +80,6 @@ describeRedis('a client of the app’s own', () => {
 
   it('serves the three parts one by one', async () => {
     const connection = new RedisConnection(room.redis.url, { prefix: room.prefix });
-    const { RedisSessionStore } = await import('../../src/redis/index.js');
     expect(await new RedisSessionStore(connection).count()).toBe(0);
     await connection.close();
     await connection.close();

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
-import { ManualClock } from '../../src/testing/index.js';
 import { begin } from '../../src/testing/session-store.contract.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';

@@ -1,8 +1,8 @@
 import { Cluster, Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { eventStoreContract, messageBusContract, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
 import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
-import { eventStoreContract, messageBusContract, sessionStoreContract } from '../../src/testing/index.js';
 import { freePort } from '../../bench/harness/free-port.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { RedisConnection } from '../../src/redis/connection/redis-connection.js';
+import { RedisConnection } from 'nestjs-mcp-streamable/redis';
 import { STANDALONE_STREAM } from '../../src/wire/sse.js';
 import { TestApp } from '../support/app.js';
 import { log } from '../support/messages.js';

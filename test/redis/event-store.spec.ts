@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { describe } from 'vitest';
-import { eventStoreContract } from '../../src/testing/index.js';
+import { eventStoreContract } from 'nestjs-mcp-streamable/testing';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

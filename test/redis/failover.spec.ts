@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { redisBackend } from '../../src/redis/redis-backend.js';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { TestApp } from '../support/app.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import type { SseStream } from '../support/http.js';

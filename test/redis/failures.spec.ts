@@ -2,11 +2,15 @@ import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { firstValueFrom } from 'rxjs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import {
+  redisBackend,
+  RedisClosedError,
+  RedisUnavailableError,
+  type RedisBackendOptions,
+} from 'nestjs-mcp-streamable/redis';
+import { EventStoreError } from 'nestjs-mcp-streamable';
 import { randomToken } from '../../src/common/random-token.js';
-import { makeRedisBackend, redisBackend } from '../../src/redis/redis-backend.js';
-import { RedisClosedError, RedisUnavailableError } from '../../src/redis/redis.errors.js';
-import type { RedisBackendOptions } from '../../src/redis/redis.options.js';
-import { EventStoreError } from '../../src/stream/event-store.errors.js';
+import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 
 const QUICK: RedisBackendOptions = { commandTimeoutMs: 300, heartbeatMs: 30, deadAfterMs: 300 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { firstValueFrom } from 'rxjs';
-import { messageBusContract } from '../../src/testing/index.js';
+import { messageBusContract } from 'nestjs-mcp-streamable/testing';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { redisBackend, RedisSetupError } from '../../src/redis/index.js';
+import { redisBackend, RedisSetupError } from 'nestjs-mcp-streamable/redis';
 
 const missing = vi.hoisted(() =>
   Object.assign(new Error("Cannot find module 'ioredis'"), { code: 'MODULE_NOT_FOUND' }),

@@ -1,9 +1,9 @@
 import { Logger } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { LostNode } from '../../src/bus/message-bus.js';
+import type { LostNode } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
-import { ManualClock } from '../../src/testing/index.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

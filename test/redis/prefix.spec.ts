@@ -1,7 +1,7 @@
 import { Test } from '@nestjs/testing';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { redisBackend } from '../../src/redis/redis-backend.js';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
 
 /** Nothing connects: no Redis is needed. */
 const URL = 'redis://127.0.0.1:1';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { RedisUnavailableError } from '../../src/redis/redis.errors.js';
-import type { McpSessionStore, SessionCaps } from '../../src/session/store/session-store.js';
+import { RedisUnavailableError } from 'nestjs-mcp-streamable/redis';
+import type { McpSessionStore, SessionCaps } from 'nestjs-mcp-streamable';
 import { TestApp } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';

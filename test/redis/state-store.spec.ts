@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { stateStoreContract } from '../../src/testing/index.js';
-import type { McpStateStore } from '../../src/state/state-store.js';
+import { stateStoreContract } from 'nestjs-mcp-streamable/testing';
+import type { McpStateStore } from 'nestjs-mcp-streamable';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

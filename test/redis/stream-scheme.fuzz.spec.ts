@@ -3,12 +3,16 @@ import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { Subscription } from 'rxjs';
 import { afterAll, beforeAll, it, vi } from 'vitest';
-import { systemClock } from '../../src/common/clock.js';
+import {
+  systemClock,
+  EventStoreError,
+  type AppendedMessage,
+  type McpEventStore,
+  type ReaderRef,
+} from 'nestjs-mcp-streamable';
 import { deferred, type Deferred } from '../../src/common/promises.js';
 import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
-import { EventStoreError } from '../../src/stream/event-store.errors.js';
-import type { AppendedMessage, McpEventStore, ReaderRef } from '../../src/stream/event-store.js';
 import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
 import { seededRandom } from '../support/seeded-random.js';

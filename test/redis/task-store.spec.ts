@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { taskStoreContract } from '../../src/testing/index.js';
+import { taskStoreContract } from 'nestjs-mcp-streamable/testing';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

@@ -13,12 +13,12 @@ import {
   type McpStreamableExtras,
   type McpStreamableOptions,
   type StreamHead,
+  INBOX_STREAM,
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
-import { INBOX_STREAM } from '../../src/stream/event-store.js';
-import { AppAgent } from '../../src/testing/kit/app-agent.js';
+import { AppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
 import { endpointsOf } from '../../src/testing/kit/endpoints.js';
-import { leftIn, type McpLeftovers, timersOf } from '../../src/testing/kit/leftovers.js';
+import { leftIn, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';
 import { ModernClient } from './modern-client.js';
 import { RawClient } from './raw-client.js';

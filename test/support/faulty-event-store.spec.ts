@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { EventLogFullError, SessionGoneError } from '../../src/stream/event-store.errors.js';
-import type { AppendOptions, McpEventStore } from '../../src/stream/event-store.js';
-import { ManualClock } from '../../src/testing/index.js';
+import { EventLogFullError, SessionGoneError, type AppendOptions, type McpEventStore } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   type EventStoreCall,
   EventStoreFault,

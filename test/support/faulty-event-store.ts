@@ -1,16 +1,16 @@
-import type { Clock } from '../../src/common/clock.js';
-import { EventStoreError } from '../../src/stream/event-store.errors.js';
-import type {
-  AppendOptions,
-  AppendResult,
-  ClaimResult,
-  EventStoreStats,
-  LastError,
-  McpEventStore,
-  ReaderRef,
-  ReadResult,
-  UnfinishedStream,
-} from '../../src/stream/event-store.js';
+import {
+  type Clock,
+  EventStoreError,
+  type AppendOptions,
+  type AppendResult,
+  type ClaimResult,
+  type EventStoreStats,
+  type LastError,
+  type McpEventStore,
+  type ReaderRef,
+  type ReadResult,
+  type UnfinishedStream,
+} from 'nestjs-mcp-streamable';
 import { seededRandom } from './seeded-random.js';
 
 /**

@@ -1,4 +1,4 @@
-import { ManualClock } from '../../src/testing/index.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 
 /**
  * Time that passes by itself while a timer is armed and nothing else is to be done: a slow dependency stays slow in relation

@@ -1,7 +1,7 @@
+import type { RedisBackendOptions } from 'nestjs-mcp-streamable/redis';
+import type { EventStoreStats } from 'nestjs-mcp-streamable';
 import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
-import type { RedisBackendOptions } from '../../src/redis/redis.options.js';
-import type { EventStoreStats } from '../../src/stream/event-store.js';
 import { sharedRedis } from './redis.js';
 
 /** Part of Redis for one test: keys below a prefix of its own, and a time that can be turned forward. */

@@ -1,9 +1,9 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, vi } from 'vitest';
+import { DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
 import type { TestAppOptions, TestNode } from './app.js';
 import { RedisRoom } from './redis-room.js';
 import { RoundRobin } from './round-robin.js';
-import { DROPPED_SESSION_MS } from '../../src/stream/event-store.js';
 
 const NODES = 2;
 /**
