@@ -130,6 +130,12 @@ describe('the options of an endpoint', () => {
     expect(message).toBe(`There is no option "${unknown}". Did you mean "${nearest}"?`);
   });
 
+  it('an option that stands in a group is refused with the place where it belongs', () => {
+    const message = (given: object) => refusal({ serverInfo, ...given }).message;
+    expect(message({ requiredScopes: ['a'] })).toContain('Did you mean "auth.requiredScopes"?');
+    expect(message({ maxBytes: 1 })).toContain('Did you mean "eventLog.maxBytes"?');
+  });
+
   it('an option that resembles none is refused with the names of all', () => {
     const { message } = refusal({ serverInfo, transport: 'stdio' });
     expect(message).toContain('There is no option "transport". The options are: serverInfo, ');

@@ -1,5 +1,5 @@
 import type { Implementation } from '@modelcontextprotocol/server';
-import { type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
+import { AUTH_NAMES, type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
 import { MESSAGE_BUS_METHODS, type McpMessageBus } from './bus/message-bus.js';
 import {
   assertNames,
@@ -170,7 +170,8 @@ function assertEndpointOptions(given: unknown): asserts given is McpStreamableOp
     throw new McpOptionError(late, reason);
   }
   // The extras among the names: a misspelt option may mean one.
-  assertNames([...OPTION_NAMES, ...EXTRA_NAMES], given);
+  const groups = { auth: AUTH_NAMES, eventLog: Object.keys(EVENT_LOG_TABLE) };
+  assertNames([...OPTION_NAMES, ...EXTRA_NAMES], given, '', groups);
 }
 
 function infoOf(given: Implementation | null, name: string): Implementation {

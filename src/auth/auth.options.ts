@@ -180,6 +180,9 @@ const AUTH_TABLE = {
 
 type Derived = 'resource' | 'jwt' | 'requiredScopes' | 'implies' | 'scopesSupported';
 
+/** Names of the options below `auth`. */
+export const AUTH_NAMES: readonly string[] = Object.keys(AUTH_TABLE);
+
 export interface ResolvedAuthOptions extends Omit<Resolved<typeof AUTH_TABLE>, Derived> {
   readonly resource: URL;
   /** Its canonical form: scheme and host in lower case, no trailing slash. */

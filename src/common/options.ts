@@ -71,12 +71,22 @@ export function resolveGroup<Table extends Checks>(table: Table, given: unknown,
   return resolveOptions(table, options, path);
 }
 
-/** @throws McpOptionError for a property that is none of these options, with the one that it may have meant */
-export function assertNames(names: readonly string[], given: object, path = ''): void {
+/**
+ * @param groups names of options by the option below which they stand
+ * @throws McpOptionError for a property that is none of these options, with the one that it may have meant
+ */
+export function assertNames(
+  names: readonly string[],
+  given: object,
+  path = '',
+  groups: Readonly<Record<string, readonly string[]>> = {},
+): void {
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown === undefined) return;
   const option = below(path, unknown);
-  throw new McpOptionError(option, `There is no option "${option}". ${adviceOn(unknown, names)}`);
+  const group = Object.keys(groups).find((name) => groups[name]!.includes(unknown));
+  const advice = group === undefined ? adviceOn(unknown, names) : `Did you mean "${below(group, unknown)}"?`;
+  throw new McpOptionError(option, `There is no option "${option}". ${advice}`);
 }
 
 function below(path: string, name: string): string {
