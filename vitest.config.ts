@@ -35,10 +35,12 @@ const LONG = process.env['QUICK']
   ? [
       '**/*.fuzz.spec.ts',
       'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**',
-      'test/auth/nodes.spec.ts',
+      'src/http/edge/http-edge.spec.ts',
+      'test/{auth,live}/nodes.spec.ts',
       'test/stdio/processes.spec.ts',
-      'test/handlers/{errors,errors-hostile,lists-per-caller,matrix,observables*,pagination}.spec.ts',
-      'test/legacy/{edge-body*,sessions-nodes,sessions-off}.spec.ts',
+      'test/tasks/killed.spec.ts',
+      'test/handlers/{errors,errors-hostile,limits,lists-per-caller,matrix,observables*,pagination}.spec.ts',
+      'test/legacy/{edge-body*,post-slow-reader,sessions-nodes,sessions-off}.spec.ts',
       'test/modern/{clients,concurrency,disconnects,slow-reader}.spec.ts',
     ]
   : [];
