@@ -28,7 +28,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   extensions: [null, 'com.example/x', [], { search: {} }, { 'com.example/search': true }],
   server: [null, 'server', {}],
   instrumentation: [null, 'x', {}, [null], { ended: () => {} }],
-  // More of them in test/auth/options.spec.ts.
+  // More of them in src/auth/auth.options.spec.ts.
   auth: [null, 'https://api.example.com/mcp', {}, { resource: 'https://api.example.com/mcp' }],
   sessionIdGenerator: [null, 'id', {}],
   principal: [null, 'ann', {}],

@@ -1,7 +1,7 @@
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { expect, it, vi } from 'vitest';
-import { systemClock } from 'nestjs-mcp-streamable';
-import { resolveAuthOptions } from '../../src/auth/auth.options.js';
-import { JwtVerifier } from '../../src/auth/jwt-verifier.js';
+import { serverInfo, startFailure } from '../support/nest-app.js';
+import { RESOURCE } from './protected-apps.js';
 
 const missing = vi.hoisted(() => Object.assign(new Error("Cannot find module 'jose'"), { code: 'MODULE_NOT_FOUND' }));
 
@@ -11,8 +11,10 @@ vi.mock('../../src/auth/jose-package.cjs', () => ({
   },
 }));
 
-it('says what to install when JWTs are to be verified and jose is missing', () => {
-  const options = resolveAuthOptions({ resource: 'https://mcp.test/mcp', authorizationServers: ['https://idp.test'] });
-  const make = () => new JwtVerifier(options.jwt!, options, systemClock);
-  expect(make).toThrow('which is not installed. Install it (npm install jose), or give your own "verifier".');
+it('says what to install when JWTs are to be verified and jose is missing', async () => {
+  const auth = { resource: RESOURCE, authorizationServers: ['https://idp.test'] };
+  const { message } = await startFailure('fastify', () => ({
+    imports: [McpStreamableModule.forRoot({ serverInfo, auth })],
+  }));
+  expect(message).toContain('which is not installed. Install it (npm install jose), or give your own "verifier".');
 });

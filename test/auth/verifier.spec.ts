@@ -4,7 +4,6 @@ import { McpCtx, type McpContext, McpServer, McpStreamableModule, Tool } from 'n
 import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { VerifiedTokens } from '../../src/auth/verified-tokens.js';
 import { gate, ONE_ADAPTER } from '../support/app.js';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { asker, authorizationServer, challengeIn, ERAS, knocker, protectedApps, RESOURCE } from './protected-apps.js';
@@ -461,18 +460,5 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     const { request } = await asker(app, 'legacy', as('x'));
     const { result } = await (await request('tools/call', { name: 'who', arguments: {} })).json();
     expect(result.content[0].text).toBe('client');
-  });
-});
-
-describe('tokens that are remembered', () => {
-  it('are not more than 10,000', async () => {
-    const clock = new ManualClock();
-    const tokens = new VerifiedTokens(
-      () => ({ verifyAccessToken: (token) => Promise.resolve(infoOf(token)) }),
-      60_000,
-      clock,
-    );
-    for (let n = 0; n < 10_100; n++) await tokens.verifyAccessToken(`t${n}`);
-    expect(tokens.size).toBe(10_000);
   });
 });

@@ -11,7 +11,6 @@ import {
 } from 'nestjs-mcp-streamable/client';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { loadClientPackage } from '../../src/client/nest/mcp-client.js';
 import { gate, type TestTool } from '../support/app.js';
 import { FakeMcpServer, result, status } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';
@@ -225,14 +224,5 @@ describe('McpClientModule', () => {
   ])('the app does not start with %s', async (_, imported, message) => {
     const compiling = async (): Promise<unknown> => Test.createTestingModule({ imports: [imported()] }).compile();
     await expect(compiling()).rejects.toThrow(message);
-  });
-
-  it('says what to install when the official client is missing', async () => {
-    const missing = Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' });
-    const error = await loadClientPackage(() => Promise.reject(missing)).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ name: 'McpClientPackageError', code: 'CLIENT_PACKAGE_MISSING', cause: missing });
-    expect((error as Error).message).toContain('npm install @modelcontextprotocol/client');
-    const other = new Error('broken');
-    await expect(loadClientPackage(() => Promise.reject(other))).rejects.toBe(other);
   });
 });

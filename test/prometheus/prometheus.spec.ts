@@ -2,11 +2,10 @@ import { readFileSync } from 'node:fs';
 import { Controller, Get, Header, Injectable } from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
-import { McpPrometheusModule, PrometheusPackageError } from 'nestjs-mcp-streamable/prometheus';
+import { McpPrometheusModule } from 'nestjs-mcp-streamable/prometheus';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { loadPromClient } from '../../src/prometheus/mcp-metrics.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
@@ -180,14 +179,5 @@ describe('Prometheus', () => {
     await app.close();
     expect(registry.getMetricsAsArray()).toEqual([]);
     await start();
-  });
-
-  it('says what to install when prom-client is missing', async () => {
-    await start();
-    const missing = (): never => {
-      throw Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' });
-    };
-    expect(() => loadPromClient(missing)).toThrow(PrometheusPackageError);
-    expect(() => loadPromClient(missing)).toThrow('npm install prom-client');
   });
 });
