@@ -12,9 +12,7 @@ export default mergeConfig(
       include: ['test/{legacy,handlers,modern}/**/*.spec.ts'],
       // Apps that are no `TestApp` are one process there too, as are those of test/module and test/session.
       // Of a broken envelope each node warns once, which is twice here.
-      exclude: [
-        'test/handlers/{attacks-discovery,discovery,endpoints,envelopes,invocation-*,list-guards,memory,registry}.spec.ts',
-      ],
+      exclude: ['test/handlers/{attacks-discovery,discovery,endpoints,envelopes,list-guards,memory,registry}.spec.ts'],
       setupFiles: ['test/support/quiet.ts', 'test/support/file-setup.ts', 'test/support/nodes-setup.ts'],
       env: { NODES: '2' },
     },

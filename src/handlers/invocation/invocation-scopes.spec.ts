@@ -8,7 +8,7 @@ import {
   type HostComponentInfo,
 } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../../../test/support/invoking-app.js';
 
 let made = 0;
 

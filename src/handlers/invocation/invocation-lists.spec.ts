@@ -12,8 +12,9 @@ import {
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import { of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { McpExecutionContext, McpArgs } from 'nestjs-mcp-streamable';
-import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../../../test/support/invoking-app.js';
+import { McpExecutionContext } from '../../context/mcp-execution-context.js';
+import { McpArgs } from '../decorators/param.decorators.js';
 
 const Roles = Reflector.createDecorator<string[]>();
 

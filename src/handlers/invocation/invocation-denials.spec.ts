@@ -20,9 +20,9 @@ import {
 import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpExecutionContext } from 'nestjs-mcp-streamable';
-import { HandlerCancelled, HandlerDeniedError } from '../../src/handlers/handlers.errors.js';
-import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../../../test/support/invoking-app.js';
+import { McpExecutionContext } from '../../context/mcp-execution-context.js';
+import { HandlerCancelled, HandlerDeniedError } from '../handlers.errors.js';
 
 class Broken extends Error {}
 class Missing extends Error {}

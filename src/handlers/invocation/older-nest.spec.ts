@@ -1,11 +1,11 @@
 import { type CanActivate, Inject, Injectable, type Provider, Scope, type Type, UseGuards } from '@nestjs/common';
 import { APP_GUARD, ApplicationConfig, ContextIdFactory, ModulesContainer, REQUEST } from '@nestjs/core';
-import { Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { assertNoneSkipped } from '../../src/handlers/invocation/enhancers.js';
-import { assertPayload, MADE, mendedIn } from '../../src/handlers/invocation/older-nest.js';
-import { layoutOf, methodOf } from '../../src/handlers/invocation/params.js';
-import { InvokingApp } from '../support/invoking-app.js';
+import { InvokingApp } from '../../../test/support/invoking-app.js';
+import { Tool } from '../decorators/handler.decorators.js';
+import { assertNoneSkipped } from './enhancers.js';
+import { assertPayload, MADE, mendedIn } from './older-nest.js';
+import { layoutOf, methodOf } from './params.js';
 
 /**
  * What older versions of Nest do not do: the start fails for the apps that rely on it. `npm run x -- check:compat` runs the oldest

@@ -11,10 +11,10 @@ import {
 import { defer, EMPTY, finalize, map, NEVER, Observable, of, tap, throwError, timeout, concat } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { APP_FILTER } from '@nestjs/core';
-import { toolLog, toolProgress } from 'nestjs-mcp-streamable';
-import { HandlerCancelled } from '../../src/handlers/handlers.errors.js';
-import { gate } from '../support/app.js';
-import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+import { gate } from '../../../test/support/app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../../../test/support/invoking-app.js';
+import { HandlerCancelled } from '../handlers.errors.js';
+import { toolLog, toolProgress } from '../results/tool-event.js';
 
 let ended: string[] = [];
 let seen: unknown[] = [];

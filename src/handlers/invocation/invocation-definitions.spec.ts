@@ -13,8 +13,8 @@ import {
 import { APP_GUARD } from '@nestjs/core';
 import { IsInt, IsString } from 'class-validator';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpArgs } from 'nestjs-mcp-streamable';
-import { EntryProvider, InvokingApp } from '../support/invoking-app.js';
+import { EntryProvider, InvokingApp } from '../../../test/support/invoking-app.js';
+import { McpArgs } from '../decorators/param.decorators.js';
 
 class FindDto {
   @IsString()

@@ -26,8 +26,10 @@ import {
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 import { map } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { McpContext, McpExecutionContext, McpArgs, McpCtx } from 'nestjs-mcp-streamable';
-import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp } from '../../../test/support/invoking-app.js';
+import { McpContext } from '../../context/mcp-context.js';
+import { McpExecutionContext } from '../../context/mcp-execution-context.js';
+import { McpArgs, McpCtx } from '../decorators/param.decorators.js';
 
 /** What ran, in order. */
 let ran: string[] = [];
