@@ -155,7 +155,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'answered');
   });
 
-  it('is not told of an error that is not meant for it: the operator is', async () => {
+  it('gets no internal error, which the operator gets instead', async () => {
     const error = new Error(SECRET);
     const { begin, reports, expectEnded } = setup(() => Promise.reject(error));
     const { call, exchange } = begin({ client });
@@ -179,7 +179,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
         },
       },
     ],
-  ])('is answered with an error when its result %s, and the operator is told', async (_what, result) => {
+  ])('is answered with an error when its result %s, which is reported to the operator', async (_what, result) => {
     const { begin, reports, expectEnded } = setup(() => result);
     const { call, exchange } = begin({ client });
     const { answer } = await answerOf(exchange);
@@ -189,7 +189,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'answered');
   });
 
-  it('P9: that is cancelled gets nothing more, and its handler is told why', async () => {
+  it('P9: gets nothing more when it is cancelled, and aborts the signal of its handler with the reason', async () => {
     const hold = deferred<object>();
     const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
@@ -205,7 +205,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'cancelled');
   });
 
-  it('P9: whose stream has begun when it is cancelled: that ends without an answer', async () => {
+  it('P9: ends its stream without an answer when it is cancelled after the stream has begun', async () => {
     const { begin, calls, expectEnded } = setup();
     const { call, exchange } = begin({ client, mode: 'sse' });
     exchange.stream();
@@ -215,7 +215,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'cancelled');
   });
 
-  it('that takes too long is answered with an error, and its handler is told', async () => {
+  it('is answered with an error when it takes too long, and aborts the signal of its handler', async () => {
     const hold = deferred<object>();
     const { clock, begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
@@ -230,7 +230,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expect(call.signal.reason).toMatchObject({ message: error.message });
   });
 
-  it('that is failed is answered with that error, on its stream if that has begun', async () => {
+  it('is answered with the error that fails it, on its stream if that has begun', async () => {
     const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
     const { call, exchange } = begin({ client, mode: 'sse' });
     exchange.stream();
@@ -255,7 +255,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expect(one.call.state).toBe('cancelled');
   });
 
-  it('is answered when its client agrees, and with an error when that does not', async () => {
+  it('is answered when its client consents, and with an error when the client refuses', async () => {
     const { begin, calls } = setup(() => ({ a: 1 }));
     const recorded = deferred();
     const kept: unknown[] = [];
@@ -275,7 +275,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expect([atOnce.call.state, calls.count]).toEqual(['answered', 0]);
   });
 
-  it('may end while its client is asked whether it agrees', async () => {
+  it('may end while its client is asked for consent', async () => {
     const recorded = deferred();
     const { begin, calls, expectEnded } = setup(() => ({}));
     const { call, exchange } = begin({ client, succeeded: () => recorded.promise });
@@ -299,7 +299,7 @@ describe('a call of a client that goes away', () => {
     expect(await exchange.reply).toEqual({ kind: 'accepted' });
   });
 
-  it('P4: in the middle of its stream is cancelled too', async () => {
+  it('P4: is cancelled too in the middle of its stream', async () => {
     const { begin, expectEnded } = setup();
     const { call, exchange } = begin({ mode: 'sse' });
     exchange.stream();
@@ -310,8 +310,8 @@ describe('a call of a client that goes away', () => {
   });
 });
 
-describe('how HTTP says an answer', () => {
-  it('M5: a refusal of the dispatcher has its status in the modern era, and none in a session', async () => {
+describe('the HTTP status of an answer', () => {
+  it('M5: is that of the refusal of a dispatcher in the modern era, and 200 in a session', async () => {
     const error = new McpError('METHOD_NOT_FOUND', 'no such method');
     const { begin, reports, calls } = setup(() => Promise.reject(error));
     const modern = begin();
@@ -325,7 +325,7 @@ describe('how HTTP says an answer', () => {
     expect(reports).toEqual([]);
   });
 
-  it('M5: a failure of the dispatcher itself is 500 in the modern era', async () => {
+  it('M5: is 500 in the modern era when the dispatcher itself fails', async () => {
     const { begin } = setup(() => {
       throw new Error(SECRET);
     });
@@ -333,7 +333,7 @@ describe('how HTTP says an answer', () => {
     await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603 });
   });
 
-  it('a refusal is in the stream when that has begun', async () => {
+  it('is 200 for a refusal in a stream that has begun', async () => {
     const hold = deferred<object>();
     const { begin } = setup(() => hold.promise);
     const { exchange } = begin({ mode: 'sse' });
@@ -344,7 +344,7 @@ describe('how HTTP says an answer', () => {
     expect([stream.messages, stream.ended]).toMatchObject([[{ id: 1, error: { code: -32601 } }], true]);
   });
 
-  it('M6: a capability that the client lacks is 400 in the modern era, whoever says so', async () => {
+  it('M6: is 400 in the modern era when the client lacks a capability, and 200 in a session', async () => {
     const error = Object.assign(new Error('no roots'), { code: -32021 });
     const { begin } = setup(() => Promise.reject(error));
     const told = { error: { code: -32021, message: 'no roots' } };
@@ -353,7 +353,7 @@ describe('how HTTP says an answer', () => {
     expect([status, answer]).toMatchObject([undefined, told]);
   });
 
-  it.each(CLIENTS)('a guard that denies decides (%s)', async (client) => {
+  it.each(CLIENTS)('is that of a guard that denies (%s)', async (client) => {
     const error = Object.assign(new Error('no'), { code: -32021 });
     const { begin } = setup((call) => {
       call.refuseWith(403, {});
@@ -367,7 +367,7 @@ describe('how HTTP says an answer', () => {
 });
 
 describe('the calls of a node', () => {
-  it('are those that are registered and not over, dispatched or not', () => {
+  it('are counted from their registration to their end, dispatched or not', () => {
     const { add, begin, calls } = setup();
     expect([calls.count, calls.state]).toEqual([0, 'open']);
     const [one, two] = [add({ client: 'in a session' }), begin()];
@@ -377,7 +377,7 @@ describe('the calls of a node', () => {
     expect(calls.count).toBe(0);
   });
 
-  it('have no timer without a limit', async () => {
+  it('have no timer without a time limit', async () => {
     const { clock, begin, calls } = setup();
     begin();
     expect(clock.pending).toBe(0);
@@ -386,7 +386,7 @@ describe('the calls of a node', () => {
   });
 });
 
-describe('drain', () => {
+describe('drain()', () => {
   const holding = () => {
     const holds: Deferred<object>[] = [];
     const node = setup(() => {
@@ -396,7 +396,7 @@ describe('drain', () => {
     return { ...node, holds };
   };
 
-  it('is preceded by "leaving", in which calls are taken', () => {
+  it('is preceded by the state "leaving", in which new calls are taken', () => {
     const { begin, calls } = holding();
     calls.leave();
     begin();
@@ -417,7 +417,7 @@ describe('drain', () => {
     expect([await settled(drained), calls.state, clock.pending]).toEqual([true, 'stopped', 0]);
   });
 
-  it('waits for those, too, that came from what is still taken meanwhile', async () => {
+  it('waits also for calls that begin while it waits', async () => {
     const { begin, calls, holds } = holding();
     begin();
     const drained = calls.drain(10_000);
@@ -428,7 +428,7 @@ describe('drain', () => {
     expect(await settled(drained)).toBe(true);
   });
 
-  it('waits no longer than it is told', async () => {
+  it('waits no longer than its time limit', async () => {
     const { clock, begin, calls } = holding();
     const { call } = begin();
     const drained = calls.drain(10_000);
@@ -453,7 +453,7 @@ describe('drain', () => {
   });
 });
 
-describe('stop', () => {
+describe('stop()', () => {
   it.each(['legacy, without sessions', 'modern'] as const)('refuses what has no answer yet (%s)', async (client) => {
     const hold = deferred<object>();
     const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
@@ -481,7 +481,7 @@ describe('stop', () => {
     },
   );
 
-  it('ends all of them, and leaves those of sessions to their sessions', async () => {
+  it('ends all calls without a session, and leaves those of sessions to their sessions', async () => {
     const { begin, calls, ended } = setup();
     const [one, two, ofSession] = [begin(), begin(), begin({ client: 'in a session' })];
     const refused = [one, two].map(({ exchange }) => exchange.reply.catch((error: unknown) => error));
@@ -497,7 +497,7 @@ describe('stop', () => {
     expect(await Promise.all(refused)).toMatchObject([{ code: 'UNAVAILABLE' }, { code: 'UNAVAILABLE' }]);
   });
 
-  it('after drain() ends what has not ended by itself', async () => {
+  it('ends after drain() the calls that have not ended by themselves', async () => {
     const { begin, calls } = setup();
     const { exchange } = begin();
     const refused = exchange.reply.catch((error: unknown) => error);

@@ -133,7 +133,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     expect([exchange.carries, exchange.sink, clock.pending, begun]).toEqual(['nothing', undefined, 0, []]);
   });
 
-  it('takes nothing more after its answer', async () => {
+  it('drops messages after its answer', async () => {
     const { exchange, begun, clientGone } = await setup(kind);
     exchange.answer(1, '"first"');
     exchange.answer(1, '"second"');
@@ -145,7 +145,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
   });
 
-  it('of a batch is an array, once all are answered, also if there is one', async () => {
+  it('of a batch is an array, once all requests are answered, also if there is one', async () => {
     const { exchange } = await setup(kind, { batch: true, requests: [1, 2] });
     exchange.answer(2, '"b"');
     expect(await replyOf(exchange)).toBeUndefined();
@@ -156,7 +156,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     expect(await single.exchange.reply).toEqual({ kind: 'json', body: '["a"]' });
   });
 
-  it('is denied as HTTP denies, if it is alone', async () => {
+  it('is denied by the HTTP status, if it is the only request', async () => {
     const refusal = { status: 403, headers: { 'WWW-Authenticate': 'Bearer' } };
     const { exchange } = await setup(kind);
     exchange.answer(1, '"no"', refusal);
@@ -168,7 +168,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
-  it('with the first other message, which goes before the answer', async () => {
+  it('at the first message that is no answer, which precedes the answer', async () => {
     const { clock, exchange } = await setup(kind);
     const sent = exchange.send('"progress"');
     expect(clock.pending).toBe(0);
@@ -182,7 +182,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.end, exchange.carries, exchange.sink]).toEqual(['complete', 'nothing', undefined]);
   });
 
-  it('that its last answer ends also when it comes before the response', async () => {
+  it('that its last answer ends, also when the answer comes before the response is opened', async () => {
     const { exchange } = await setup(kind);
     void exchange.send('"progress"');
     exchange.answer(1, '"answer"', { status: 403, headers: {} });
@@ -202,7 +202,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
   });
 
-  it('in the mode "sse" by no timer, and whatever is asked', async () => {
+  it('in the mode "sse" at once, without a timer, for every request', async () => {
     const { clock, exchange } = await setup(kind, { mode: 'sse' });
     expect(clock.pending).toBe(0);
     expect(exchange.stream()).toBe(exchange.sink);
@@ -212,7 +212,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
   });
 
-  it('never in the mode "json", which carries answers and nothing beside them', async () => {
+  it('never in the mode "json", which carries answers alone', async () => {
     const { clock, exchange, begun } = await setup(kind, { mode: 'json' });
     expect([exchange.carries, clock.pending]).toEqual(['answers', 0]);
     expect(exchange.closeStream()).toBe(false);
@@ -224,7 +224,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([exchange.carries, begun]).toEqual(['nothing', []]);
   });
 
-  it('with the answers that were there before; what was cancelled is not begun', async () => {
+  it('with the answers that were there before, and without requests that were cancelled', async () => {
     const { clock, exchange, begun } = await setup(kind, { batch: true, requests: [1, 2, 3] });
     exchange.answer(2, '"b"');
     exchange.dismiss(3);
@@ -236,7 +236,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"b"', '"a"'], 'complete']);
   });
 
-  it('once: its reply is given once, however often it is asked for', async () => {
+  it('once, and gives its reply once, however often it is asked for', async () => {
     const { clock, exchange, begun } = await setup(kind, { requests: [1, 2] });
     const sent = [exchange.send('1'), exchange.send('2')];
     exchange.closeStream();
@@ -313,7 +313,7 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST is refused', (kind) => {
-  it('as long as nothing is out', async () => {
+  it('as long as nothing was sent', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind);
     expect(exchange.refuse(new Error('no'))).toBe(true);
     await expect(exchange.reply).rejects.toThrow('no');
@@ -321,7 +321,7 @@ describe.each(SINKS)('over %s, a POST is refused', (kind) => {
     expect(exchange.refuse(new Error('again'))).toBe(false);
   });
 
-  it('not when it is a stream, is answered, or has other requests', async () => {
+  it('but not when it is a stream, is answered, or has other requests', async () => {
     const streaming = await setup(kind);
     streaming.exchange.stream();
     const answered = await setup(kind);
@@ -333,7 +333,7 @@ describe.each(SINKS)('over %s, a POST is refused', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST whose client leaves', (kind) => {
-  it('before the decision, keeps nothing: its answer has nowhere to go', async () => {
+  it('before its form is decided, keeps nothing, as its answer cannot be sent', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind, { requests: [1, 2] });
     exchange.abandon();
     exchange.abandon();
@@ -344,7 +344,7 @@ describe.each(SINKS)('over %s, a POST whose client leaves', (kind) => {
     expect([exchange.carries, begun, clientGone.mock.calls]).toEqual(['nothing', [], [[]]]);
   });
 
-  it('before its response was opened, ends the stream: it will never be read', async () => {
+  it('before its response was opened, ends the stream, which will never be read', async () => {
     const { clock, exchange, clientGone } = await setup(kind);
     await clock.advance(500);
     exchange.abandon();
@@ -369,7 +369,7 @@ describe('over a log, a POST whose client leaves', () => {
     expect(await open()).toEqual([]);
   });
 
-  it('after that, changes nothing: it may come back', async () => {
+  it('after its response was opened, goes on, as the client may resume', async () => {
     const { store, exchange, clientGone } = await setup('a log');
     await exchange.send('"progress"');
     const reader = await Reader.of(exchange);
@@ -385,7 +385,7 @@ describe('over a log, a POST whose client leaves', () => {
 });
 
 describe('over the response, a POST whose client leaves', () => {
-  it('in the middle, is over: that is told once', async () => {
+  it('in the middle of its stream, is over, which is reported once', async () => {
     const { exchange, clientGone } = await setup('the response');
     exchange.stream();
     const reader = await Reader.of(exchange);
@@ -396,7 +396,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect(reader.events).toEqual([]);
   });
 
-  it('after the last answer, is not told of: all was said', async () => {
+  it('after the last answer, is not reported as having left', async () => {
     const { exchange, clientGone } = await setup('the response');
     exchange.stream();
     const reader = await Reader.of(exchange);
@@ -414,7 +414,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect(await settled(exchange.send('2'))).toBe(true);
   });
 
-  it('is told of when it reads too slowly', async () => {
+  it('is reported when it reads too slowly', async () => {
     const { exchange, clientGone } = await setup('the response');
     exchange.stream();
     const reader = await Reader.of(exchange);
@@ -424,7 +424,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect(await settled(Promise.all(waiting))).toBe(true);
   });
 
-  it('is told of when more waits than may before there is a response: the response ends as well', async () => {
+  it('is reported when more bytes wait than the limit before its response is opened, which ends as well', async () => {
     const { exchange, clientGone } = await setup('the response');
     for (let n = 0; n < 2; n++) void exchange.send('x'.repeat(MAX_BUFFERED + 1));
     exchange.answer(1, '"never"');
@@ -434,7 +434,7 @@ describe('over the response, a POST whose client leaves', () => {
   });
 });
 
-describe('closeStream', () => {
+describe('closeStream()', () => {
   it('ends the response, not the stream', async () => {
     const { store, exchange } = await setup('a log');
     await exchange.send('"progress"');

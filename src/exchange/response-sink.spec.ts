@@ -88,7 +88,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end, cut.mock.calls]).toEqual([[], 'complete', []]);
   });
 
-  it('that has ended before its response is there ends that too', () => {
+  it('that has ended before its response is opened ends the response too', () => {
     const { cut, sink, write, opened } = setup();
     void write('1');
     void sink.write({ data: '2', end: true });
@@ -96,7 +96,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end, cut.mock.calls]).toEqual([['1', '2'], 'complete', []]);
   });
 
-  it('takes nothing after its end', async () => {
+  it('drops messages after its end', async () => {
     const { sink, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -117,7 +117,7 @@ describe('ResponseSink', () => {
     expect([await settled(waiting), reader.read, reader.end]).toEqual([true, ['1', '2'], 'complete']);
   });
 
-  it('has its writer wait when an event has filled the reader, and stops again in the middle', async () => {
+  it('makes its writer wait when an event has filled the reader, and stops again in the middle', async () => {
     const { write, opened } = setup();
     const reader = opened();
     reader.takes = 1;
@@ -130,7 +130,7 @@ describe('ResponseSink', () => {
     expect([reader.read, await settled(Promise.all(waiting))]).toEqual([['1', '2', '3'], true]);
   });
 
-  it('P13: cuts the connection when more waits than may', async () => {
+  it('P13: cuts the connection when more bytes wait than the limit', async () => {
     const { cut, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -140,7 +140,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.resumed$.observed]).toEqual([[], false]);
   });
 
-  it('counts what waits, not what was read', async () => {
+  it('counts the bytes that wait, not those that were read', async () => {
     const { cut, write, opened } = setup();
     const reader = opened();
     for (let n = 0; n < 10; n++) {
@@ -152,7 +152,7 @@ describe('ResponseSink', () => {
     expect([reader.read.length, reader.end, cut.mock.calls]).toEqual([10, undefined, []]);
   });
 
-  it('is cut when more waits than may before there is a response: the response ends as well', () => {
+  it('is cut when more bytes wait than the limit before its response is opened, which ends as well', () => {
     const { cut, sink, write, opened } = setup();
     for (let n = 0; n < 2; n++) void write(LARGE);
     void sink.write({ data: 'never', end: true });
@@ -161,7 +161,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end, cut.mock.calls]).toEqual([[], 'error', [[]]]);
   });
 
-  it('says once that its client has gone, and drops what comes then', async () => {
+  it('reports once that its client has gone, and drops later messages', async () => {
     const { cut, sink, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -173,7 +173,7 @@ describe('ResponseSink', () => {
     expect([reader.read, cut.mock.calls, reader.resumed$.observed]).toEqual([[], [[]], false]);
   });
 
-  it('whose client goes while the last messages wait is not cut: all was said', () => {
+  it('is not cut when its client goes while the last messages wait', () => {
     const { cut, sink, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -190,7 +190,7 @@ describe('ResponseSink', () => {
     expect(opened().end).toBe('error');
   });
 
-  it('sends no client away: it could not come back', async () => {
+  it('closes no connection for a handler: the client could not resume', async () => {
     const { sink, write, opened } = setup();
     const reader = opened();
     expect(sink.disconnect()).toBe(false);

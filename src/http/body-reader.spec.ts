@@ -99,7 +99,7 @@ describe('a body within the limit', () => {
     expect(await post('{"a":"ü€😀"}')).toMatchObject({ status: 200, body: '{"a":"ü€😀"}' });
   });
 
-  it('that came with its head is taken at once, heard to end, and its connection serves the next', async () => {
+  it('that came with its head is taken at once, and its connection serves the next request', async () => {
     const timers = vi.spyOn(clock, 'setTimeout');
     const socket = connect({ port, host: '127.0.0.1' });
     let received = '';
@@ -125,7 +125,7 @@ describe('a body within the limit', () => {
     expect(await post(undefined, { 'Transfer-Encoding': 'chunked' })).toMatchObject({ status: 200, body: '' });
   });
 
-  it('is decoded whole when characters are cut at the border of chunks', async () => {
+  it('is decoded correctly when chunks cut characters', async () => {
     const { socket } = await rawPost('Transfer-Encoding: chunked');
     for (const byte of Buffer.from('"ü€😀"')) socket.write(chunk(Buffer.from([byte])));
     socket.write('0\r\n\r\n');
@@ -134,12 +134,12 @@ describe('a body within the limit', () => {
     socket.destroy();
   });
 
-  it('keeps a byte order mark for who reads the text', async () => {
+  it('keeps a byte order mark for the reader of the text', async () => {
     await post('\ufeff{}');
     expect(await outcome).toBe('\ufeff{}');
   });
 
-  it('survives any way of being cut into chunks', async () => {
+  it('is the same however it is cut into chunks', async () => {
     const body = Array.from({ length: 30_000 }, (_, index) => `${index},`).join('');
     const { socket } = await rawPost('Transfer-Encoding: chunked');
     for (let at = 0, size = 1; at < body.length; at += size, size = (size * 7 + 3) % 5_000 || 1) {
@@ -183,13 +183,13 @@ describe('a body over the limit', () => {
     socket.destroy();
   });
 
-  it('is refused while counting when it comes in chunks', async () => {
+  it('is refused by the bytes read so far when it comes in chunks', async () => {
     const answer = await post('x'.repeat(MAX_BYTES + 1), { 'Transfer-Encoding': 'chunked' });
 
     expect(answer).toMatchObject({ status: 413, body: 'PAYLOAD_TOO_LARGE' });
   });
 
-  it('is refused in the chunk that passes the limit, however tiny chunks are', async () => {
+  it('is refused in the chunk that passes the limit, however small chunks are', async () => {
     before = () => ({ maxBytes: 10 });
     const { socket } = await rawPost('Transfer-Encoding: chunked');
     for (let index = 0; index < 11; index++) socket.write(chunk('x'));
@@ -233,7 +233,7 @@ describe('a body over the limit', () => {
     socket.destroy();
   });
 
-  it('is discarded no longer than its client is there', async () => {
+  it('is discarded no longer than its client is connected', async () => {
     const { socket, received } = await rawPost(`Content-Length: ${2 * MAX_BYTES}`);
     await until(() => received().includes('413'));
     expect(clock.pending).toBe(1);
@@ -277,7 +277,7 @@ describe('a body over the limit', () => {
 });
 
 describe('a body that does not come', () => {
-  it('is given up after the timeout', async () => {
+  it('is refused after the timeout', async () => {
     const { socket, received } = await rawPost('Content-Length: 10');
     socket.write('123');
     await clock.advance(TIMEOUT_MS);
@@ -302,7 +302,7 @@ describe('a body that does not come', () => {
     socket.destroy();
   });
 
-  it('is given up when it is interrupted', async () => {
+  it('fails when its connection is interrupted', async () => {
     const underWay = new Set<InterruptBody>();
     before = () => ({ underWay });
     const { socket, received } = await rawPost('Transfer-Encoding: chunked');
@@ -316,7 +316,7 @@ describe('a body that does not come', () => {
     socket.destroy();
   });
 
-  it('is given up with its connection when the server stops', async () => {
+  it('fails with its connection when the server stops', async () => {
     last = true;
     const underWay = new Set<InterruptBody>();
     before = () => ({ underWay });
@@ -330,7 +330,7 @@ describe('a body that does not come', () => {
     await until(() => requests[0]!.socket.destroyed);
   });
 
-  it('ends with the client, and leaves nothing', async () => {
+  it('fails when the client leaves, and leaves no listener', async () => {
     const { socket } = await rawPost('Content-Length: 10');
     socket.write('123');
     await until(() => requests[0]!.readableDidRead);
@@ -360,7 +360,7 @@ describe('a body that a parser of the app has taken', () => {
     ['a string', '{"a": 1}', '{"a": 1}'],
     ['a Buffer', Buffer.from('{"ü": 1}'), '{"ü": 1}'],
     ['null', null, 'null'],
-  ])('is made of what it left: %s', async (_name, parsed, expected) => {
+  ])('is made of the value that the parser left: %s', async (_name, parsed, expected) => {
     before = async (request) => ({ parsed: await take(request).then(() => parsed) });
 
     expect((await post('whatever')).body).toBe(expected);
@@ -373,19 +373,19 @@ describe('a body that a parser of the app has taken', () => {
     expect(await post('whatever')).toMatchObject({ status: 413 });
   });
 
-  it('is an error of the app when it left nothing', async () => {
+  it('is an error of the app when the parser left no value', async () => {
     before = async (request) => ({ parsed: await take(request).then(() => undefined) });
 
     expect(await post('whatever')).toMatchObject({ status: 500, body: 'INTERNAL_ERROR' });
   });
 
-  it('is read from the stream when it only claims to have: older parsers set {}', async () => {
+  it('is read from the stream when the parser has only set {}, as older ones do', async () => {
     before = () => ({ parsed: {} });
 
     expect((await post('{"a":1}')).body).toBe('{"a":1}');
   });
 
-  it('is found on either adapter', () => {
+  it('is found on both adapters', () => {
     expect(parsedBodyOf({ body: { a: 1 } })).toEqual({ a: 1 });
     expect(parsedBodyOf({ body: undefined, raw: { body: 'text' } })).toBe('text');
     expect(parsedBodyOf({ raw: {} })).toBeUndefined();

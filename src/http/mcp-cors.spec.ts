@@ -3,12 +3,12 @@ import { McpOptionError } from '../common/options.js';
 import { mcpCors } from './mcp-cors.js';
 
 describe('mcpCors()', () => {
-  it('takes nothing away from the other routes of the app: no method, and no header', () => {
+  it('keeps all methods and headers of the other routes of the app', () => {
     expect(mcpCors().methods).toEqual(['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE']);
     expect(mcpCors()).not.toHaveProperty('allowedHeaders');
   });
 
-  it('adds to a list of headers those of both eras', () => {
+  it('adds the headers of both eras to a list of headers', () => {
     expect(mcpCors({ headers: [] }).allowedHeaders).toEqual([
       'Content-Type',
       'Authorization',

@@ -53,7 +53,7 @@ async function ask(): Promise<IncomingMessage> {
   return ((await once(request, 'response')) as [IncomingMessage])[0];
 }
 
-describe.each(['express', 'fastify'])('replies on %s', (kind) => {
+describe.each(['express', 'fastify'])('the replies of %s', (kind) => {
   beforeEach(async () => {
     app = await NestFactory.create(AnyModule, kind === 'express' ? new ExpressAdapter() : new FastifyAdapter(), {
       logger: false,
@@ -66,7 +66,7 @@ describe.each(['express', 'fastify'])('replies on %s', (kind) => {
     await app.close();
   });
 
-  it('accepted: 202 without body and type', async () => {
+  it('an accepted POST is answered with 202, without body and type', async () => {
     reply = { kind: 'accepted' };
     const response = await ask();
 
@@ -76,7 +76,7 @@ describe.each(['express', 'fastify'])('replies on %s', (kind) => {
     expect(await text(response)).toBe('');
   });
 
-  it('json: 200 and the text as it is', async () => {
+  it('a JSON answer is 200 with the given text', async () => {
     reply = { kind: 'json', body: '{"ü": 1e400}', headers: { 'Mcp-Session-Id': 'abc' } };
     const response = await ask();
 
@@ -85,7 +85,7 @@ describe.each(['express', 'fastify'])('replies on %s', (kind) => {
     expect(await text(response)).toBe('{"ü": 1e400}');
   });
 
-  it.each([204, 405])('empty: %i and its headers', async (status) => {
+  it.each([204, 405])('an empty answer is %i with its headers', async (status) => {
     reply = { kind: 'empty', status, headers: { Allow: 'GET, POST, DELETE' } };
     const response = await ask();
 
@@ -94,7 +94,7 @@ describe.each(['express', 'fastify'])('replies on %s', (kind) => {
     expect(await text(response)).toBe('');
   });
 
-  it('events: with the headers that the app has set', async () => {
+  it('an event stream has the headers that the app has set', async () => {
     reply = { kind: 'events', open: () => concat(of({ data: '1' }), NEVER) };
     const response = await ask();
 
@@ -107,7 +107,7 @@ describe.each(['express', 'fastify'])('replies on %s', (kind) => {
     response.destroy();
   });
 
-  it('events: what opening throws can still be answered', async () => {
+  it('an error of opening an event stream can still be answered', async () => {
     const error = new Error('no');
     reply = {
       kind: 'events',
@@ -158,7 +158,7 @@ describe('the reply to a POST', () => {
     return { reply: promise, abandon, resolve, reject };
   }
 
-  it('is waited for; a client that leaves afterwards has not abandoned it', async () => {
+  it('is awaited, and not abandoned by a client that leaves afterwards', async () => {
     const { request, response } = await post();
     const pending = exchange();
     const replied = responder.replyOf(pending, response);
@@ -199,7 +199,7 @@ describe('the reply to a POST', () => {
     expect(responder.stream(response)).toBeUndefined();
   });
 
-  it('is not written when the client has gone, or something else has answered', async () => {
+  it('is not written when the client has gone, or when the app has answered', async () => {
     const [gone, answered] = [await post(), await post()];
     gone.request.destroy();
     await once(gone.response, 'close');

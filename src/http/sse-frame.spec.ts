@@ -23,7 +23,7 @@ describe('an event as SSE text', () => {
     expect(frameOf({ data: '{}' })).toBe('event: message\ndata: {}\n\n');
   });
 
-  it('carries any JSON unharmed', () => {
+  it('carries any JSON unchanged', () => {
     const message = { text: 'a\r\nb\rc\nd\u2028e\u2029f\u0000g \u0085 é 😀' };
     const { events } = parse(frameOf({ id: '0_2', data: JSON.stringify(message) }));
     expect(events).toHaveLength(1);

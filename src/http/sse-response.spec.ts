@@ -89,8 +89,8 @@ async function staller(): Promise<Socket> {
   return socket;
 }
 
-describe('the head', () => {
-  it('is sent at once, with what proxies must know', async () => {
+describe('the head of a stream', () => {
+  it('is sent at once, with the headers for proxies', async () => {
     const { response } = await reader();
 
     expect(response.statusCode).toBe(200);
@@ -103,7 +103,7 @@ describe('the head', () => {
     expect(responder.open).toBe(1);
   });
 
-  it('keeps what the app has set', async () => {
+  it('keeps the headers that the app has set', async () => {
     prepare = (response) => response.setHeader('Access-Control-Allow-Origin', '*');
 
     expect((await reader()).response.headers['access-control-allow-origin']).toBe('*');
@@ -141,7 +141,7 @@ describe('the head', () => {
   });
 });
 
-describe('events', () => {
+describe('the events of a stream', () => {
   it('of one turn are one write', async () => {
     const events = new Subject<McpEvent>();
     source = () => events;
@@ -167,7 +167,7 @@ describe('events', () => {
     expect(end()).toBe('ended');
   });
 
-  it('and the end of the source end the response', async () => {
+  it('end the response when their source completes', async () => {
     const events = new Subject<McpEvent>();
     source = () => events;
     const { text, end } = await reader();
@@ -179,7 +179,7 @@ describe('events', () => {
     await until(() => responder.open === 0);
   });
 
-  it('may be none at all', async () => {
+  it('may be none: the response is then a head and its end', async () => {
     source = () => EMPTY;
     const { response, text, end } = await reader();
     await until(() => end() !== undefined);
@@ -200,7 +200,7 @@ describe('a source that fails', () => {
     expect(responder.open).toBe(0);
   });
 
-  it('at once cuts it too', async () => {
+  it('cuts the connection also when it fails at once', async () => {
     source = () => throwError(() => new Error('the log is away'));
     const request = get({ port, host: '127.0.0.1', agent: false });
     const [error] = (await once(request, 'error')) as [NodeJS.ErrnoException];
@@ -221,7 +221,7 @@ describe('a client that goes away', () => {
     expect(released).toHaveBeenCalledOnce();
   });
 
-  it('before the answer: the source is not opened', async () => {
+  it('before the answer leaves its source unopened', async () => {
     const open = vi.fn(() => NEVER);
     source = open;
     prepare = (response) => response.destroy();
@@ -234,7 +234,7 @@ describe('a client that goes away', () => {
   });
 
   // With Node 20 and 22, a response that waits behind another does not close with its connection.
-  it('while its second request waits behind the first on one connection: known at the next keep-alive', async () => {
+  it('while its second request waits behind the first on one connection is noticed at the next keep-alive', async () => {
     const released = vi.fn();
     source = () => new Observable(() => released);
     const socket = connect(port, '127.0.0.1');
@@ -248,7 +248,7 @@ describe('a client that goes away', () => {
     expect(released).toHaveBeenCalledTimes(2);
   });
 
-  it('is not written to by a source that goes on', async () => {
+  it('is not written to while its source goes on', async () => {
     let emit!: (event: McpEvent) => void;
     source = () => new Observable((subscriber) => void (emit = (event) => subscriber.next(event)));
     const { request } = await reader();
@@ -262,8 +262,8 @@ describe('a client that goes away', () => {
   });
 });
 
-describe('something else that has answered', () => {
-  it('wins, and the source is not opened', async () => {
+describe('a response that the app has answered itself', () => {
+  it('stays as it is, and the source is not opened', async () => {
     prepare = (response) => response.writeHead(408).end();
     const { response } = await reader();
 
@@ -272,8 +272,8 @@ describe('something else that has answered', () => {
   });
 });
 
-describe('keep-alive', () => {
-  it('is a comment every period, from one timer for all', async () => {
+describe('the keep-alive', () => {
+  it('writes a comment every period, by one timer for all streams', async () => {
     const readers = [await reader(), await reader(), await reader()];
     expect(clock.pending).toBe(1);
     for (let period = 1; period <= 3; period++) {
@@ -324,7 +324,7 @@ describe('a client that does not read', () => {
     return responses.at(-1)!.writableLength;
   }
 
-  it('pauses its source above the limit, and nobody else', async () => {
+  it('pauses its own source above the limit, and no other', async () => {
     const socket = await staller();
     const waiting = await fill();
     const { text } = await reader();
@@ -433,8 +433,8 @@ describe('a client that does not read', () => {
   });
 });
 
-describe('draining', () => {
-  it('is done at once when there is nothing', async () => {
+describe('drain()', () => {
+  it('resolves at once without streams', async () => {
     await expect(responder.drain(1_000)).resolves.toBeUndefined();
   });
 

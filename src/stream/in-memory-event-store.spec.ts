@@ -88,7 +88,7 @@ function setup(options: EventLogOptions = {}) {
 const KIB = 'x'.repeat(512);
 
 describe('an append', () => {
-  it('is carried out when it returns: no promise is waited for', async () => {
+  it('is carried out synchronously', async () => {
     const { store, append } = setup();
     await store.open('s');
     const result = append('s', '0', ['1']);
@@ -106,7 +106,7 @@ describe('an append', () => {
 });
 
 describe('the bytes of a session', () => {
-  it('are taken from finished streams, the first one first; each keeps its newest event', async () => {
+  it('beyond the limit are evicted from finished streams, oldest first, and each keeps its newest event', async () => {
     const { store, append, oldest } = setup({ maxBytes: 10 * 1024 });
     await store.open('s');
     for (const stream of ['a', 'b']) append('s', stream, [KIB, KIB, KIB, '"answer"'], { end: true });
@@ -118,7 +118,7 @@ describe('the bytes of a session', () => {
     expect((await store.stats()).bytes).toBeLessThanOrEqual(10 * 1024);
   });
 
-  it('are taken from the largest open stream then, and from finished ones as a whole at last', async () => {
+  it('beyond the limit are evicted from the largest open stream next, and last from finished streams as a whole', async () => {
     const { store, append, oldest, head } = setup({ maxBytes: 4 * 1024 });
     await store.open('s');
     append('s', 'finished', ['"answer"'], { end: true });
@@ -140,7 +140,7 @@ describe('the bytes of a session', () => {
 });
 
 describe('the bytes of all sessions', () => {
-  it('a flood costs its own session first', async () => {
+  it('beyond the limit are evicted first from the session that floods the store', async () => {
     const { store, append, oldest } = setup({ maxBytes: 2 ** 20, maxTotalBytes: 64 * 1024 });
     for (const quiet of ['a', 'b', 'c', 'd']) {
       await store.open(quiet);
@@ -155,7 +155,7 @@ describe('the bytes of all sessions', () => {
     expect(await oldest('flood', '0')).toBeGreaterThan(400);
   });
 
-  it('a newcomer takes from the session that holds the most, not from itself', async () => {
+  it('beyond the limit are evicted from the largest session, not from the one that appends', async () => {
     const { store, append, oldest } = setup({ maxBytes: 2 ** 20, maxTotalBytes: 48 * 1024 });
     for (const session of ['large', 'small', 'new']) await store.open(session);
     for (let n = 0; n < 44; n++) append('large', '0', [KIB]);
@@ -165,7 +165,7 @@ describe('the bytes of all sessions', () => {
     expect([await oldest('small', '0'), await oldest('new', '0')]).toEqual([1, 1]);
   });
 
-  it('refuse nothing, though nothing may be evicted any more, and count down to nothing', async () => {
+  it('refuse no append when nothing can be evicted, and return to zero when sessions are dropped', async () => {
     const { clock, store, append } = setup({ maxTotalBytes: 8 * 1024 });
     for (const session of ['s', 't']) await store.open(session);
     for (let n = 0; n < 20; n++) append(n % 2 ? 's' : 't', `stream ${n}`, [KIB]);
@@ -178,8 +178,8 @@ describe('the bytes of all sessions', () => {
   });
 });
 
-describe('time', () => {
-  it('needs no timer; what is due goes when some other stream ends, whichever its session', async () => {
+describe('expiry of finished streams', () => {
+  it('needs no timer: streams that are due are forgotten when any stream of any session ends', async () => {
     const { clock, store, append } = setup();
     for (const session of ['s', 't']) await store.open(session);
     for (let n = 0; n < 50; n++) append('s', `stream ${n}`, ['1'], { end: true });

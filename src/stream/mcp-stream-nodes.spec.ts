@@ -87,7 +87,7 @@ async function setup(faults: EventStoreFaults = {}) {
 }
 
 describe('G7: the newest reader of several nodes', () => {
-  it('has each message; the node of the one before is told, and ends it at its next tick', async () => {
+  it('gets each message; the node of the reader before it is notified, and ends that reader at its next tick', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -104,7 +104,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.told, older.end, newer.end]).toEqual([3, 'complete', undefined]);
   });
 
-  it('ends the one before at once when it leaves, and says how far it has come', async () => {
+  it('ends the reader before it at once when it leaves, and reports its position to the node of that reader', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -117,7 +117,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, older.told, older.end]).toEqual([[], 2, 'complete']);
   });
 
-  it('is found out by the one before when it writes, though the signal was lost', async () => {
+  it('is noticed by the node of the reader before it at the next write, though the signal was lost', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -128,7 +128,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, newer.got]).toEqual([[], [1, 2]]);
   });
 
-  it('is found out at the next tick, though the signal was lost', async () => {
+  it('is noticed by the node of the reader before it at the next tick, though the signal was lost', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b, c] = [node('a'), node('b'), node('c')];
     const older = await a.get();
@@ -141,7 +141,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, older.told, older.end, newer.got]).toEqual([[], 1, 'complete', [1]]);
   });
 
-  it('goes on after what another node has handed out, if its client names no cursor', async () => {
+  it('begins after the last event that another node has delivered, if its client names no cursor', async () => {
     const { node, write, deliver } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -170,7 +170,7 @@ describe('G7: the newest reader of several nodes', () => {
 });
 
 describe('a tick', () => {
-  it('reads what was not signalled', async () => {
+  it('delivers events whose signal was lost', async () => {
     const { node, write, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await a.get();
@@ -181,7 +181,7 @@ describe('a tick', () => {
     expect(reading.got).toEqual([1, 2]);
   });
 
-  it('asks a slow log once at a time, and leaves the reader alone while it is away', async () => {
+  it('asks a slow log once at a time, and ends no reader while the log is unavailable', async () => {
     const { clock, log, store, node } = await setup();
     const { stream, get } = node('a');
     const reading = await get();
@@ -198,7 +198,7 @@ describe('a tick', () => {
     expect([stream.readers, reading.got, reading.end, clock.pending]).toEqual([1, [], undefined, 0]);
   });
 
-  it('tells the log of a reader that it has lost', async () => {
+  it('registers a reader again of which the log has lost the entry', async () => {
     const { log, node, write, deliver, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await a.get();
@@ -211,7 +211,7 @@ describe('a tick', () => {
     expect(reading.got).toEqual([1, 2]);
   });
 
-  it('tells the client of a replaced reader nothing of events that it asked for and did not get', async () => {
+  it('gives the client of a replaced reader no cursor past events that it asked for and did not get', async () => {
     const { clock, node, write, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     const lost = await a.get();
@@ -281,7 +281,7 @@ describe('disconnectReaders', () => {
     expect(await head()).not.toHaveProperty('reader');
   });
 
-  it('leaves alone one that comes afterwards', async () => {
+  it('leaves a response open that was opened afterwards', async () => {
     const { clock, node, deliver } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await b.get();
@@ -294,7 +294,7 @@ describe('disconnectReaders', () => {
 });
 
 describe('a reader that leaves', () => {
-  it('is taken out of the log though that fails at first', async () => {
+  it('is removed from the log, by retries if the log fails at first', async () => {
     const { clock, store, node, head } = await setup();
     const { get } = node('a');
     const reading = await get();

@@ -89,7 +89,7 @@ const only = (...methods: EventStoreCall['method'][]) => ({
 });
 
 describe('the stream of a POST', () => {
-  it('is handed out as it is written, without a look into the log, and is idle afterwards', async () => {
+  it('is delivered as it is written, without a read of the log, and is idle afterwards', async () => {
     const { clock, stream, reads, heard, head } = await setup();
     const post = stream('post', [1]);
     void post.write({});
@@ -119,7 +119,7 @@ describe('the stream of a POST', () => {
     await expect(post.write(data)).rejects.toThrow(StreamEndedError);
   });
 
-  it('is found again from any cursor, while it is written and afterwards', async () => {
+  it('can be resumed from any cursor, while it is written and afterwards', async () => {
     const { clock, stream } = await setup();
     const post = stream('post', [1]);
     for (let n = 0; n < 5; n++) await post.write(data);
@@ -133,7 +133,7 @@ describe('the stream of a POST', () => {
     expect([replayed.got, replayed.end]).toEqual([[1, 2, 3, 4, 5, 6], 'complete']);
   });
 
-  it('ends for a reader that comes right after its end, with nothing left to read', async () => {
+  it('completes a reader at once that comes after its last event', async () => {
     const { clock, stream } = await setup();
     const post = stream('post', [1]);
     void post.write({});
@@ -159,7 +159,7 @@ describe('the stream of a POST', () => {
 });
 
 describe('another node', () => {
-  it('has its events read when it says that there are some', async () => {
+  it('has its events read when it signals an append', async () => {
     const { clock, stream } = await setup();
     const [here, there] = [stream('0'), stream('0', undefined, 'other')];
     const reading = read(here);
@@ -178,7 +178,7 @@ describe('another node', () => {
 });
 
 describe('G7: the newest reader', () => {
-  it('has each message; the one before ends at the next tick, and is told where the stream has come to', async () => {
+  it('gets each message; the reader before it ends at the next tick, and is given the position of the stream', async () => {
     const { stream, heard, head } = await setup();
     const standalone = stream('0');
     const first = await get(standalone);
@@ -196,7 +196,7 @@ describe('G7: the newest reader', () => {
     expect([standalone.readers, heard.at(-1)]).toEqual([0, 'idle']);
   });
 
-  it('when it leaves, the ones before end at once', async () => {
+  it('ends all readers before it at once when it leaves', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     const readings = [await get(standalone), await get(standalone), await get(standalone)];
@@ -209,7 +209,7 @@ describe('G7: the newest reader', () => {
     ]);
   });
 
-  it('when one that was replaced leaves, nothing changes', async () => {
+  it('stays the newest when a replaced reader leaves', async () => {
     const { stream, head } = await setup();
     const standalone = stream('0');
     const older = await get(standalone);
@@ -223,7 +223,7 @@ describe('G7: the newest reader', () => {
     expect(await head('0')).not.toHaveProperty('reader');
   });
 
-  it('goes on after what was handed out, if its client names no cursor', async () => {
+  it('begins after the last event that was delivered, if its client names no cursor', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     await standalone.write(data);
@@ -238,7 +238,7 @@ describe('G7: the newest reader', () => {
     third.leave();
   });
 
-  it('a client that comes back for what was lost gets it, though another one came in between', async () => {
+  it('replays from the cursor of its client, though another reader was delivered those events in between', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     const broken = await get(standalone);
@@ -270,7 +270,7 @@ describe('G7: the newest reader', () => {
     await clock.advance(0);
   });
 
-  it('a claim that fails leaves the one before in its place', async () => {
+  it('does not replace the reader before it when its claim fails', async () => {
     const { clock, store, stream } = await setup();
     const standalone = stream('0');
     const reading = await get(standalone);
@@ -281,7 +281,7 @@ describe('G7: the newest reader', () => {
     expect(reading.got).toEqual([1]);
   });
 
-  it('one whose response is never opened is released after a whole tick', async () => {
+  it('is released after a whole tick when its response is never opened', async () => {
     const { stream, head, heard } = await setup();
     const standalone = stream('0');
     await standalone.claim();
@@ -294,7 +294,7 @@ describe('G7: the newest reader', () => {
     expect([standalone.readers, heard]).toEqual([0, ['idle']]);
   });
 
-  it('one that was replaced before its response is opened hands out nothing', async () => {
+  it('gets nothing when it is replaced before its response is opened', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     await standalone.write(data);
@@ -307,7 +307,7 @@ describe('G7: the newest reader', () => {
     expect([late.got, late.end]).toEqual([[], 'complete']);
   });
 
-  it('ends when the handler wishes so; the stream goes on', async () => {
+  it('ends when a handler closes the connection, and the stream continues', async () => {
     const { clock, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -323,8 +323,8 @@ describe('G7: the newest reader', () => {
   });
 });
 
-describe('what was delivered', () => {
-  it('is noted when a reader leaves, and on ticks, if it is news', async () => {
+describe('the position of what was delivered', () => {
+  it('is written to the log when a reader leaves, and on ticks, if it has changed', async () => {
     const { clock, stream, reads, head } = await setup();
     const standalone = stream('0');
     const reading = await get(standalone);
@@ -344,7 +344,7 @@ describe('what was delivered', () => {
     expect(await head('0')).toMatchObject({ delivered: 2 });
   });
 
-  it('is said again when the log did not take it', async () => {
+  it('is written again when the log refused it', async () => {
     const { clock, store, stream, heard, head } = await setup();
     const standalone = stream('0');
     await get(standalone);
@@ -359,7 +359,7 @@ describe('what was delivered', () => {
     expect(await head('0')).toMatchObject({ delivered: 1 });
   });
 
-  it('the response of a POST is claimed as soon as the log knows the stream, though writing goes on', async () => {
+  it('makes the log register the response of a POST as soon as the stream is there, though writing continues', async () => {
     const { clock, stream, head, heard } = await setup({ delay: ({ method }) => (method === 'append' ? 10 : 0) });
     const post = stream('post', [1]);
     void post.write({});
@@ -374,7 +374,7 @@ describe('what was delivered', () => {
     expect(reading.got).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
-  it('a reader is not the newest for ever because the log is slow', async () => {
+  it('does not keep a reader the newest for ever when the log is slow', async () => {
     const delay = ({ method }: EventStoreCall) => (method === 'claim' ? 100 : 0);
     const { clock, stream, head } = await setup({ delay });
     const post = stream('post', [1]);
@@ -384,7 +384,7 @@ describe('what was delivered', () => {
     expect(await head('post')).not.toHaveProperty('reader');
   });
 
-  it('the log may fail at all of this: the stream goes on', async () => {
+  it('may fail to be written: the stream continues', async () => {
     const { clock, stream, heard } = await setup(only('claim', 'release'));
     const post = stream('post', [1]);
     await post.write({});
@@ -412,7 +412,7 @@ describe('G6: a reader whose events were evicted', () => {
 });
 
 describe('a stream whose log refuses', () => {
-  it('fails its reader and tells its owner once; it is idle then', async () => {
+  it('fails its reader, reports the failure to its owner once, and is idle then', async () => {
     const full = new EventLogFullError('post', 'eventLog.maxEvents');
     const { clock, store, stream, heard } = await setup();
     const post = stream('post', [1]);
@@ -432,7 +432,7 @@ describe('a stream whose log refuses', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('since another node has ended it: its reader gets what is left, and then the end', async () => {
+  it('since another node has ended it, gives its reader the rest and completes it', async () => {
     const { clock, log, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -449,7 +449,7 @@ describe('a stream whose log refuses', () => {
     expect([back.got, back.end]).toEqual([[2], 'complete']);
   });
 
-  it('since its session is gone: its reader learns it from the log', async () => {
+  it('since its session is gone, fails its reader with what the log says', async () => {
     const { clock, log, stream } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -460,7 +460,7 @@ describe('a stream whose log refuses', () => {
     expect([reading.end, clock.pending]).toEqual([expect.any(SessionGoneError), 0]);
   });
 
-  it('is ended in the log, so that no client that comes back waits for what will never follow', async () => {
+  it('is ended in the log, so that a client that resumes it does not wait for ever', async () => {
     const full = new EventLogFullError('post', 'eventLog.maxEvents');
     const { clock, log, store, stream, head } = await setup();
     const post = stream('post', [1, 2]);
@@ -479,7 +479,7 @@ describe('a stream whose log refuses', () => {
     expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });
 
-  it('is ended also by a log that was away, as soon as that is back', async () => {
+  it('is ended as soon as a log that was unavailable is back', async () => {
     const { clock, store, stream, heard, head } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -495,7 +495,7 @@ describe('a stream whose log refuses', () => {
     expect([post.settled, heard.at(-1), clock.pending]).toEqual([true, 'idle', 0]);
   });
 
-  it('is left as it is when the session ends before the log is back', async () => {
+  it('is not ended in the log when the session ends before the log is back', async () => {
     const { clock, stream } = await setup(only('append'));
     const post = stream('post', [1]);
     const written = Promise.allSettled([post.write(data)]);
@@ -506,7 +506,7 @@ describe('a stream whose log refuses', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails also who comes to read afterwards', async () => {
+  it('fails readers that come afterwards', async () => {
     const { clock, stream, heard } = await setup(only('append'));
     const post = stream('post', [1]);
     const written = Promise.allSettled([post.write({})]);
@@ -516,7 +516,7 @@ describe('a stream whose log refuses', () => {
     expect(heard).not.toContain('attached');
   });
 
-  it('stream 0 too is let go of, so that another object can go on with it', async () => {
+  it('is released if it is the standalone stream, so that another object can continue it', async () => {
     const { clock, store, stream, heard } = await setup(only('append'));
     const standalone = stream('0');
     const reading = read(standalone);
@@ -533,7 +533,7 @@ describe('a stream whose log refuses', () => {
     expect(back.got).toEqual([1]);
   });
 
-  it('does not disturb another one', async () => {
+  it('leaves other streams as they are', async () => {
     const { clock, stream } = await setup({ failBefore: ({ stream: id }) => id === 'bad' });
     const [bad, good] = [stream('bad', [1]), stream('good', [2])];
     const reading = read(good);
@@ -545,11 +545,11 @@ describe('a stream whose log refuses', () => {
   });
 });
 
-describe('close', () => {
+describe('the end of a stream object', () => {
   it.each([
     ['stream 0', '0', undefined],
     ['the stream of a POST', 'post', [1]],
-  ])('of %s completes the readers, ends the retries, and lets nobody in', async (_, id, requests) => {
+  ])('on %s completes the readers, ends the retries, and lets no reader in', async (_, id, requests) => {
     const { clock, stream } = await setup(only('append', 'read'));
     const standalone = stream(id, requests);
     const readings = [read(standalone), read(standalone)];

@@ -85,7 +85,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, n) => first + n);
 
 describe('a reader that has caught up', () => {
-  it('hands out the next event from its signal, without a look into the log', async () => {
+  it('delivers the next event from its signal, without a read of the log', async () => {
     const { write, caughtUp, reads } = await setup();
     await write();
     const { reader, got } = await caughtUp();
@@ -128,7 +128,7 @@ describe('a reader that is behind', () => {
     ['signals in the wrong order', (signals: StreamSignal[]) => signals.toReversed()],
     ['signals that come twice', (signals: StreamSignal[]) => [...signals, ...signals]],
     ['a late one only', ([first]: StreamSignal[]) => [POKE, first!]],
-  ])('%s means no more than: look', async (_, heard) => {
+  ])('reads the log after %s', async (_, heard) => {
     const { clock, write, caughtUp } = await setup();
     await write(2);
     const { reader, got } = await caughtUp();
@@ -137,7 +137,7 @@ describe('a reader that is behind', () => {
     expect(got).toEqual(upTo(7));
   });
 
-  it('does not lose what is signalled while it reads, and reads again only when it must', async () => {
+  it('loses no event that is signalled while it reads, and reads again only when it must', async () => {
     const { clock, write, caughtUp, reads } = await setup({
       delayAnswer: ({ method }) => (method === 'read' ? 10 : 0),
     });
@@ -163,7 +163,7 @@ describe('a reader that is behind', () => {
     expect([listening.got, listening.end]).toEqual([upTo(101), 'complete']);
   });
 
-  it('rides out a failing log', async () => {
+  it('retries a failing read, and goes on', async () => {
     const { clock, write, listen } = await setup({ failBefore: ({ attempt }) => attempt < 3 });
     await write(3, true);
     const listening = listen();
@@ -183,7 +183,7 @@ describe('a reader that is behind', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails with what the log refuses, after what it could hand out', async () => {
+  it('fails with the refusal of the log, after the events that it could deliver', async () => {
     const { clock, log, write, caughtUp, listen } = await setup();
     await expect(caughtUp()).resolves.toMatchObject({ end: expect.any(StreamNotFoundError) as unknown });
     await write(50);
@@ -226,8 +226,8 @@ describe('a reader that is behind', () => {
   });
 });
 
-describe('a reader that is waited for', () => {
-  it('rests when it has handed out what it was behind with', async () => {
+describe('a reader whose caller waits until it has caught up', () => {
+  it('rests once it has delivered the events that it was behind with', async () => {
     const { clock, write, listen } = await setup({ delay: ({ method }) => (method === 'read' ? 10 : 0) });
     const listening = listen();
     await listening.reader.rested();
@@ -241,7 +241,7 @@ describe('a reader that is waited for', () => {
   it.each([
     ['a log that fails', { failBefore: () => true }, false],
     ['a response that is full', {}, true],
-  ])('is not waited for because of %s', async (_, faults, full) => {
+  ])('is not waited for after %s', async (_, faults, full) => {
     const { clock, write, listen, flow } = await setup(faults);
     await write(2);
     const { reader } = listen(0, () => (flow.paused = full));
@@ -280,7 +280,7 @@ describe('a full response', () => {
     expect(got).toEqual([1, 2, 3]);
   });
 
-  it('is listened to from when it is full, until nobody reads any more', async () => {
+  it('has one drain listener from when it is full until its reader leaves', async () => {
     const { write, caughtUp, flow, resumed$ } = await setup();
     await write();
     const { reader, leave } = await caughtUp();
@@ -342,7 +342,7 @@ describe('a reader that a newer one has replaced', () => {
     expect([older.got, older.end]).toEqual([[], undefined]);
   });
 
-  it('stays silent when the stream ends, and is told where it has come to at its own end', async () => {
+  it('delivers nothing when the stream ends, and is given its position at its own end', async () => {
     const { clock, write, caughtUp } = await setup();
     await write(2);
     const older = await caughtUp();
@@ -355,7 +355,7 @@ describe('a reader that a newer one has replaced', () => {
     expect([older.got, older.events.at(-1), older.end]).toEqual([[1, 2], { index: 5, data: NO_DATA }, 'complete']);
   });
 
-  it('is not told less than it has got', async () => {
+  it('is given no position before the last event that it has delivered', async () => {
     const { write, caughtUp } = await setup();
     await write(4);
     const older = await caughtUp();
@@ -385,7 +385,7 @@ describe('a subscriber that interferes', () => {
     expect([listening.got, listening.end]).toEqual([[1, 2, 3], undefined]);
   });
 
-  it('may cause a signal: it is not overtaken', async () => {
+  it('may cause a signal: the event of that signal comes after the current one', async () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const signals = [await write(3), await write(2)];
@@ -395,7 +395,7 @@ describe('a subscriber that interferes', () => {
     expect(got).toEqual(upTo(6, 2));
   });
 
-  it('may have it replaced in the middle of a signal', async () => {
+  it('may have its reader replaced in the middle of a signal', async () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }, { reader: self }) => index === 2 && self.silence());
@@ -405,8 +405,8 @@ describe('a subscriber that interferes', () => {
   });
 });
 
-describe('done', () => {
-  it('is final: nothing is handed out, said or read afterwards', async () => {
+describe('a reader that is done', () => {
+  it('delivers, acknowledges and reads nothing afterwards', async () => {
     const { clock, write, caughtUp, reads } = await setup();
     await write();
     const finished = await caughtUp();
@@ -429,7 +429,7 @@ describe('done', () => {
     expect(reads).not.toHaveBeenCalled();
   });
 
-  it('what a read brings after it is dropped', async () => {
+  it('drops the events of a read that was under way', async () => {
     const { clock, write, listen } = await setup({ delayAnswer: () => 10 });
     await write(3, true);
     const listening = listen();

@@ -102,7 +102,7 @@ describe('a writer', () => {
     expect(late.outcome).toBe('logged');
   });
 
-  it('a burst costs two appends', async () => {
+  it('commits a burst of entries with two appends', async () => {
     const { writer, appends } = await setup();
     await Promise.all(Array.from({ length: 100 }, (_, n) => writer.push({ data: `${n}` })));
     expect(appends().map(({ length }) => length)).toEqual([1, 99]);
@@ -138,7 +138,7 @@ describe('a writer', () => {
     expect(await log.unfinished('n')).toMatchObject([{ requests: [2] }]);
   });
 
-  it('says what is settled, with an answer or without one', async () => {
+  it('passes on which requests are settled, with an answer or without one', async () => {
     const { writer, options } = await setup();
     void writer.push({ data: 'in flight' });
     await Promise.all([
@@ -150,14 +150,14 @@ describe('a writer', () => {
     expect(options()[1]).toEqual({ writer: 'w', seq: 2, end: true, settles: ['x', 'cancelled', 7] });
   });
 
-  it('lets the stream begin with an entry that carries nothing', async () => {
+  it('lets a stream begin with an empty entry', async () => {
     const { writer, signals, log } = await setup();
     await writer.push({});
     expect(signals).toEqual([{ first: 1, events: [], ended: false }]);
     expect(await log.read('s', STREAM, 0, 0)).toMatchObject({ last: 0, ended: false });
   });
 
-  it('takes what a commit makes somebody push, behind what is queued already', async () => {
+  it('puts entries that a commit causes behind those that are queued already', async () => {
     const committed = ({ events }: StreamSignal): void => {
       if (events.includes('1')) void writer.push({ data: 'echo' });
     };
@@ -192,7 +192,7 @@ describe('an unknown outcome', () => {
     },
   );
 
-  it('when the fault outlasts all retries the writer fails, with everything that waits', async () => {
+  it('that outlasts all retries fails the writer and all entries that wait', async () => {
     const { clock, writer, signals, failures } = await setup(outage);
     const outcomes = ['1', '2'].map((data) => watch(writer.push({ data })));
     await clock.advance(POLICY.giveUpAfterMs - 1);
@@ -207,7 +207,7 @@ describe('an unknown outcome', () => {
   });
 });
 
-describe('a failure that nobody waits for', () => {
+describe('a failed append whose promise is not awaited', () => {
   it('ends the stream, and not the process', async () => {
     const { clock, writer, failures } = await setup(outage);
     // Vitest fails the run for a rejection that is nobody's.
@@ -235,7 +235,7 @@ describe('a refusal', () => {
     await expect(writer.push({ data: '4' })).rejects.toBe(refusal);
   });
 
-  it('ends also what was being retried', async () => {
+  it('also ends an append that is being retried', async () => {
     const faults: EventStoreFaults = {
       failAfter: ({ attempt }) => attempt === 1,
       refuse: ({ attempt }) => (attempt === 3 ? new SessionGoneError('s') : undefined),
@@ -260,7 +260,7 @@ describe('the end', () => {
     expect(failures).toEqual([]);
   });
 
-  it('refuses what came while it was being logged', async () => {
+  it('refuses entries that are pushed while it is being logged', async () => {
     const { clock, writer, logged } = await setup(slow(10));
     const ending = watch(writer.push({ data: 'answer', end: true }));
     const late = watch(writer.push({ data: 'late' }));
@@ -271,14 +271,14 @@ describe('the end', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('may be all that an entry carries', async () => {
+  it('may be an entry of its own', async () => {
     const { writer, signals } = await setup();
     await writer.push({ data: '1' });
     await writer.push({ settles: 1, end: true });
     expect(signals.at(-1)).toEqual({ first: 2, events: [], ended: true });
   });
 
-  it('refuses what a reader pushes when it hears of it', async () => {
+  it('refuses entries that a subscriber pushes when it is notified of it', async () => {
     const late: { outcome: unknown }[] = [];
     const target: Partial<WriterTarget> = { committed: () => late.push(watch(writer.push({ data: 'late' }))) };
     const { writer } = await setup({}, target);
@@ -288,10 +288,10 @@ describe('the end', () => {
   });
 });
 
-describe('what waits for a failing log', () => {
+describe('the queue of entries for a failing log', () => {
   const big = { data: 'x'.repeat(200) };
 
-  it('is bounded: beyond, the writer fails with everything that waits', async () => {
+  it('is bounded: beyond its limit the writer fails with all entries in it', async () => {
     const { clock, writer, failures } = await setup(outage);
     const underWay = watch(writer.push({ data: '1' }));
     await clock.advance(15);
@@ -320,7 +320,7 @@ describe('what waits for a failing log', () => {
     expect(await logged()).toHaveLength(20);
   });
 
-  it('is not bounded any more as soon as the log has answered', async () => {
+  it('is unbounded again as soon as the log has answered', async () => {
     const committed = ({ first }: StreamSignal): void => {
       if (first === 1) for (let n = 0; n < 5; n++) void writer.push(big);
     };
@@ -334,7 +334,7 @@ describe('what waits for a failing log', () => {
     expect(await logged()).toHaveLength(6);
   });
 
-  it('counts only what waits: what was taken along is counted no more', async () => {
+  it('counts no entries whose append is under way', async () => {
     let failing = true;
     const { clock, writer, failures } = await setup({ failBefore: () => failing });
     void writer.push({ data: '1' });
@@ -364,15 +364,15 @@ describe('what waits for a failing log', () => {
   });
 });
 
-describe('flushed', () => {
-  it('is at once while nothing is in flight', async () => {
+describe('flushed()', () => {
+  it('resolves at once while nothing is in flight', async () => {
     const { writer } = await setup();
     await writer.flushed();
     await writer.push({ end: true });
     await writer.flushed();
   });
 
-  it('waits for everything that was pushed, batch after batch', async () => {
+  it('resolves when all entries that were pushed are logged, batch after batch', async () => {
     const { clock, writer, appends } = await setup(slow(10));
     void writer.push({ data: '1' });
     void writer.push({ data: '2' });
@@ -383,14 +383,14 @@ describe('flushed', () => {
     expect([appends().length, flushed.outcome]).toEqual([2, 'logged']);
   });
 
-  it('settles also when the writer fails', async () => {
+  it('resolves also when the writer fails', async () => {
     const { clock, writer } = await setup(outage);
     watch(writer.push({ data: '1' }));
     const flushed = await settled(clock, watch(writer.flushed()));
     expect([flushed.outcome, writer.state]).toEqual(['logged', 'failed']);
   });
 
-  it('settles when the retries are cancelled', async () => {
+  it('resolves when the retries are cancelled', async () => {
     const { clock, writer, retry } = await setup(outage);
     const pushed = watch(writer.push({ data: '1' }));
     const flushed = watch(writer.flushed());
@@ -409,7 +409,7 @@ async function settled<T>(clock: ManualClock, watched: T): Promise<T> {
   return watched;
 }
 
-describe('a log that answers at once', () => {
+describe('a writer whose log answers synchronously', () => {
   async function atOnce(committed: (signal: StreamSignal, writer: StreamWriter) => void = () => {}) {
     const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);
@@ -442,7 +442,7 @@ describe('a log that answers at once', () => {
     await writer.flushed();
   });
 
-  it('an entry that a commit causes is not overtaken, and does not overtake', async () => {
+  it('keeps the order of entries that a commit causes', async () => {
     const signals: StreamSignal[] = [];
     const { writer } = await atOnce((signal, self) => {
       if (signal.first === 1) {
@@ -456,7 +456,7 @@ describe('a log that answers at once', () => {
     expect(writer.state).toBe('idle');
   });
 
-  it('fails the writer when it refuses', async () => {
+  it('fails when its log refuses an append', async () => {
     const { store, writer, failures } = await atOnce();
     await writer.push({ data: '1' });
     await store.drop('s');

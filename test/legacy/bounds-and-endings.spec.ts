@@ -21,7 +21,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     return app;
   }
 
-  it('G11: a GET is held while the log is unavailable, and reads it afterwards', async () => {
+  it('G11: a GET that comes while the log is unavailable is held, and reads the log afterwards', async () => {
     const clock = new ManualClock();
     const eventStore = new FaultyEventStore(new InMemoryEventStore({}, clock), clock);
     const { service, ...rest } = await start({ eventStore, clock });
@@ -122,7 +122,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(32);
   });
 
-  describe('with an SDK server: ends while a factory makes a server', () => {
+  describe('with an SDK server', () => {
     it('S15: an app stops while a factory makes a server, and while a body is on its way', async () => {
       const entered = gate();
       await start({

@@ -62,7 +62,7 @@ describe.each(ADAPTERS)('E6: a body over the limit, of a client that does not wa
     await connectionsGone(app);
   });
 
-  it('a connection on which bodies were refused serves the next request', async () => {
+  it('the connection serves the next request after refused bodies', async () => {
     const socket = await rawSocket(app);
     const client = app.client();
     const long = Buffer.alloc(2 * MAX_BODY, ' ');
@@ -179,7 +179,7 @@ describe('E6: a body that is refused over HTTP/2', () => {
     await eventually(() => expect(clock.pending).toBe(idle));
   });
 
-  it('for being too slow is answered, and its stream ended', async () => {
+  it('is answered when it is too slow, and its HTTP/2 stream ends', async () => {
     const post = session.request(USUAL);
     post.write('{');
     await eventually(() => expect(clock.pending).toBe(idle + 1));

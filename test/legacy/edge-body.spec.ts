@@ -74,7 +74,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
     },
   );
 
-  describe('size', () => {
+  describe('its size', () => {
     it('E6: may be more than the app takes elsewhere, and the app keeps its own limit', async () => {
       await start();
       const client = await app.client().initialize();
@@ -98,7 +98,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, inFlight: 0 });
     });
 
-    it('E6: is counted in bytes, and may be exactly the limit', async () => {
+    it('E6: is measured in bytes, and may be exactly the limit', async () => {
       await start({ maxBodyBytes: 1_000 });
       const client = await app.client().initialize();
       const call = client.toolCall('echo', { text: '' });
@@ -123,7 +123,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       expect(called).toHaveLength(1);
     });
 
-    it('E6: without an end is refused, and the connection ended', async () => {
+    it('E6: a body without an end is refused, and its connection closed', async () => {
       const clock = new ManualClock();
       await start({ clock, maxBodyBytes: 100_000 });
       const client = await app.client().initialize();
@@ -137,7 +137,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, inFlight: 0, timers: 0 });
     });
 
-    it('E6: of 64 MiB is refused by its declared length', async () => {
+    it('E6: of 64 MiB is refused by the Content-Length', async () => {
       await start();
       const client = await app.client().initialize();
       const headers = { ...client.usualHeaders, 'content-length': String(64 * 1024 ** 2) };
@@ -146,7 +146,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       response.destroy();
     });
 
-    it('E6: too slow is refused after bodyTimeoutMs', async () => {
+    it('E6: a body that is too slow is refused after bodyTimeoutMs', async () => {
       const clock = new ManualClock();
       await start({ clock, bodyTimeoutMs: 7_000, idleTimeoutMs: Infinity });
       const client = await app.client().initialize();
@@ -162,7 +162,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       response.destroy();
     });
 
-    it('E6: a Content-Encoding, which would pass the limit, is refused', async () => {
+    it('E6: a body with a Content-Encoding, which could hide its size, is refused', async () => {
       await start();
       const client = app.client();
       const response = await client.post(client.initializeMessage(), { 'content-encoding': 'gzip' });
@@ -171,10 +171,10 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
     });
   });
 
-  describe('characters', () => {
+  describe('its characters', () => {
     beforeEach(() => start());
 
-    it('E11: cut anywhere between two chunks are decoded whole', async () => {
+    it('E11: are decoded whole when two chunks cut them anywhere', async () => {
       const client = await app.client().initialize();
       const message = (): Buffer => Buffer.from(JSON.stringify(client.toolCall('echo', { text: TEXT })));
       const { length } = message();
@@ -188,20 +188,20 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       expect(new Set(texts)).toEqual(new Set([TEXT]));
     });
 
-    it('E11: sent byte by byte are decoded whole', async () => {
+    it('E11: are decoded whole when they are sent byte by byte', async () => {
       const client = await app.client().initialize();
       const bytes = Buffer.from(JSON.stringify(client.toolCall('echo', { text: TEXT })));
       const response = await postInChunks(client, cut(bytes, 1));
       expect((await response.json()).result.content[0].text).toBe(TEXT);
     });
 
-    it('E11: a byte order mark is skipped', async () => {
+    it('E11: may begin with a byte order mark, which is skipped', async () => {
       const client = await app.client().initialize();
       const response = await client.post(`\ufeff${JSON.stringify(client.toolCall('echo', { text: 'é' }))}`);
       expect((await response.json()).result.content[0].text).toBe('é');
     });
 
-    it('E7: that are not UTF-8 are refused', async () => {
+    it('E7: are refused when they are not UTF-8', async () => {
       const client = await app.client().initialize();
       const bytes = Buffer.from(JSON.stringify(client.toolCall('echo', { text: 'é' })), 'latin1');
       await expectRefusal(await client.post(bytes), { status: 400, code: -32700, says: ['UTF-8'] });

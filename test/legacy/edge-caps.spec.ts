@@ -97,7 +97,7 @@ describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
     await app.settled({ sessions: 3, live: 3 });
   });
 
-  it('E13: anonymous callers are many clients: the cap of one principal is not theirs', async () => {
+  it('E13: the cap of one principal does not apply to anonymous callers', async () => {
     await start({ maxSessionsPerPrincipal: 1, maxSessions: 4, maxAnonymousSessions: 4 });
     for (let n = 0; n < 3; n++) await app.client().initialize();
     await app.client(as('ann')).initialize();
@@ -109,7 +109,7 @@ describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
     await app.settled({ sessions: 4 });
   });
 
-  it('E13: anonymous callers have together what "maxAnonymousSessions" says, and others their places', async () => {
+  it('E13: anonymous callers have "maxAnonymousSessions" sessions in total, and leave the rest to principals', async () => {
     await start({ maxAnonymousSessions: 2, maxSessions: 3 });
     const first = await app.client().initialize();
     await app.client().initialize();
@@ -269,7 +269,7 @@ describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('shutting down on %s', (adapter) => {
-  it('E13: everybody gets 503: newcomers, and who has a session', async () => {
+  it('E13: a node refuses new clients and clients with a session with 503', async () => {
     const closing = gate();
     const closed = gate();
     // After the endpoint has closed, and before the server stops listening.

@@ -11,7 +11,7 @@ const UNSUPPORTED_VERSION = -32022;
 const NO_SESSION_ID = -32000;
 const NOT_FOUND = -32001;
 
-describe.each(ONE_ADAPTER)('the era of a POST on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('which era a POST belongs to on %s', (adapter) => {
   let app: TestApp;
   let called: string[];
 
@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)('the era of a POST on %s', (adapter) => {
     },
   );
 
-  it('§0: an unknown revision is refused with those that are served', async () => {
+  it('§0: a POST of an unknown revision is refused with those that are served', async () => {
     const client = app.client();
     const response = await client.post(listing(client, modernMeta('1999-01-01')));
     const { data } = await expectRefusal(response, {
@@ -121,7 +121,7 @@ describe.each(ONE_ADAPTER)('the era of a POST on %s', (adapter) => {
     await app.settled({ sessions: 1, inFlight: 0 });
   });
 
-  it('§0: session and cursor are no matter of a modern message', async () => {
+  it('§0: a modern message ignores the headers of session and cursor', async () => {
     const client = app.client();
     client.sessionId = 'no-such-session-here';
     const response = await client.post(listing(client, modernMeta('1999-01-01')), { 'last-event-id': 'nonsense' });
@@ -131,7 +131,7 @@ describe.each(ONE_ADAPTER)('the era of a POST on %s', (adapter) => {
   it.each<[string, (message: object) => [object, Record<string, string>]]>([
     ['by its _meta', (message) => [{ ...message, params: { _meta: modernMeta() } }, {}]],
     ['by its header', (message) => [message, { 'mcp-protocol-version': MODERN }]],
-  ])('§0: a notification that is modern %s is taken, 202, and concerns no session', async (_, claim) => {
+  ])('§0: a notification that is modern %s is accepted with 202, and affects no session', async (_, claim) => {
     const client = app.client();
     const response = await client.post(...claim({ jsonrpc: '2.0', method: 'notifications/cancelled' }));
     expect(response.status).toBe(202);

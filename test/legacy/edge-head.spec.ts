@@ -29,8 +29,8 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
     app = await together();
   });
 
-  describe('methods', () => {
-    it.each(['PUT', 'PATCH', 'TRACE'])('E2: %s is refused with the methods there are', async (method) => {
+  describe('its method', () => {
+    it.each(['PUT', 'PATCH', 'TRACE'])('E2: %s is refused with 405 and the methods that are served', async (method) => {
       const { usualHeaders } = await app.client().initialize();
       guarded.length = 0;
       const response = await send(app.url, { method, headers: usualHeaders });
@@ -63,7 +63,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
     });
   });
 
-  it('E2: OPTIONS is the CORS of an app that has it, also with a media type', async () => {
+  it('E2: OPTIONS is answered by the CORS of an app, also with a media type', async () => {
     const withCors = await TestApp.start({ adapter, port: true, configure: (nest) => nest.enableCors() });
     const { origin } = new URL(withCors.url);
     const headers = { origin, 'access-control-request-method': 'POST', 'content-type': 'application/json' };
@@ -74,7 +74,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
   });
 
   describe('guards', () => {
-    it.each(['POST', 'GET', 'DELETE'])('E3: decide on %s before anything of it is looked at', async (method) => {
+    it.each(['POST', 'GET', 'DELETE'])('E3: decide on %s before any other check', async (method) => {
       allowed = false;
       // Neither media type nor Accept nor session nor JSON is right.
       const headers = { 'content-type': 'text/plain', accept: 'text/html', 'mcp-session-id': 'nope' };
@@ -94,7 +94,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
     });
   });
 
-  describe('media type', () => {
+  describe('its media type', () => {
     it.each([
       undefined,
       '',
@@ -112,7 +112,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       await app.settled({ sessions: 0 });
     });
 
-    it('E4: is looked at before Accept', async () => {
+    it('E4: is checked before Accept', async () => {
       const response = await send(app.url, { headers: { 'content-type': 'text/plain' }, body: '{' });
       await expectRefusal(response, { status: 415, code: -32000, says: ['"text/plain"'] });
     });
@@ -153,7 +153,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       'text/html;q=0, */*;q=0.5',
       'application/json;charset=utf-8, text/event-stream;charset=utf-8',
       [['application/json'], ['text/event-stream']].flat(),
-    ])('E5: a POST that accepts %j is fine', async (accept) => {
+    ])('E5: a POST that accepts %j is served', async (accept) => {
       const client = app.client();
       const headers = { 'content-type': 'application/json', accept };
       const response = await send(app.url, { headers, body: client.initializeMessage() });
@@ -184,14 +184,14 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       },
     );
 
-    it('E5: is looked at before the session', async () => {
+    it('E5: is checked before the session', async () => {
       const client = app.client();
       client.sessionId = 'no-such-session-here';
       await expectRefusal(await client.get(undefined, { accept: 'text/html' }), { status: 406, code: -32000 });
       await expectRefusal(await client.post({}, { accept: 'text/html' }), { status: 406, code: -32000 });
     });
 
-    it('E12: a DELETE needs none', async () => {
+    it('E12: may be missing on a DELETE', async () => {
       const client = await app.client().initialize(LATEST);
       const response = await client.delete();
       expect(response.sent.getHeader('accept')).toBeUndefined();
@@ -200,7 +200,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       await app.settled({ sessions: 0, live: 0, logs: 0 });
     });
 
-    it('E12: a DELETE may accept anything', async () => {
+    it('E12: may be anything on a DELETE', async () => {
       const client = await app.client().initialize();
       expect((await client.delete({ accept: 'text/html', 'content-type': 'text/plain' })).status).toBe(204);
     });

@@ -69,7 +69,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
     [{ jsonrpc: '2.0', id: LONG, result: {} }, null, '257 characters'],
     [{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { _meta: { progressToken: LONG } } }, 1, '257 characters'],
     [{ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: LONG } }, null, '257 characters'],
-  ])('E8: %j is no JSON-RPC 2.0', async (body, id, named) => {
+  ])('E8: a POST of %j is refused, as it is no JSON-RPC 2.0', async (body, id, named) => {
     await refusedEitherWay(JSON.stringify(body), { ...INVALID_REQUEST, id, says: [named] });
   });
 
@@ -80,7 +80,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
     await refusedEitherWay(body, { ...INVALID_REQUEST, id: 1, says: ['512 levels'] });
   });
 
-  it('E8: what is wrong in a batch is named, and nothing of the batch is dispatched', async () => {
+  it('E8: a batch with an invalid message is refused with its position, and nothing of it is dispatched', async () => {
     const client = await app.client().initialize('2025-03-26');
     const batch = [client.toolCall('count'), { jsonrpc: '2.0', id: null, method: 'ping' }, client.toolCall('count')];
     await expectRefusal(await client.post(batch), { ...INVALID_REQUEST, says: ['Message 1', '"id"'] });
@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       await app.settled({ inFlight: 0, streams: 0, events: 0 });
     });
 
-    it('E9: notifications and responses alone are taken', async () => {
+    it('E9: of notifications and responses alone are accepted', async () => {
       const client = await app.client().initialize('2025-03-26');
       const batch = [
         { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },

@@ -87,14 +87,14 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     ['an IPv6 loopback name', (port) => ({ host: `[::1]:${port}` })],
     ['its own Origin', (port) => ({ origin: `http://127.0.0.1:${port}` })],
     ['a loopback Origin on another port', () => ({ origin: 'http://localhost:5173' })],
-  ])('E1: on loopback %s is fine', async (_, headers) => {
+  ])('E1: on loopback %s passes', async (_, headers) => {
     await start();
     const client = app.client(headers(new URL(app.url).port));
     await client.initialize();
     await app.settled({ sessions: 1 });
   });
 
-  it('E1: listed names are let in on loopback, and loopback names still are', async () => {
+  it('E1: listed names pass on loopback, and loopback names still do', async () => {
     await start({ allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] });
     await app.client({ host: 'MCP.example.com', origin: 'https://app.example.com' }).initialize();
     await app.client({ host: 'mcp.example.com:8443', origin: 'https://mcp.example.com:8443' }).initialize();
@@ -104,7 +104,7 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     await expectRefusal(await client.post(listing), { status: 403, code: -32000 });
   });
 
-  it('E1: a foreign Origin is refused, whatever the CORS of the app lets in', async () => {
+  it('E1: a foreign Origin is refused, whichever origins the CORS of the app allows', async () => {
     await start({ configure: (nest) => nest.enableCors() });
     const refused = await app.client({ origin: 'https://evil.example' }).post(listing);
     await expectRefusal(refused, { status: 403, code: -32000 });
@@ -151,7 +151,7 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     expect(lines.filter((line) => HIDDEN.test(line))).toEqual([]);
   });
 
-  it('E1: the routes of the app beside the endpoint are not concerned', async () => {
+  it('E1: other routes of the app are not checked', async () => {
     await start();
     const response = await send(`${app.url}-beside`, { method: 'GET', headers: { host: 'evil.example' } });
     expect(response.status).toBe(404);
@@ -179,7 +179,7 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     });
 
     // 400: let in, and asked for its session.
-    it('E1: with nothing listed every Host is let in, and one warning says so', async () => {
+    it('E1: with nothing listed every Host passes, and one warning is logged', async () => {
       await knock();
       expect(log.texts('warn')).toEqual([]);
       expect(await statusOf({ host: 'mcp.example.com' })).toBe(400);
@@ -187,14 +187,14 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
       expect(log.texts('warn')).toEqual([expect.stringContaining('"allowedHosts"')]);
     });
 
-    it('E1: an Origin equal to the Host is fine, another is not, loopback ones included', async () => {
+    it('E1: an Origin equal to the Host passes, and any other is refused, loopback ones included', async () => {
       await knock();
       expect(await statusOf({ host: '192.168.1.10', origin: 'https://192.168.1.10' })).toBe(400);
       expect(await statusOf({ host: 'mcp.example.com', origin: 'https://evil.example' })).toBe(403);
       expect(await statusOf({ host: 'mcp.example.com', origin: 'http://localhost:5173' })).toBe(403);
     });
 
-    it('E1: while nothing is listed, a page of a name is refused, and told which option lets it in', async () => {
+    it('E1: while nothing is listed, a page of a public name is refused with the option that admits it', async () => {
       await knock();
       const headers = { ...usual, host: 'rebound.example:3000', origin: 'http://rebound.example:3000' };
       const response = await door.send('/mcp', { headers, body: listing });
@@ -203,7 +203,7 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
       expect(seen).toEqual(before);
     });
 
-    it('E1: with a list only what it names is let in, without a warning; the first other is one', async () => {
+    it('E1: with a list only the listed names pass, and the first refusal is logged', async () => {
       await knock({ allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] });
       expect(await statusOf({ host: 'mcp.example.com', origin: 'https://app.example.com' })).toBe(400);
       expect(log.texts('warn')).toEqual([]);

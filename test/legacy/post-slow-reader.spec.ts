@@ -84,7 +84,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     again.destroy();
   });
 
-  it('P13: is cut when nothing drained for two keep-alive periods; what it missed is kept', async () => {
+  it('P13: is cut when it has read nothing for two keep-alive periods, and can resume without loss', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, eventLog: roomy });
     const client = await app.client().initialize();
@@ -107,7 +107,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     again.destroy();
   });
 
-  it('P13: of a POST stream is cut like any other, and the call goes on', async () => {
+  it('P13: is cut on a POST stream too, and the call goes on', async () => {
     const clock = new ManualClock();
     const said = gate();
     const hold = gate();

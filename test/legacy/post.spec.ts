@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
     expect(inFlight[0]).toBe(2);
   });
 
-  it('P2: nothing of a POST is dispatched whose request ids are not all free', async () => {
+  it('P2: a POST is not dispatched at all when one of its request ids is in use', async () => {
     const hold = gate();
     const entered = gate();
     const called: unknown[] = [];
@@ -137,7 +137,7 @@ describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
     expect(called).toEqual(['free']);
   });
 
-  it('P2: the ids 1 and "1" are two', async () => {
+  it('P2: the ids 1 and "1" belong to two requests', async () => {
     const gates = { number: gate<string>(), text: gate<string>() };
     const app = await start({ tools: { waits: ({ on }) => gates[on as keyof typeof gates].promise } });
     const client = await app.client().initialize();

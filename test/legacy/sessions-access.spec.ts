@@ -70,7 +70,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
     },
   );
 
-  it('S5: an empty session id is none', async () => {
+  it('S5: an empty session id counts as a missing one', async () => {
     await start();
     const client = app.client();
     await expectRefusal(await uses(client, '').request(), { ...NO_SESSION_ID, id: 'r' });
@@ -90,7 +90,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
       },
     );
 
-    it('S6: a session that has ended does not exist', async () => {
+    it('S6: a request with the id of an ended session gets 404', async () => {
       await start();
       const client = await app.client().initialize();
       await (await client.delete()).text();
@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
       await app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
     });
 
-    it('S6: two session ids are invalid, with any owners', async () => {
+    it('S6: a request with two session ids is refused, whoever owns the sessions', async () => {
       await start();
       const [one, other] = [await app.client().initialize(), await app.client().initialize()];
       const both = { 'mcp-session-id': [one.sessionId!, other.sessionId!] } as never;
@@ -162,7 +162,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
     expect(await app.service.list({ principal: principal ?? null })).toHaveLength(1);
   });
 
-  it('S8: a user for whom there is no principal is refused, and has no session', async () => {
+  it('S8: a user without a principal is refused, and gets no session', async () => {
     const log = new RecordedLog();
     const guard: CanActivate = {
       canActivate: (context) => Boolean((context.switchToHttp().getRequest().user = { name: 'ann' })),
@@ -176,7 +176,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
     expect(await app.service.list()).toEqual([]);
   });
 
-  it('S8: the principal is what the option says, also when that takes a while', async () => {
+  it('S8: the principal is the result of the option "principal", also of an asynchronous one', async () => {
     const principal = async (request: { headers: Record<string, string> }): Promise<string | undefined> => {
       await new Promise(setImmediate);
       return request.headers['x-tenant'];
@@ -188,7 +188,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
     await expectRefusal(await uses(client, client.sessionId).request(), { ...NO_SUCH_SESSION, id: 'r' });
   });
 
-  it('S8: guards that leave no principal are warned of once', async () => {
+  it('S8: guards that set no principal cause one warning', async () => {
     await start({ guards: [{ canActivate: () => true }] });
     const log = new RecordedLog().attach(app.app);
     onTestFinished(() => log.release());
@@ -196,7 +196,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
     expect(log.texts('warn').filter((text) => text.includes('"principal"'))).toHaveLength(1);
   });
 
-  it('S9: without a version header the negotiated revision is assumed', async () => {
+  it('S9: a request without a version header has the negotiated revision', async () => {
     await start();
     for (const version of ['2025-03-26', '2025-06-18', '2025-11-25']) {
       const client = await app.client().initialize(version);
@@ -232,7 +232,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
     await app.settled({ sessions: 1, live: 1, inFlight: 0, openResponses: 0 });
   });
 
-  it('S10: is not checked on initialize', async () => {
+  it('S10: the version header of an initialize is not checked', async () => {
     await start();
     const client = app.client({ 'mcp-protocol-version': '2024-11-05' });
     const response = await client.post(client.initializeMessage());
@@ -241,7 +241,7 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
   });
 
   describe.each(['auto', 'sse', 'json'] as const)('in mode %s', (responseMode) => {
-    it('S11: an id that is in flight is refused, and the first request is untouched', async () => {
+    it('S11: a request with an id that is in flight is refused, and the first request goes on', async () => {
       const [begun, go] = [gate(), gate()];
       let calls = 0;
       const waits = async (): Promise<string> => {

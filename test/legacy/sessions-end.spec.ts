@@ -242,21 +242,21 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it('S12: DELETE without a session id is refused', async () => {
+  it('S12: a DELETE without a session id is refused', async () => {
     const client = await app.client().initialize();
     await expectRefusal(await app.client().delete(), NO_SESSION_ID);
     await app.settled({ sessions: 1, live: 1 });
     expect((await client.call('quick')).status).toBe(200);
   });
 
-  it('S12: DELETE needs no Accept, and no body', async () => {
+  it('S12: a DELETE needs no Accept, and no body', async () => {
     const client = await app.client().initialize();
     const response = await client.delete({ accept: 'text/plain' });
     expect(response.status).toBe(204);
     expect(response.header('content-type')).toBeUndefined();
   });
 
-  it('S12: of many DELETEs at a time one finds the session', async () => {
+  it('S12: of many DELETEs at a time one gets 204, and the others 404', async () => {
     const client = await app.client().initialize();
     await (await client.listen()).opened();
     const responses = await Promise.all(Array.from({ length: 10 }, () => client.delete()));

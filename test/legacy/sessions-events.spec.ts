@@ -44,7 +44,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('an event says who has begun a session, and another that it is over', async () => {
+  it('events report who has begun a session, and that it has ended', async () => {
     await app.close();
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize('2025-06-18', { roots: {} });
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     ]);
   });
 
-  it('an event says that a session was rebuilt', async () => {
+  it('an event reports that a session was rebuilt', async () => {
     const ofOneNode: McpSessionEvent[] = [];
     app.service.events$.subscribe((event) => ofOneNode.push(event));
     const client = await app.client().initialize(LATEST);
@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     expect(rebuilt).toEqual({ type: 'rebuilt', sessionId: client.sessionId, session: created!.session });
   });
 
-  it('events say when a stream gets a reader, and when it loses one', async () => {
+  it('events report when a stream gets a reader, and when it loses one', async () => {
     const client = await app.client().initialize();
     const standalone = await client.listen();
     const stream = await (await client.call('talks')).sse().count(1);
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     expect(heard('stream-attached', 'stream-detached')).toEqual([...opened, ...closed]);
   });
 
-  it('G7: an event says that a newer reader has replaced one', async () => {
+  it('G7: an event reports that a newer reader has replaced one', async () => {
     const client = await app.client().initialize();
     const streams = [await client.listen(), await client.listen()];
     await eventually(() => expect(heard('reader-replaced')).toEqual([{ type: 'reader-replaced', streamId: '0' }]));
@@ -103,7 +103,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     streams[1]!.destroy();
   });
 
-  it('P8: events say which messages came too late, and what became of them', async () => {
+  it('P8: events report which messages were late, and whether they were delivered or dropped', async () => {
     const client = await app.client().initialize();
     await (await client.call('saysLater', {}, { id: 'c' })).text();
     release.open();

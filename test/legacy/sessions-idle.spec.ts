@@ -58,7 +58,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     ['a notification', (client) => client.notify('notifications/whatever')],
     ['a response', (client) => client.respond('nobody-asked', {})],
     ['a stream that is opened and closed', async (client) => (await client.listen()).destroy()],
-  ])('S13: %s is a sign of life', async (_, sign) => {
+  ])('S13: %s counts as activity', async (_, sign) => {
     const client = await app.client().initialize();
     for (let i = 0; i < 5; i++) {
       await clock.advance(IDLE - 1);
@@ -72,7 +72,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     expect(ends()).toHaveLength(1);
   });
 
-  it('S13: a request that is refused is none', async () => {
+  it('S13: a request that is refused does not count as activity', async () => {
     const client = await app.client().initialize();
     await clock.advance(IDLE - 1);
     const stranger = app.client({ 'mcp-session-id': client.sessionId!, 'mcp-protocol-version': 'nonsense' });
@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     },
   );
 
-  it('S13: an open stream keeps its session; its end is where idleness begins', async () => {
+  it('S13: an open stream keeps its session, which is idle from the end of the stream', async () => {
     const client = await app.client().initialize();
     const stream = await client.listen();
     await clock.advance(10 * IDLE);
@@ -117,7 +117,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it('S13: ends those that are idle, and no other', async () => {
+  it('S13: sessions that are idle end, and no other', async () => {
     const idle = await Promise.all(Array.from({ length: 10 }, () => app.client().initialize()));
     const active = await Promise.all(Array.from({ length: 10 }, () => app.client().initialize()));
     await clock.advance(IDLE / 2);
@@ -130,7 +130,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     expect(ended).toEqual(new Set(idle.map(({ sessionId }) => sessionId!)));
   });
 
-  it('S13: ends also a session whose live copy was given up', async () => {
+  it('S13: a session whose live copy was released ends too', async () => {
     const client = await app.client().initialize();
     await app.service.notify(client.sessionId!, {
       method: 'notifications/message',
@@ -183,7 +183,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
       ['notifications/initialized', (client) => client.notify('notifications/initialized')],
       ['a request', async (client) => (await client.call('quick')).text()],
       ['a GET', async (client) => (await client.listen()).destroy()],
-    ])('S13: %s within the minute gives a session its whole time', async (_, send) => {
+    ])('S13: %s within the minute gives a session the whole idle timeout', async (_, send) => {
       const client = await unused();
       await clock.advance(MINUTE - 1);
       await send(client);
@@ -193,7 +193,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
       expect((await client.call('quick')).status).toBe(200);
     });
 
-    it('S13: a notification of the server is no use of a session', async () => {
+    it('S13: a notification of the server does not count as use of a session', async () => {
       const client = await unused();
       const notification = { method: 'notifications/message', params: { level: 'info', data: 1 } };
       expect(await app.service.notify(client.sessionId!, notification)).toBe(1);

@@ -51,7 +51,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await stream.end();
   });
 
-  it('S1: every session has another id', async () => {
+  it('S1: every session has an id of its own', async () => {
     await start();
     const clients = await Promise.all(Array.from({ length: 50 }, () => app.client().initialize()));
     expect(new Set(clients.map(({ sessionId }) => sessionId)).size).toBe(50);

@@ -109,7 +109,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     expect(await a!.service.terminate(client.sessionId!)).toBe(false);
   });
 
-  it('S12: of DELETEs on both nodes at a time one finds the session', async () => {
+  it('S12: of DELETEs on both nodes at a time one gets 204, and the others 404', async () => {
     const client = await a!.client().initialize();
     await where(at(b!, client));
     const responses = await Promise.all([client.delete(), at(b!, client).delete()]);
@@ -143,7 +143,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     expect(await where(there)).toBe('b');
   });
 
-  it('S11: an id that is in flight is refused on the node that serves it; another node sees to its own ids', async () => {
+  it('S11: a request with an id that is in flight is refused on the node of the first one; each node checks its own ids', async () => {
     const client = await a!.client().initialize();
     const there = at(b!, client);
     const call = await (await client.call('waits', { call: 1 }, { id: 'same' })).sse().count(1);

@@ -33,7 +33,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
       return server;
     };
 
-  it('serves one request, knows who it is for, and is closed after it', async () => {
+  it('serves one request with its caller, and is closed after it', async () => {
     const app = await start();
     const [anna, nobody] = [app.client(as('anna')), app.client()];
     await (await anna.post(anna.initializeMessage())).text();
@@ -52,7 +52,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('there is one for each request of a batch', async () => {
+  it('is made for each request of a batch', async () => {
     const app = await start();
     const client = app.client();
     const names = ['a', 'b', 'c'];
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(made.map(({ closed }) => closed)).toEqual([true, true, true]);
   });
 
-  it('what needs a session makes none', async () => {
+  it('is not made for methods that need a session', async () => {
     const app = await start();
     const client = app.client();
     const response = await client.post({
@@ -77,7 +77,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(made).toEqual([]);
   });
 
-  it('its capabilities are declared but for those of sessions', async () => {
+  it('declares its capabilities except those of sessions', async () => {
     const app = await start();
     const client = app.client();
     const { result } = await (await client.post(client.initializeMessage())).json();
@@ -88,7 +88,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     });
   });
 
-  it('may be a low-level one, and may be made asynchronously', async () => {
+  it('may be a low-level one, and may be made asynchronously by the factory', async () => {
     const server: McpServerFunction = ({ principal }) => {
       const own = new Server(info, { capabilities: { tools: {} } });
       own.setRequestHandler('tools/call', ({ params }) => said(`${principal} ${String(params.arguments?.['n'])}`));
@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(gists(await Promise.all(calls))).toEqual(['user1 1', 'user2 2', 'user3 3']);
   });
 
-  it('its handlers get what middleware of the SDK left on the request, in both eras', async () => {
+  it('gives its handlers the values that SDK middleware has set on the request, in both eras', async () => {
     const authorize: CanActivate = {
       canActivate: (context) => {
         context.switchToHttp().getRequest().auth = { token: 'secret', clientId: 'app', scopes: ['read'] };
@@ -117,7 +117,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(gists(answers)).toEqual(['read', 'read']);
   });
 
-  it('a factory that fails is told to the operator, not to the client', async () => {
+  it('is missing when its factory fails: the operator gets the error, the client a generic one', async () => {
     const app = await start({ server: () => Promise.reject(new Error('no database')) });
     const client = app.client();
     await expectGenericFailure(await client.call('who', {}, { id: 8 }), 8);
@@ -126,7 +126,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('one and the same for two requests is refused while the first one uses it', async () => {
+  it('is refused for a second request while the first one uses it', async () => {
     const one = await served.options.server!({} as never);
     const app = await start({ server: () => one });
     const client = app.client();
@@ -138,7 +138,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(app.log.texts('error').join()).toContain('once per request');
   });
 
-  it('what it asks of the client fails at once, with a type', async () => {
+  it('fails at once with a typed error when it asks the client', async () => {
     const failures: unknown[] = [];
     const server = withTool(async ({ mcpReq }, own) => {
       const asked = [
@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('what it says after its answer is dropped', async () => {
+  it('has its messages after the answer dropped', async () => {
     const go = gate();
     const over = gate<string[]>();
     const server = withTool(({ mcpReq }, own) => {
@@ -176,7 +176,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('one that its handler closes answers nevertheless', async () => {
+  it('answers with an error when its handler closes it', async () => {
     const server = withTool(async (_, own) => {
       await own.close();
       return 'never heard';
@@ -187,7 +187,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('a client that leaves while its server is being made has nothing served', async () => {
+  it('serves nothing to a client that leaves while it is being made', async () => {
     const making = gate();
     const go = gate();
     const { server } = served.options;
@@ -209,7 +209,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('S15: one that is being created when the app stops serves no request', async () => {
+  it('S15: serves no request when the app stops while it is being made', async () => {
     const making = gate();
     const go = gate();
     const { server } = served.options;

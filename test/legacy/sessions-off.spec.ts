@@ -70,12 +70,15 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it.each(['2024-11-05', '2026-07-28', 'tomorrow'])('that asks for %s gets the newest', async (revision) => {
-        const app = await start();
-        const client = app.client();
-        const { result } = await answerOf(await client.post(client.initializeMessage(revision)));
-        expect(result.protocolVersion).toBe('2025-11-25');
-      });
+      it.each(['2024-11-05', '2026-07-28', 'tomorrow'])(
+        'that asks for %s is answered with the newest revision',
+        async (revision) => {
+          const app = await start();
+          const client = app.client();
+          const { result } = await answerOf(await client.post(client.initializeMessage(revision)));
+          expect(result.protocolVersion).toBe('2025-11-25');
+        },
+      );
 
       it('declares neither changes, nor subscriptions, nor logging', async () => {
         const app = await start();
@@ -87,7 +90,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         expect(JSON.stringify(capabilities)).not.toMatch(/listChanged|subscribe/);
       });
 
-      it('is served as often as it is sent, whatever the header says', async () => {
+      it('is served as often as it is sent, with any session id in the header', async () => {
         const app = await start();
         const client = app.client();
         for (const version of ['2025-06-18', '1999-01-01']) {
@@ -95,7 +98,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         }
       });
 
-      it('that is malformed is refused by its parameters', async () => {
+      it('is refused when its parameters are malformed', async () => {
         const app = await start();
         const client = app.client();
         const refused = { status: 400, code: -32602, says: ['protocolVersion'] };
@@ -106,7 +109,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('a request', () => {
-      it('needs no initialize, and names no session', async () => {
+      it('is served without an initialize and without a session id', async () => {
         const app = await start();
         const client = app.client(as('anna'));
         for (const method of ['ping', 'tools/list', 'resources/list', 'prompts/list']) {
@@ -121,7 +124,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         expect(gists([await answerOf(await client.call('who'))])).toEqual(['[null,"anna"]']);
       });
 
-      it('that fails is answered with why', async () => {
+      it('is answered with the error of its handler', async () => {
         const app = await start({ errorDetails: true });
         const client = app.client();
         expect((await answerOf(await client.call('fails'))).result).toMatchObject({
@@ -172,7 +175,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('notifications and responses', () => {
-      it('are taken with 202, and are all there is', async () => {
+      it('alone are accepted with 202', async () => {
         const app = await start();
         const events = recordedEvents(app);
         const client = app.client();
@@ -185,7 +188,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('a cancellation does not touch the call of another client with that id', async () => {
+      it('that cancel an id do not cancel the call of another client with that id', async () => {
         const app = await start();
         const [anna, bert] = [app.client(as('anna')), app.client(as('bert'))];
         const call = anna.post(waiting(anna, 'annas', { id: 1 }));
@@ -254,7 +257,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('streams', () => {
-      it('progress reaches the response; there are no event ids and no priming event', async () => {
+      it('carry progress, without event ids and without a priming event', async () => {
         const app = await start();
         const client = app.client(versioned('2025-11-25'));
         const response = await client.call('steps', {}, { id: 'a', progressToken: 'p' });
@@ -285,20 +288,20 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('responseMode "sse": an answer alone is a stream', async () => {
+      it('carry even a single answer in responseMode "sse"', async () => {
         const app = await start({ responseMode: 'sse' });
         const stream = (await app.client().call('echo', { name: 'hi' })).sse();
         expect(await stream.end()).toBe('end');
         expect(gists(stream.messages)).toEqual(['hi']);
       });
 
-      it('responseMode "json": the answer is all there is', async () => {
+      it('are never used in responseMode "json", whose response is the answer alone', async () => {
         const app = await start({ responseMode: 'json' });
         const response = await app.client().call('steps', {}, { progressToken: 'p' });
         expect(gists([await answerOf(response)])).toEqual(['stepped']);
       });
 
-      it('carry no log messages and tell of no changes', async () => {
+      it('carry neither log messages nor notifications of changes', async () => {
         const app = await start();
         const events = recordedEvents(app);
         expect(gists([await answerOf(await app.client().call('talks'))])).toEqual(['talked']);
@@ -307,7 +310,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('a client that leaves', () => {
-      it('before the head: its call is cancelled', async () => {
+      it('before the head has its call cancelled', async () => {
         const app = await start();
         const client = app.client();
         const posted = new ForsakenPost(client, waiting(client, 'a'));
@@ -319,7 +322,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('in the middle of a stream: its call is cancelled', async () => {
+      it('in the middle of a stream has its call cancelled', async () => {
         const app = await start();
         const client = app.client();
         const stream = await (await client.post(waiting(client, 'a', { progressToken: 1 }))).sse().count(1);
@@ -329,7 +332,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('with a batch: all of its calls are, and no others', async () => {
+      it('with a batch has all calls of the batch cancelled, and no others', async () => {
         const app = await start();
         const [client, other] = [app.client(), app.client()];
         const posted = new ForsakenPost(client, [waiting(client, 'a'), waiting(client, 'b')]);
@@ -356,7 +359,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
       expect(gists(answers)).toEqual(['for Anna', 'for Bert']);
     });
 
-    it('requestTimeoutMs: the call is answered with an error, and cancelled', async () => {
+    it('a call that takes longer than requestTimeoutMs is answered with an error, and cancelled', async () => {
       const clock = new ManualClock();
       const app = await start({ clock, requestTimeoutMs: 1_000 });
       const client = app.client();
@@ -373,7 +376,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         ['logging/setLevel', { level: 'debug' }],
         ['resources/subscribe', { uri: 'app://notes' }],
         ['resources/unsubscribe', { uri: 'app://notes' }],
-      ])('%s is no method', async (method, params) => {
+      ])('%s is refused as an unknown method', async (method, params) => {
         const app = await start();
         const client = app.client();
         const { error } = await answerOf(await client.post(askedBy(client, method, params)));
@@ -392,7 +395,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('caps of sessions refuse no request', async () => {
+      it('the caps of sessions refuse no request', async () => {
         const app = await start({ maxSessions: 1, maxSessionsPerPrincipal: 1, maxAnonymousSessions: 1 });
         for (const headers of [{}, {}, as('anna'), as('anna')]) {
           const client = app.client(headers);
@@ -419,18 +422,21 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('questions', () => {
-      it.each(['elicits', 'samples', 'roots', 'returns'])('a tool that asks (%s) fails with why', async (name) => {
-        const app = await start();
-        const client = app.client();
-        await answerOf(await client.post(client.initializeMessage(LATEST, EVERYTHING)));
-        const { result } = await answerOf(await client.call(name));
-        expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(UNASKED) }] });
-        await app.settled(NOTHING);
-      });
+      it.each(['elicits', 'samples', 'roots', 'returns'])(
+        'fail the tool that asks (%s) with the reason',
+        async (name) => {
+          const app = await start();
+          const client = app.client();
+          await answerOf(await client.post(client.initializeMessage(LATEST, EVERYTHING)));
+          const { result } = await answerOf(await client.call(name));
+          expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(UNASKED) }] });
+          await app.settled(NOTHING);
+        },
+      );
     });
 
     describe('revision 2026-07-28 on the same endpoint', () => {
-      it('is served as ever', async () => {
+      it('is served as with sessions', async () => {
         const app = await start();
         const client = new ModernClient(app.url, as('anna'));
         const { result } = await client.ask('server/discover');
@@ -443,7 +449,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await expectRefusal(gone, { status: 404, code: METHOD_NOT_FOUND, id: 4 });
       });
 
-      it('subscriptions are told of changes', async () => {
+      it('has subscriptions that are notified of changes', async () => {
         const app = await start();
         const listening = await new ModernClient(app.url).listen({ resourceSubscriptions: ['app://notes'] });
         await app.settled({ subscriptions: 1 });
@@ -456,7 +462,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('shutdown', () => {
-      it('a call without a head gets 503, one with a stream an error; both are cancelled', async () => {
+      it('answers a call without a head with 503, one with a stream with an error, and cancels both', async () => {
         const app = await start({ drainMs: 0 });
         const client = app.client();
         const posted = client.post(waiting(client, 'a', { id: 'a' }));
@@ -472,7 +478,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('a batch gets an answer for each of its calls', async () => {
+      it('answers each call of a batch', async () => {
         const app = await start({ drainMs: 0 });
         const client = app.client();
         const posted = client.post([waiting(client, 'a', { id: 'a' }), waiting(client, 'b', { id: 'b' })]);
@@ -483,7 +489,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('drainMs: running calls end first; others are refused meanwhile', async () => {
+      it('lets running calls end within drainMs, and refuses new ones meanwhile', async () => {
         const app = await start({ drainMs: 30_000 });
         const client = app.client();
         const posted = client.post(waiting(client, 'a'));
@@ -510,14 +516,14 @@ describe('S17: the option sessions', () => {
     served = SERVED[0]![1]();
   });
 
-  it('is "required" unless it is said', async () => {
+  it('is "required" by default', async () => {
     const app = await begin(served.options);
     const client = await app.client().initialize();
     expect(client.sessionId).toMatch(/^\w{22}$/);
     await expectRefusal(await app.client().call('echo', {}, { id: 1 }), { status: 400, code: -32000, id: 1 });
   });
 
-  it('"off": a handler that asks can see that it could not, and go on', async () => {
+  it('"off": a handler whose question to the client fails with NO_STREAM can go on', async () => {
     const app = await begin({ ...served.options, sessions: 'off' });
     const handler: HandlerFunction<object> = async (_, ctx) => {
       const asked = await Promise.allSettled([
@@ -534,7 +540,7 @@ describe('S17: the option sessions', () => {
     expect(JSON.parse(result.content[0].text)).toEqual([failed, {}, false, null]);
   });
 
-  it('"off": what is late is dropped, and told of in events$', async () => {
+  it('"off": a message after the answer is dropped, and reported in events$', async () => {
     const app = await begin({ ...served.options, sessions: 'off' });
     const go = gate();
     const over = gate<unknown>();
@@ -555,7 +561,7 @@ describe('S17: the option sessions', () => {
     ]);
   });
 
-  it('"off": calls are observed as others are', async () => {
+  it('"off": calls$ reports each call, without a session id', async () => {
     const app = await begin({ ...served.options, sessions: 'off' });
     const ends: McpCallEnd[] = [];
     app.service.calls$.subscribe((end) => ends.push(end));
@@ -571,7 +577,7 @@ describe('S17: the option sessions', () => {
     expect(ends).toMatchObject([{ outcome: 'ok', call }]);
   });
 
-  it('"off": state that outlives a call is kept for clients without a session', async () => {
+  it('"off": the state of a principal outlives its call', async () => {
     const app = await begin({ ...served.options, sessions: 'off', clock: new ManualClock() });
     const handler: HandlerFunction<{ handle?: string }> = async ({ handle }, ctx) => {
       const state = await ctx.state(handle);
@@ -591,7 +597,7 @@ describe('S17: the option sessions', () => {
     }
   });
 
-  it('"off": sessions of the service are none', async () => {
+  it('"off": McpSessionService has no sessions', async () => {
     const app = await begin({ ...served.options, sessions: 'off' });
     await answerOf(await app.client().post(app.client().initializeMessage()));
     expect(await app.service.list()).toEqual([]);
@@ -599,14 +605,14 @@ describe('S17: the option sessions', () => {
     expect(await app.service.terminate('unknown-but-well-formed-0001')).toBe(false);
   });
 
-  it('"off" and eras "legacy": a modern client is told what there is', async () => {
+  it('"off" and eras "legacy": a modern client is refused with the revisions that are served', async () => {
     const app = await begin({ ...served.options, sessions: 'off', eras: 'legacy' });
     const response = await new ModernClient(app.url).request('tools/list', {}, { id: 2 });
     const { data } = await expectRefusal(response, { status: 400, code: -32022, id: 2 });
     expect(data).toMatchObject({ supported: REVISIONS });
   });
 
-  it('"off" and eras "modern": an older client is told what there is', async () => {
+  it('"off" and eras "modern": an older client is refused with the revision that is served', async () => {
     const app = await begin({ ...served.options, sessions: 'off', eras: 'modern' });
     const response = await app.client().call('echo', {}, { id: 3 });
     const { data } = await expectRefusal(response, { status: 400, code: -32022, id: 3 });

@@ -52,14 +52,14 @@ describe.each(ONE_ADAPTER)('a session belongs to the path it began at, on %s', (
     ]);
   });
 
-  it('is one session however the path is written that names the same tenant', async () => {
+  it('a session is found by any spelling of the path that names the same tenant', async () => {
     await start();
     const acme = await tenant('acme').initialize();
     const same = intruder('%61cme', acme);
     expect(await (await same.call('quick')).json()).toMatchObject({ result: { content: [{ text: 'quick' }] } });
   });
 
-  it('a path without parameters leaves no trace in the record', async () => {
+  it('a path without parameters is not kept in the record', async () => {
     await start({ path: 'mcp' });
     const client = await app.client().initialize();
     expect(await app.service.get(client.sessionId!)).not.toHaveProperty('routeParams');

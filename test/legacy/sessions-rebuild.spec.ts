@@ -42,7 +42,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('rebuild: goes on with the next POST, made once and for all', async () => {
+  it('rebuild: continues with the next POST, and stays live', async () => {
     const client = await app.client().initialize(LATEST, { roots: { listChanged: true } });
     const before = await text(client, 'who');
     await app.release(client.sessionId!);
@@ -58,7 +58,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     await app.settled({ sessions: 1, live: 1, logs: 1 });
   });
 
-  it('rebuild: goes on with the next GET, which finds what was said meanwhile', async () => {
+  it('rebuild: continues with the next GET, which gets the messages sent meanwhile', async () => {
     const client = await app.client().initialize();
     const first = await client.listen();
     await say(client, 'before');
@@ -79,7 +79,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     await app.settled({ live: 1, readers: 1 });
   });
 
-  it('rebuild: a stream can be resumed across it, its answer included', async () => {
+  it('rebuild: keeps its streams, so that a client can resume one and gets the answer', async () => {
     const client = await app.client().initialize();
     const stream = (await client.call('logs')).sse();
     await stream.end();
@@ -97,7 +97,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     expect((await client.get(open.events.at(-1)!.id)).status).toBe(405);
   });
 
-  it('S11, rebuild: answers the calls of the copy that is given up, and frees their ids', async () => {
+  it('S11, rebuild: answers the calls of the live copy that is released, and frees their ids', async () => {
     const client = await app.client().initialize();
     const waiting = client.call('waits', {}, { id: 'w' });
     await app.settled({ inFlight: 1 });
@@ -127,7 +127,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     },
   );
 
-  it('S1, rebuild: keeps the revision that was offered instead of the one asked for', async () => {
+  it('S1, rebuild: keeps the negotiated revision, not the requested one', async () => {
     const client = await app.client().initialize('2024-11-05');
     await app.release(client.sessionId!);
     expect(JSON.parse(await text(client, 'who'))).toMatchObject({ protocolVersion: '2025-11-25' });
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     expect(await app.service.get(client.sessionId!)).toMatchObject({ logLevel: 'error' });
   });
 
-  it('rebuild: keeps the subscriptions that were not taken back', async () => {
+  it('rebuild: keeps the subscriptions that the client has not ended', async () => {
     const subscribed: string[][] = [];
     await app.close();
     await start({
@@ -216,7 +216,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     await app.settled({ outbound: 0, inFlight: 0 });
   });
 
-  it('rebuild: is rebuilt once, however many come first', async () => {
+  it('rebuild: is rebuilt once, however many requests come at a time', async () => {
     const go = gate();
     await app.close();
     await start({

@@ -47,7 +47,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('P7: asks on the standalone stream, and gives the typed result', async () => {
+  it('P7: asks on the standalone stream, and resolves with the typed result', async () => {
     const client = await withRoots();
     const stream = await client.listen();
     const asked = app.service.request(client.sessionId!, { method: 'roots/list' });
@@ -98,7 +98,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     expect(await pinged).toEqual({});
   });
 
-  it('P7: hears of progress, under the wire id of the request', async () => {
+  it('P7: passes on the progress that the client reports under the wire id of the request', async () => {
     const client = await withRoots();
     const stream = await client.listen();
     const heard: number[] = [];

@@ -50,7 +50,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('list() and get() know all sessions, oldest first, and whose they are', async () => {
+  it('list() and get() return all sessions with their principals, oldest first', async () => {
     await app.close();
     await start({ guards: [trustingGuard] });
     const ann = await app.client(as('ann')).initialize(LATEST, { roots: {} });
@@ -81,7 +81,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     expect(await ids({ principal: 'ann' })).toEqual([annAgain.sessionId]);
   });
 
-  it('counts() says what there is at this moment', async () => {
+  it('counts() returns the current numbers', async () => {
     const client = await app.client().initialize();
     expect(await app.service.counts()).toEqual({
       sessions: 1,
@@ -118,7 +118,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     });
   });
 
-  it('notify(): reaches a client that listens, on the standalone stream', async () => {
+  it('notify() reaches a client that listens, on the standalone stream', async () => {
     const client = await app.client().initialize();
     const stream = await client.listen();
     expect(await app.service.notify(client.sessionId!, note('hello'))).toBe(1);
@@ -127,7 +127,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     expect(stream.events[0]!.id).toBe('0_1');
   });
 
-  it('notify(): waits for a client that does not listen, on this node or on none', async () => {
+  it('notify() keeps its message for a client that does not listen', async () => {
     const client = await app.client().initialize();
     expect(await app.service.notify(client.sessionId!, note('to a live session'))).toBe(1);
     await app.release(client.sessionId!);
@@ -140,7 +140,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     expect(stream.events.map(({ id }) => id)).toEqual(['0_1', '0_2', '0_3']);
   });
 
-  it('notify(): an unknown session counts for nothing', async () => {
+  it('notify() returns 0 for an unknown session', async () => {
     const client = await app.client().initialize();
     await (await client.delete()).text();
     for (const id of [client.sessionId!, 'never-was', '__proto__', 'constructor']) {
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     await app.settled({ logs: 0, events: 0, streams: 0 });
   });
 
-  it('notify(): reaches those that a predicate picks', async () => {
+  it('notify() reaches the sessions that a predicate picks', async () => {
     await app.close();
     await start({ guards: [trustingGuard] });
     const clients = [];
@@ -208,7 +208,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     expect((await app.service.counts()).events).toBe(4);
   });
 
-  it('P8: notify() after its call was answered goes to the standalone stream, and is noted', async () => {
+  it('P8: notify() after its call was answered goes to the standalone stream, and events$ reports it', async () => {
     const client = await app.client().initialize();
     const standalone = await client.listen();
     expect((await client.call('notifiesLate', {}, { id: 'c' })).header('content-type')).toMatch('application/json');
@@ -235,7 +235,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     expect(dataOf((await standalone.count(1)).messages)).toEqual(['apart']);
   });
 
-  it('notify(): says so when the log of the one session refuses, and leaves it out among many', async () => {
+  it('notify() of one session rejects when its log refuses, and one of many leaves that session out', async () => {
     const clock = new TrackedClock();
     const store = new InMemoryEventStore({}, clock);
     let full: string | undefined;

@@ -104,7 +104,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0, inFlight: 0 });
   });
 
-  it('P10: the preflight of a browser is answered by the app, without a session', async () => {
+  it('P10: the app answers the preflight of a browser, without a session', async () => {
     await start({ configure: (nest) => nest.enableCors({ origin: ORIGIN, exposedHeaders: ['Mcp-Session-Id'] }) });
     const client = app.client({ origin: ORIGIN });
     const response = await client.post(undefined, { 'access-control-request-method': 'POST' }, { method: 'OPTIONS' });
@@ -154,7 +154,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0 });
   });
 
-  it('P11: comments and priming events take no id of a message', async () => {
+  it('P11: comments and priming events use up no event id', async () => {
     await start({ keepAliveMs: 1_000 });
     const client = await app.client().initialize();
     const stream = await client.listen();

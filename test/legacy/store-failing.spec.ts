@@ -120,7 +120,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('that refuses everything leaves what needs no log as it is', async () => {
+  it('that refuses everything does not affect requests that need no log', async () => {
     const app = await start();
     const client = await app.client().initialize();
     store.faults = { refuse: ({ method, stream }) => (method === 'append' ? refusal(stream) : undefined) };

@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
   };
 
   describe.each(Object.keys(SCHEDULES))('that is %s', (schedule) => {
-    it.each([1, 2])('P2: keeps the order of a call’s messages, waited for or not (%s)', async (seed) => {
+    it.each([1, 2])('P2: keeps the order of the messages of a call, awaited or not (%s)', async (seed) => {
       app = await start({ clock, eventStore: store, tools: { counts } });
       const client = await app.client().initialize();
       falter(SCHEDULES[schedule]!(seed));
@@ -98,24 +98,27 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
       stream.destroy();
     });
 
-    it.each([5, 6])('G2: replays and goes live without a gap (%s)', async (seed) => {
-      app = await start({ clock, eventStore: store });
-      const client = await app.client().initialize();
-      falter(SCHEDULES[schedule]!(seed));
-      await tell(client, 0, 40);
-      const told = tell(client, 40, MANY);
-      const early = await client.listen('0_10');
-      await early.until(({ events }) => events.length > 50);
-      const heard = gists(early.messages);
-      early.destroy();
-      const late = await client.listen(early.events.at(-1)!.id);
-      await told;
-      await late.until(({ messages }) => gists(messages).at(-1) === MANY - 1);
-      expect([...heard, ...gists(late.messages)]).toEqual(all(10));
-      late.destroy();
-    });
+    it.each([5, 6])(
+      'G2: replays the events after a cursor and continues with live ones without a gap (%s)',
+      async (seed) => {
+        app = await start({ clock, eventStore: store });
+        const client = await app.client().initialize();
+        falter(SCHEDULES[schedule]!(seed));
+        await tell(client, 0, 40);
+        const told = tell(client, 40, MANY);
+        const early = await client.listen('0_10');
+        await early.until(({ events }) => events.length > 50);
+        const heard = gists(early.messages);
+        early.destroy();
+        const late = await client.listen(early.events.at(-1)!.id);
+        await told;
+        await late.until(({ messages }) => gists(messages).at(-1) === MANY - 1);
+        expect([...heard, ...gists(late.messages)]).toEqual(all(10));
+        late.destroy();
+      },
+    );
 
-    it('P2: keeps many streams apart', async () => {
+    it('P2: mixes up no messages of many streams', async () => {
       app = await start({ clock, eventStore: store, tools: { counts } });
       const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
       falter(SCHEDULES[schedule]!(7));

@@ -55,10 +55,10 @@ const MALFORMED = [
   'x'.repeat(4_000),
 ];
 
-describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a GET on %s whose Last-Event-ID', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
 
-  it('G3: malformed: 400, naming it, and nothing is opened', async () => {
+  it('G3: is malformed gets 400, which names it, and opens no stream', async () => {
     const app = await start({ clock: new ManualClock() });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -71,14 +71,14 @@ describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0, loggedStreams: 0 });
   });
 
-  it('G3: sent twice is malformed', async () => {
+  it('G3: is sent twice gets 400', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const twice = await client.get(undefined, { 'last-event-id': ['0_0', '0_0'] as never });
     await expectRefusal(twice, { status: 400, code: -32000, says: ['0_0, 0_0'] });
   });
 
-  it('G4: of a stream that never was: 400, and nothing is opened', async () => {
+  it('G4: names a stream that never was gets 400, and opens no stream', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     for (const index of [0, 1, 17]) {
@@ -88,7 +88,7 @@ describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0, loggedStreams: 0 });
   });
 
-  it('G4: of a stream of another session: the same 400, running or finished, of the same owner or not', async () => {
+  it('G4: names a stream of another session gets the same 400, whether it runs, and whoever owns it', async () => {
     const hold = gate();
     const talks: TestTool = async ({ wait }, ctx) => {
       await ctx.log('info', 'secret');
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
     expect(await running.end()).toBe('end');
   });
 
-  it('G4: stream 0 is always one’s own', async () => {
+  it('G4: names the standalone stream reads that of its own session', async () => {
     const app = await start({ clock: new ManualClock() });
     const [mine, other] = [await app.client().initialize(), await app.client().initialize()];
     await app.service.notify(mine.sessionId!, log('mine'));

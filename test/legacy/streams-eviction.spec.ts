@@ -23,7 +23,7 @@ describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
     await hold.promise;
     return 'counted';
   };
-  it('G6: the standalone stream goes on with the oldest event that is kept, and says so', async () => {
+  it('G6: a client that resumes the standalone stream at an evicted event gets those that are kept, and events$ reports the loss', async () => {
     const app = await start({ clock: new ManualClock() });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -37,7 +37,7 @@ describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
     resumed.destroy();
   });
 
-  it('G6: a plain GET does so for what was never delivered', async () => {
+  it('G6: a GET without a cursor gets the undelivered events that are kept, and events$ reports the loss', async () => {
     const app = await start({ clock: new ManualClock() });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -48,7 +48,7 @@ describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
     plain.destroy();
   });
 
-  it('G6: says nothing when nothing is missing', async () => {
+  it('G6: events$ reports no loss of a client that misses no event', async () => {
     const app = await start({ clock: new ManualClock() });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -67,7 +67,7 @@ describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
     expect(events.filter(({ type }) => type === 'events-evicted')).toEqual([]);
   });
 
-  it('G6: the stream of a POST goes on with the oldest event too, running or finished, its answer included', async () => {
+  it('G6: a client that resumes the stream of a POST, running or finished, gets the oldest event that is kept, and the answer', async () => {
     const app = await start({ clock: new ManualClock(), tools: { counts } });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
     await app.settled({ readers: 0, streams: 0 });
   });
 
-  it('G6: a stream loses nothing to what is said on others', async () => {
+  it('G6: a stream loses no event to messages on other streams', async () => {
     const app = await start({ clock: new ManualClock(), tools: { counts } });
     const client = await app.client().initialize();
     const stream = await (await client.call('counts', { to: 2 })).sse().count(2);

@@ -16,7 +16,7 @@ const talks: TestTool = async (_, ctx) => {
   return 'said';
 };
 
-describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
 
   it('G1: opens the standalone stream, with a head and a first frame at once', async () => {
@@ -38,7 +38,7 @@ describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0 });
   });
 
-  it('G1: begins with what was not delivered yet, and never with what was', async () => {
+  it('G1: without a cursor gets the messages that were not delivered yet, and none that was', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     await tell(app, client, 'before', 'anybody', 'listens');
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
     third.destroy();
   });
 
-  it('G1: knows what was delivered after the session was rebuilt', async () => {
+  it('G1: gets no delivered message again after the session was rebuilt', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const first = await client.listen();
@@ -93,7 +93,7 @@ describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
     }
   });
 
-  it('G2: with a cursor: the events after it, in order, then live', async () => {
+  it('G2: with a cursor gets the events after it, in order, and then live ones', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const first = await client.listen();
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
     fromTheStart.destroy();
   });
 
-  it('G2: a long replay comes whole, and what is sent meanwhile comes after it', async () => {
+  it('G2: gets a long replay completely, and messages that are sent meanwhile after it', async () => {
     const app = await start({ tools: { quick: () => 'quick' } });
     const client = await app.client().initialize();
     const many = 700;
@@ -128,7 +128,7 @@ describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
     resumed.destroy();
   });
 
-  it('G2: a finished stream ends after what is left of it', async () => {
+  it('G2: of a finished stream gets the events after the cursor, and then the end', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
@@ -145,7 +145,7 @@ describe.each(ONE_ADAPTER)('GET on %s', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0 });
   });
 
-  it('G2: a finished stream with nothing left: 405 without a body, and Allow', async () => {
+  it('G2: of a finished stream with nothing left is answered with 405, without a body and with Allow', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();

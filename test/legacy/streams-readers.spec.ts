@@ -12,7 +12,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   const start = testApps(adapter, { port: true, sseAfterMs: 60_000 });
 
-  it('G7: each message goes to the newest; the one before ends at its next keep-alive tick, with the id handed out last', async () => {
+  it('G7: each message goes to the newest; the reader before it ends at its next keep-alive tick, with the last id delivered', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const client = await app.client().initialize();
@@ -38,7 +38,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
     for (const stream of [newer, back]) stream.destroy();
   });
 
-  it('G7: the one before ends at once when the newest leaves; its client comes back', async () => {
+  it('G7: the reader before it ends at once when the newest leaves, and its client resumes', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const [older, newer] = [await client.listen(), await client.listen()];
@@ -54,7 +54,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
     back.destroy();
   });
 
-  it('G7, G10: clients of older revisions are told no id at that end', async () => {
+  it('G7, G10: the end of a replaced reader has no id for clients of older revisions', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const client = await app.client().initialize('2025-06-18');
@@ -67,7 +67,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
     newer.destroy();
   });
 
-  it('G7: closing the one before changes nothing for the newest', async () => {
+  it('G7: the newest goes on when the reader before it leaves', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const older = await client.listen();
@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
     await app.settled({ readers: 0, streams: 0, openResponses: 0 });
   });
 
-  it('G7: of as many as come at once one is left after a tick, and none is refused', async () => {
+  it('G7: of many readers that come at once one is left after a tick, and none is refused', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const events = recordedEvents(app);
@@ -147,7 +147,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
     await app.settled({ readers: 0, openResponses: 0 });
   });
 
-  it('G7: one stream’s readers are no concern of another stream, or session', async () => {
+  it('G7: the readers of a stream do not affect other streams or sessions', async () => {
     const hold = gate();
     const clock = new ManualClock();
     const app = await start({

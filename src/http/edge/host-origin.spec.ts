@@ -86,7 +86,7 @@ describe('on a loopback connection', () => {
     expect(check(address, 'localhost')).toBe('passes');
   });
 
-  it('a listed public name passes: a reverse proxy on the same machine', () => {
+  it('a listed public name passes, as a reverse proxy on the same machine sends it', () => {
     const options = { allowedHosts: ['mcp.example.com'] };
 
     expect(check(LOOPBACK, 'MCP.example.com', 'https://mcp.example.com', options)).toBe('passes');
@@ -222,7 +222,7 @@ describe('the warning about unlisted hosts', () => {
     return onUnlisted.mock.calls.length;
   }
 
-  it('is about requests that pass on a network address', () => {
+  it('is logged for requests that pass on a network address', () => {
     expect(warnings(NETWORK)).toBe(1);
     expect(warnings(NETWORK, { allowedOrigins: ['https://b.example'] })).toBe(1);
     expect(warnings(NETWORK, { allowedHosts: ['a.example'] })).toBe(0);
@@ -231,27 +231,27 @@ describe('the warning about unlisted hosts', () => {
   });
 });
 
-describe('the lists', () => {
+describe('the options allowedHosts and allowedOrigins', () => {
   it.each(['*', '*.example.com', 'https://example.com', 'example.com/mcp', '', 'a b'])(
-    'the allowed host %s is refused at the start',
+    'refuse the host "%s" at the start',
     (entry) => {
       expect(() => compileHostRules({ allowedHosts: [entry] })).toThrow(McpOptionError);
     },
   );
 
   it.each(['*', 'example.com', 'https://example.com/app', 'https://', '', 7 as never])(
-    'the allowed origin %s is refused at the start',
+    'refuse the origin "%s" at the start',
     (entry) => {
       expect(() => compileHostRules({ allowedOrigins: [entry] })).toThrow(McpOptionError);
     },
   );
 
-  it('a slash at the end of an origin is no matter', () => {
+  it('may have origins with a slash at the end', () => {
     expect(check(NETWORK, 'a.example', 'https://b.example', { allowedOrigins: ['https://b.example/'] })).toBe('passes');
   });
 });
 
-it('says what was wrong and what to do, and cuts long values', () => {
+it('a foreign Host or Origin is refused by an error that says what to do and cuts long values', () => {
   const rules = compileHostRules({});
   const host = checkHostAndOrigin(
     { host: `${'x'.repeat(5_000)}.com`, origin: undefined, localAddress: '::1' },

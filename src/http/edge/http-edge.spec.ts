@@ -238,8 +238,8 @@ async function open(
 const JSON_RPC = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
 describe.each(KINDS)('on %s', (kind) => {
-  describe('the body', () => {
-    it('is unread and unparsed when the guards run, and has its media type back', async () => {
+  describe('the body of a request', () => {
+    it('is unread and unparsed when the guards run, and keeps its media type', async () => {
       await start(kind);
       const answer = await send('POST', '/mcp', JSON_RPC);
 
@@ -272,7 +272,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(seen.map(({ mediaType }) => mediaType)).toEqual([undefined, 'application/json; charset=utf-8']);
     });
 
-    it('of a DELETE is left alone as well', async () => {
+    it('of a DELETE is not parsed either', async () => {
       await start(kind);
 
       expect(await send('DELETE', '/mcp', '{ not json', { 'Content-Length': 10 })).toMatchObject({ status: 204 });
@@ -330,7 +330,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(seen).toEqual([expect.objectContaining({ read: kind === 'fastify' })]);
     });
 
-    it('is what a parser left that takes everything', async () => {
+    it('is the value of a parser that takes every media type', async () => {
       const main = (main: INestApplication) => void main.use(express.text({ type: () => true }));
       await start(kind, { main });
 
@@ -339,7 +339,7 @@ describe.each(KINDS)('on %s', (kind) => {
     });
   });
 
-  describe('methods that are not served', () => {
+  describe('HTTP methods that are not served', () => {
     it.each(['HEAD', 'PUT', 'PATCH', 'TRACE'])('%s gets 405 at the edge', async (method) => {
       const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
       await start(kind, { main: (main) => void main.use(middleware) });
@@ -359,7 +359,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(globalGuard).not.toHaveBeenCalled();
     });
 
-    it('are what the policy says', async () => {
+    it('are those that the endpoint does not allow', async () => {
       await start(kind, { modules: [endpoint({ allow: STATELESS_METHODS })] });
 
       expect(await send('GET', '/mcp')).toMatchObject({ status: 405, headers: { allow: 'POST' } });
@@ -367,7 +367,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('POST', '/mcp', '{}')).status).toBe(200);
     });
 
-    it('OPTIONS belongs to the app: 404 without CORS', async () => {
+    it('leave OPTIONS to the app, which answers 404 without CORS', async () => {
       await start(kind);
 
       expect((await send('OPTIONS', '/mcp')).status).toBe(404);
@@ -390,7 +390,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('PUT', '/other')).body).toBe('caught');
     });
 
-    it('are no matter of ours elsewhere', async () => {
+    it('are left to the app on all other paths', async () => {
       await start(kind);
 
       expect((await send('PATCH', '/app/echo', '{}')).status).toBe(404);
@@ -399,18 +399,21 @@ describe.each(KINDS)('on %s', (kind) => {
     });
   });
 
-  describe('Host and Origin', () => {
-    it.each(['POST', 'GET', 'DELETE', 'OPTIONS', 'HEAD', 'PUT'])('are checked before guards, on %s', async (method) => {
-      const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
-      await start(kind, { main: (main) => void main.use(middleware) });
-      const host = await send(method, '/mcp', undefined, { Host: 'evil.com' });
-      const origin = await send(method, '/mcp', undefined, { Origin: 'http://evil.com' });
+  describe('foreign Host and Origin headers', () => {
+    it.each(['POST', 'GET', 'DELETE', 'OPTIONS', 'HEAD', 'PUT'])(
+      'are refused before guards run, on %s',
+      async (method) => {
+        const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
+        await start(kind, { main: (main) => void main.use(middleware) });
+        const host = await send(method, '/mcp', undefined, { Host: 'evil.com' });
+        const origin = await send(method, '/mcp', undefined, { Origin: 'http://evil.com' });
 
-      expect([host.status, origin.status]).toEqual([403, 403]);
-      if (method !== 'HEAD') expect(JSON.parse(host.body).error).toMatchObject({ code: -32000 });
-      expect(globalGuard).not.toHaveBeenCalled();
-      expect(middleware).toHaveBeenCalledTimes(2 * SEEN_BY_MIDDLEWARE[kind]);
-    });
+        expect([host.status, origin.status]).toEqual([403, 403]);
+        if (method !== 'HEAD') expect(JSON.parse(host.body).error).toMatchObject({ code: -32000 });
+        expect(globalGuard).not.toHaveBeenCalled();
+        expect(middleware).toHaveBeenCalledTimes(2 * SEEN_BY_MIDDLEWARE[kind]);
+      },
+    );
 
     it('are refused before anything of the body has arrived', async () => {
       await start(kind);
@@ -425,7 +428,7 @@ describe.each(KINDS)('on %s', (kind) => {
       socket.destroy();
     });
 
-    it('cost nobody the connection when the body is short', async () => {
+    it('keep the connection open when the body is short', async () => {
       await start(kind);
       const socket = connect(port, '127.0.0.1');
       const head = (host: string) =>
@@ -438,13 +441,13 @@ describe.each(KINDS)('on %s', (kind) => {
       socket.destroy();
     });
 
-    it('are nobody else’s business', async () => {
+    it('are not checked on other routes of the app', async () => {
       await start(kind);
 
       expect((await send('POST', '/app/echo', '{}', { Host: 'evil.com', Origin: 'http://evil.com' })).status).toBe(201);
     });
 
-    it('are a matter of each endpoint', async () => {
+    it('are decided on by the options of each endpoint', async () => {
       const modules = [
         endpoint({ name: 'a', path: 'a/mcp', allowedHosts: ['a.example'] }),
         endpoint({ name: 'b', path: 'b/mcp', allowedHosts: ['b.example'], allow: STATELESS_METHODS }),
@@ -461,7 +464,7 @@ describe.each(KINDS)('on %s', (kind) => {
     });
   });
 
-  describe('the path', () => {
+  describe('the path of an endpoint', () => {
     it.each([false, true])('may have prefix, version and module path; testing module: %s', async (testingModule) => {
       await start(kind, {
         testingModule,
@@ -479,7 +482,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('PUT', '/mcp')).status).toBe(404);
     });
 
-    it('may come from RouterModule', async () => {
+    it('may be set by RouterModule', async () => {
       const module = endpoint();
       await start(kind, { modules: [module, RouterModule.register([{ path: 'tools', module: module.module }])] });
 
@@ -506,8 +509,8 @@ describe.each(KINDS)('on %s', (kind) => {
     });
   });
 
-  describe('made by a testing module', () => {
-    it('the edge comes before parsers too', async () => {
+  describe('an app that is made by a testing module', () => {
+    it('runs the edge before body parsers too', async () => {
       const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
       await start(kind, { testingModule: true, main: (main) => void main.use(middleware) });
 
@@ -521,7 +524,7 @@ describe.each(KINDS)('on %s', (kind) => {
   describe('CORS of the app', () => {
     const Origin = 'http://localhost:6274';
 
-    it('answers preflights, and its headers are on every answer, streams included', async () => {
+    it('answers preflights, and adds its headers to every answer, streams included', async () => {
       await start(kind, { main: (main) => main.enableCors({ origin: true, exposedHeaders: ['Mcp-Session-Id'] }) });
       const preflight = await send('OPTIONS', '/mcp', undefined, { Origin, 'Access-Control-Request-Method': 'POST' });
       const json = await send('POST', '/mcp', '{}', { Origin });
@@ -540,12 +543,12 @@ describe.each(KINDS)('on %s', (kind) => {
   });
 });
 
-describe('without an adapter', () => {
+describe('an app without a known adapter', () => {
   beforeEach(() => {
     app = { close: () => undefined } as never;
   });
 
-  it('a request that came round the edge is decided on by the guard', () => {
+  it('lets the guard decide on requests that did not pass the edge', () => {
     const key = Symbol();
     const policy = hostOriginPolicy({}, () => undefined);
     const request = (method: string, host: string) =>
@@ -559,7 +562,7 @@ describe('without an adapter', () => {
     expect(admittedOrRefused(request('HEAD', 'localhost'), key, policy)).toMatchObject({ code: 'METHOD_NOT_ALLOWED' });
   });
 
-  it('the warning about unlisted hosts comes once per endpoint', () => {
+  it('logs the warning about unlisted hosts once per endpoint', () => {
     const onUnlisted = vi.fn();
     const policy = hostOriginPolicy({}, onUnlisted);
     const request = { headers: { ':authority': 'a.example' }, socket: { localAddress: '10.0.0.1' } } as never;
@@ -568,7 +571,7 @@ describe('without an adapter', () => {
     expect(onUnlisted).toHaveBeenCalledOnce();
   });
 
-  it('nothing is installed on other adapters', () => {
+  it('installs nothing on other adapters', () => {
     const adapter = { getType: () => 'koa' } as never;
 
     expect(() =>

@@ -27,14 +27,14 @@ describe('ChangeFeed', () => {
     [here, there] = [new ChangeFeed(hub), new ChangeFeed(hub)];
   });
 
-  it('reaches every node, the publishing one too', () => {
+  it('publishes a change to every node, its own too', () => {
     const [atHome, abroad] = [hearing(here), hearing(there)];
     here.publish({ list: 'tools' });
     there.publish({ uri: 'orders://terms' });
     for (const { heard } of [atHome, abroad]) expect(heard).toEqual([{ list: 'tools' }, { uri: 'orders://terms' }]);
   });
 
-  it('says that something may have been missed', () => {
+  it('reports that changes may have been missed', () => {
     const { heard } = hearing(here);
     hub.reconnected$.next();
     expect(heard).toEqual(['missed']);
@@ -57,13 +57,13 @@ describe('ChangeFeed', () => {
     expect(heard).toEqual([]);
   });
 
-  it('passes on of a change only what it knows', () => {
+  it('passes on only the known fields of a change', () => {
     const { heard } = hearing(here);
     hub.messages$.next({ type: 'changed', uri: 'orders://terms', by: 'version 9' });
     expect(heard).toEqual([{ uri: 'orders://terms' }]);
   });
 
-  it('counts who listens', () => {
+  it('counts its listeners', () => {
     const [one, other] = [hearing(here), hearing(here)];
     expect(here.listeners).toBe(2);
     one.subscription.unsubscribe();

@@ -28,7 +28,7 @@ function setup() {
   return { done, messages$, reconnected$, listener };
 }
 
-describe('the listener', () => {
+describe('a node that listens to the bus', () => {
   it.each([
     [{ type: 'session-ended', session: 'any', node: 'other', reason: 'deleted' }, [['ended', 'any', 'deleted']]],
     [{ type: 'appended', session: 's', stream: '0' }, [['look at stream', '0']]],
@@ -46,13 +46,13 @@ describe('the listener', () => {
     [{ type: 'appended' }, []],
     [null, []],
     ['text', []],
-  ])('hears %j', (message, expected) => {
+  ])('acts on its known messages about live sessions only: %j', (message, expected) => {
     const { done, messages$ } = setup();
     messages$.next(message);
     expect(done).toEqual(expected);
   });
 
-  it('survives what it cannot do, and says so', () => {
+  it('goes on when a message cannot be handled, and reports that', () => {
     const { done, messages$ } = setup();
     messages$.next({ type: 'patched', session: 's', node: 'other', patch: 'nonsense' });
     expect(done).toEqual([
@@ -62,7 +62,7 @@ describe('the listener', () => {
     expect(done).toHaveLength(2);
   });
 
-  it('looks after everything once the bus is back', () => {
+  it('checks all sessions once the bus is back', () => {
     const { done, reconnected$ } = setup();
     reconnected$.next();
     expect(done).toEqual([['refresh']]);

@@ -71,7 +71,7 @@ async function setup() {
 }
 
 describe('an inbox', () => {
-  it('hands over what concerns this node, once and in its order', async () => {
+  it('hands over the messages for this node, once and in their order', async () => {
     const { clock, told, node } = await setup();
     const [a, b, c] = [node('a'), node('b'), node('c')];
     await b.inbox.put([answer('a-x-1'), answer('c-x-1'), ROOTS, answer('b-x-1'), note('notifications/initialized')]);
@@ -90,7 +90,7 @@ describe('an inbox', () => {
     expect(a.taken).toHaveLength(3);
   });
 
-  it('is empty for a copy that came later', async () => {
+  it('is empty for a live copy that was made after the messages', async () => {
     const { clock, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     await b.inbox.put([answer('a-x-1')]);
@@ -104,7 +104,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-x-2')]);
   });
 
-  it('refuses what it cannot log, tells nobody, and takes the next', async () => {
+  it('refuses a message that it cannot log, signals no node, and accepts the next', async () => {
     const { log, told, node, clock } = await setup();
     const [a, b] = [node('a'), node('b')];
     for (const fails of ['before', 'after'] as const) {
@@ -120,7 +120,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-after-1'), answer('a-x-1'), answer('a-x-2')]);
   });
 
-  it('lets nobody wait in a queue for a log that is away', async () => {
+  it('refuses at once while the log is unavailable, without a queue', async () => {
     const { log, node, clock } = await setup();
     const [a, b] = [node('a'), node('b')];
     log.fails = 'before';
@@ -135,7 +135,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-x-4')]);
   });
 
-  it('looks again, whenever it is told of more', async () => {
+  it('reads again at each signal of a further message', async () => {
     const { clock, log, node } = await setup();
     const { inbox, taken } = node('a');
     for (let moment = 0; moment < 30; moment++) {
@@ -149,7 +149,7 @@ describe('an inbox', () => {
     }
   });
 
-  it('reads on when the log is back, for a while by itself, then when it is asked to, until it is closed', async () => {
+  it('reads on when the log is back: for a while by itself, then at a signal, until it is closed', async () => {
     const { clock, log, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     await b.inbox.put([answer('a-x-1')]);
@@ -178,7 +178,7 @@ describe('an inbox', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('does not pass over what is put there after a log that is away was asked where to begin', async () => {
+  it('skips no message that is put there while an unavailable log was asked for the first position', async () => {
     const { clock, log, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     log.fails = 'before';
@@ -216,7 +216,7 @@ describe('an inbox', () => {
     },
   );
 
-  it('is refused while it is full, and says when a session is gone', async () => {
+  it('refuses messages while it is full, and reports that a session is gone', async () => {
     const { clock, log, events, node } = await setup();
     const b = node('b');
     const many = Array.from({ length: 1_000 }, (_, n) => `${n}`);
@@ -231,7 +231,7 @@ describe('an inbox', () => {
     expect(events).toEqual([]);
   });
 
-  it('survives what a server does with it', async () => {
+  it('goes on when a server throws on a message', async () => {
     const { clock, events, node } = await setup();
     const a = node('a', () => {
       throw new TypeError('no');

@@ -64,7 +64,7 @@ async function setup() {
 }
 
 describe('what a dead node leaves behind', () => {
-  it('its calls are answered, each stream in one step which is its last; those of others are not', async () => {
+  it('open calls: each stream gets its answers and its end in one append; streams of other nodes are untouched', async () => {
     const { log, begin, done, die, texts } = await setup();
     await begin('s', 'one', [1, 'two']);
     await begin('t', 'other', [1]);
@@ -84,7 +84,7 @@ describe('what a dead node leaves behind', () => {
     expect(done.mock.calls.length).toBe(1);
   });
 
-  it('the reader of a stream hears of its end, on this node or another', async () => {
+  it('readers, who are notified of the end of their stream on this node or another', async () => {
     const { log, begin, die, sent, looked } = await setup();
     await begin('live', 'here', [1]);
     await begin('s', 'there', [1]);
@@ -95,7 +95,7 @@ describe('what a dead node leaves behind', () => {
     expect(sent).toEqual([['b', { type: 'appended', session: 's', stream: 'there' }]]);
   });
 
-  it('sessions and streams that have ended meanwhile are nobody’s fault', async () => {
+  it('sessions and streams that have ended meanwhile, which is no error', async () => {
     const { log, begin, die, events, done } = await setup();
     await begin('s', 'gone', [1]);
     await begin('t', 'ended', [1]);
@@ -107,7 +107,7 @@ describe('what a dead node leaves behind', () => {
     expect([events, done.mock.calls.length]).toEqual([[], 1]);
   });
 
-  it('while the log is away it is tried again, for as long as it takes; nothing is done twice', async () => {
+  it('calls, which are ended by retries while the log is unavailable, and none of them twice', async () => {
     const { clock, store, begin, die, texts, done } = await setup();
     await begin('s', 'one', [1]);
     store.faults = { failBefore: () => true };
@@ -121,7 +121,7 @@ describe('what a dead node leaves behind', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('a node that stops gives it up, for another one to do', async () => {
+  it('work, which a stopping node leaves to another one', async () => {
     const { clock, store, begin, die, stop, events, done } = await setup();
     await begin('s', 'one', [1]);
     store.faults = { failBefore: () => true };
@@ -132,7 +132,7 @@ describe('what a dead node leaves behind', () => {
     expect(events).toMatchObject([{ type: 'store-fault', error: expect.any(EventStoreFault) as unknown }]);
   });
 
-  it('two nodes that do it at a time answer each call once', async () => {
+  it('calls, each of which is answered once when two nodes find it at a time', async () => {
     const { begin, die, texts } = await setup();
     await begin('s', 'one', [1, 2]);
     await Promise.all([die(), die()]);

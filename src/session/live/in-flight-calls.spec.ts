@@ -40,7 +40,7 @@ describe('InFlightCalls', () => {
     expect([calls.size, calls.has(1), calls.has('1')]).toEqual([1, false, true]);
   });
 
-  it('takes ids as they come: none of them is special', () => {
+  it('accepts any id, also names of the prototype', () => {
     const { calls, begin } = setup();
     for (const id of ['__proto__', 'constructor', 'toString', '']) {
       expect([calls.has(id), calls.get(id)]).toEqual([false, undefined]);
@@ -62,7 +62,7 @@ describe('InFlightCalls', () => {
 });
 
 describe('a message of the server', () => {
-  it('belongs to nothing, if nothing says so', () => {
+  it('belongs to no request without an id and a context that name one', () => {
     const { calls, begin } = setup();
     begin(1);
     expect(calls.related(undefined)).toEqual({ is: 'nothing' });
@@ -85,7 +85,7 @@ describe('a message of the server', () => {
     expect(runInCall(call, () => calls.related(1))).toEqual({ is: how, requestId: 1 });
   });
 
-  it('of a request that nobody knows comes late, too', () => {
+  it('of an unknown request is late', () => {
     expect(setup().calls.related('unknown')).toEqual({ is: 'answered', requestId: 'unknown' });
   });
 

@@ -136,7 +136,7 @@ async function listen({ session }: LiveSession): Promise<Subscription> {
 }
 
 describe('the sweeper', () => {
-  it('looks until the node stops, with one timer', async () => {
+  it('runs until the node stops, with one timer', async () => {
     const { clock, sessions, begin } = node();
     expect(clock.pending).toBe(1);
     await begin('s');
@@ -146,7 +146,7 @@ describe('the sweeper', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('S13: ends what was idle for long enough, and leaves nothing of it', async () => {
+  it('S13: ends sessions that were idle for the timeout, and leaves nothing of them', async () => {
     const { clock, begin, closed, left } = node();
     await begin('s');
     await clock.advance(IDLE_MS / 2);
@@ -160,7 +160,7 @@ describe('the sweeper', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('S13: keeps alive whoever sends, is served, or listens', async () => {
+  it('S13: keeps sessions whose clients send, are served, or listen', async () => {
     const hold = deferred();
     const { clock, sessions, begin, closed, left } = node('a', shared(), {
       serve: async ({ method }) => {
@@ -200,7 +200,7 @@ describe('the sweeper', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('notices that a session has ended elsewhere, and drops a log of its own', async () => {
+  it('drops the live copy and the log of a session that has ended on another node', async () => {
     const { clock, sessionStore, eventStore, begin, closed, sessions } = node();
     const live = await begin('s');
     await listen(live);
@@ -231,7 +231,7 @@ describe('the sweeper', () => {
     expect(closed()).toEqual(['s idle']);
   });
 
-  it('tells the log how far the readers have come', async () => {
+  it('writes the positions of the readers to the log', async () => {
     const { clock, eventStore, sessions, begin } = node();
     const live = await begin('s');
     await listen(live);
@@ -336,7 +336,7 @@ describe('a session whose client has sent nothing after "initialize"', () => {
 });
 
 describe('a session without a live copy', () => {
-  it('is rebuilt once, by the first that needs it: the dispatcher is told what the client has said', async () => {
+  it('is rebuilt once, by the first request that needs it, with what its client has negotiated', async () => {
     const { clock, sessionStore, sessions, events, dispatcher, begin } = node();
     const first = await begin('s');
     await request(first, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
@@ -379,14 +379,14 @@ describe('a session without a live copy', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('that has no record is not made', async () => {
+  it('is not rebuilt without a record', async () => {
     const { sessions, dispatcher, left } = node();
     expect(await sessions.acquire('unknown')).toBeUndefined();
     expect(await sessions.acquire('__proto__')).toBeUndefined();
     expect([dispatcher.rebuilt, await left()]).toEqual([[], NOTHING]);
   });
 
-  it('has one at once: what its client sends before its log can be used waits for that', async () => {
+  it('is rebuilt at once, and messages that come before its log is readable wait for that', async () => {
     const { eventStore, sessions, dispatcher, begin } = node();
     await begin('s');
     await sessions.release('s');
@@ -408,7 +408,7 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('that was live when it was looked up, and is not any more, is not made from what was known then', async () => {
+  it('is not rebuilt from an outdated record when it was live at the lookup', async () => {
     const { sessions, dispatcher, begin } = node();
     const { session } = await begin('s');
     const known = (await sessions.lookup('s'))!;
@@ -418,7 +418,7 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('stays without one while its log is away, and is tried again the next time', async () => {
+  it('is not rebuilt while its log is unavailable, and is tried again at the next request', async () => {
     const { eventStore, sessions, dispatcher, events, begin } = node();
     await begin('s');
     await sessions.release('s');
@@ -431,14 +431,14 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('is not looked up while the store is away: that is told', async () => {
+  it('fails the request with the error of the store while the store is unavailable', async () => {
     const { sessionStore, sessions, events } = node();
     vi.spyOn(sessionStore, 'get').mockRejectedValueOnce(new Error('away'));
     await expect(sessions.acquire('s')).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
     expect(events.map(({ type }) => type)).toEqual(['store-fault']);
   });
 
-  it('that ends when its record was read already is gone, with its log', async () => {
+  it('stays ended, with its log dropped, when it ends after its record was read', async () => {
     const hold = deferred();
     const { sessionStore, sessions, begin, left } = node();
     await begin('s');
@@ -454,7 +454,7 @@ describe('a session without a live copy', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('that ends while it is rebuilt is gone, with its log', async () => {
+  it('stays ended, with its log dropped, when it ends while it is rebuilt', async () => {
     const { eventStore, sessions, begin, closed, left } = node();
     await begin('s');
     await sessions.release('s');
@@ -471,7 +471,7 @@ describe('a session without a live copy', () => {
 });
 
 describe('a live session', () => {
-  it('is the client of its calls: it says who that is, and which log messages it wants, which may change', async () => {
+  it('gives its calls the client, its capabilities and the log level, which may change', async () => {
     const calls: McpCall[] = [];
     const { sessions, begin } = node('a', shared(), {
       serve: async (call) => {
@@ -519,7 +519,7 @@ describe('a live session', () => {
 });
 
 describe('an end', () => {
-  it('comes to one caller, whoever asks', async () => {
+  it('is reported to one of the callers that ask for it', async () => {
     const { sessions, begin, closed, left } = node();
     await begin('s');
     const asked = await Promise.all([sessions.end('s', 'deleted'), sessions.end('s', 'terminated')]);
@@ -529,7 +529,7 @@ describe('an end', () => {
     expect([closed(), await left()]).toEqual([['s deleted'], NOTHING]);
   });
 
-  it('S14: comes from the session itself, when the application closes its server', async () => {
+  it('S14: begins in the session itself when the application closes its server', async () => {
     const { clock, begin, closed, left } = node();
     const { session } = await begin('s');
     await session.close();
@@ -537,7 +537,7 @@ describe('an end', () => {
     expect([closed(), await left()]).toEqual([['s terminated'], NOTHING]);
   });
 
-  it('is told to the dispatcher, once for each live copy', async () => {
+  it('notifies the dispatcher once for each live copy', async () => {
     const { sessions, dispatcher, begin } = node();
     const live = await begin('s');
     await begin('t');
@@ -564,7 +564,7 @@ describe('an end', () => {
 });
 
 describe('a session that is being initialized', () => {
-  it('has a record, and is found by nothing that names it', async () => {
+  it('has a record, and is not found by its id', async () => {
     const { sessions, sessionStore, service, newborn } = node();
     const session = await newborn('s');
     expect(await sessionStore.count()).toBe(1);
@@ -620,7 +620,7 @@ describe('a session that is being initialized', () => {
     expect(await here.left()).toEqual(NOTHING);
   });
 
-  it('without a log yet, on another node, does not keep a notification from being counted', async () => {
+  it('is left out by notify() of another node while it has no log', async () => {
     const with_ = shared();
     const { sessions, sessionStore, service } = node('b', { ...with_, sessionStore: asShared(with_.sessionStore) });
     await sessionStore.create(
@@ -634,7 +634,7 @@ describe('a session that is being initialized', () => {
 });
 
 describe('a change that the client makes to its session', () => {
-  it('is told to the dispatchers of other nodes with a live copy', async () => {
+  it('notifies the dispatchers of other nodes with a live copy', async () => {
     const with_ = shared();
     const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
     const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
@@ -650,7 +650,7 @@ describe('a change that the client makes to its session', () => {
 });
 
 describe('shutdown', () => {
-  it('S15: ends everything of this process, live or not', async () => {
+  it('S15: ends all sessions in the memory of this process, live or not', async () => {
     const { sessions, begin, closed, left } = node();
     await begin('s');
     await begin('t');
@@ -659,7 +659,7 @@ describe('shutdown', () => {
     expect([closed().toSorted(), await left()]).toEqual([['s shutdown', 't shutdown'], NOTHING]);
   });
 
-  it('S15: leaves to other nodes what they share', async () => {
+  it('S15: keeps records in shared stores for other nodes', async () => {
     const with_ = shared();
     const [sessionStore, eventStore] = [asShared(with_.sessionStore), asShared(with_.eventStore)];
     const { sessions, begin, closed } = node('a', { ...with_, sessionStore, eventStore });
@@ -672,7 +672,7 @@ describe('shutdown', () => {
     await other.sessions.end('s', 'deleted');
   });
 
-  it('does not wait for a session that is being rebuilt, nor leaves anything of it', async () => {
+  it('does not wait for a session that is being rebuilt, and leaves nothing of it', async () => {
     const { eventStore, sessions, begin, left } = node();
     await begin('s');
     await sessions.release('s');
@@ -686,7 +686,7 @@ describe('shutdown', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('S15: leaves to other nodes a session that was rebuilt, and its log', async () => {
+  it('S15: keeps a rebuilt session and its log in shared stores for other nodes', async () => {
     const with_ = shared();
     const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
     const { sessions, begin } = node('a', { ...with_, ...stores });
@@ -715,7 +715,7 @@ describe('shutdown', () => {
     expect([sessions.size, dispatcher.rebuilt]).toEqual([0, []]);
   });
 
-  it('takes nothing that becomes live only now', async () => {
+  it('ends a session that becomes live during the shutdown', async () => {
     const { sessions, newborn, begin, closed, left } = node();
     await begin('s');
     await sessions.shutdown();
@@ -725,7 +725,7 @@ describe('shutdown', () => {
     expect([closed(), await left()]).toEqual([['s shutdown'], NOTHING]);
   });
 
-  it('S2: leaves nothing of what is being initialized, over a shared store either', async () => {
+  it('S2: leaves nothing of a session that is being initialized, in a shared store either', async () => {
     const with_ = shared();
     const alone = node();
     const one = node('a', { ...with_, sessionStore: asShared(with_.sessionStore) });
@@ -736,7 +736,7 @@ describe('shutdown', () => {
     }
   });
 
-  it('answers its calls although the store is away', async () => {
+  it('answers open calls although the store is unavailable', async () => {
     const { sessionStore, sessions, events, begin, closed } = node();
     const live = await begin('s');
     vi.spyOn(sessionStore, 'list').mockRejectedValue(new Error('away'));

@@ -75,13 +75,13 @@ describe('InMemorySessionStore', () => {
     }
   });
 
-  it('keeps nothing that a store on another machine would lose', async () => {
+  it('keeps only values that JSON can carry', async () => {
     const { begin } = setup();
     const { routeParams } = await begin('s', { when: new Date(0), gone: undefined });
     expect(routeParams).toStrictEqual({ when: '1970-01-01T00:00:00.000Z' });
   });
 
-  it('keeps what is as deep as a message can be', async () => {
+  it('keeps a record that is nested as deeply as a message can be', async () => {
     const { begin } = setup();
     const deep = JSON.parse(`${'['.repeat(2_000)}${']'.repeat(2_000)}`) as unknown;
     expect((await begin('s', { deep })).routeParams?.['deep']).toEqual(deep);

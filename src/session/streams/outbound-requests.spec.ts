@@ -94,7 +94,7 @@ describe('a request of the server', () => {
     expect(new Set(ids).size).toBe(4);
   });
 
-  it('D24: is answered once: a second answer, a late one, or one of another id is taken by nothing', async () => {
+  it('D24: is answered once: a second answer, a late one, or one with another id has no effect', async () => {
     const { requests, issue } = setup();
     const { answer } = issue();
     for (const id of [0, 1, 'p-2', '__proto__']) expect(requests.answered(result(id))).toBe(false);
@@ -157,7 +157,7 @@ describe('D25: progress of the client', () => {
     ]);
   });
 
-  it('of a request that is over, or that never was, is taken by nothing', () => {
+  it('of a request that is over, or that never was, has no effect', () => {
     const { requests, issue } = setup();
     const heard: unknown[] = [];
     issue({ onprogress: (report) => heard.push(report) });
@@ -175,21 +175,24 @@ describe('D24: a request that its signal gives up', () => {
     [new Error('enough'), 'enough'],
     ['enough', 'enough'],
     [undefined, 'This operation was aborted'],
-  ])('fails with CANCELLED, and the client is told on the way that the request went: %s', async (reason, text) => {
-    const { requests, recalled, issue, expectNothingLeft } = setup();
-    const [abort, call] = [new AbortController(), someCall()];
-    const { answer } = issue({ signal: abort.signal }, call);
-    issue({ signal: abort.signal });
-    abort.abort(reason);
-    await expect(answer).rejects.toBeInstanceOf(ServerRequestError);
-    await expect(answer).rejects.toMatchObject({ code: 'CANCELLED', message: text });
-    expect(recalled).toEqual([
-      [recallOf('p-1', text), call],
-      [recallOf('p-2', text), undefined],
-    ]);
-    expect(requests.answered(result('p-1'))).toBe(false);
-    expectNothingLeft(abort.signal);
-  });
+  ])(
+    'fails with CANCELLED, and is cancelled at the client by the route that it was sent on: %s',
+    async (reason, text) => {
+      const { requests, recalled, issue, expectNothingLeft } = setup();
+      const [abort, call] = [new AbortController(), someCall()];
+      const { answer } = issue({ signal: abort.signal }, call);
+      issue({ signal: abort.signal });
+      abort.abort(reason);
+      await expect(answer).rejects.toBeInstanceOf(ServerRequestError);
+      await expect(answer).rejects.toMatchObject({ code: 'CANCELLED', message: text });
+      expect(recalled).toEqual([
+        [recallOf('p-1', text), call],
+        [recallOf('p-2', text), undefined],
+      ]);
+      expect(requests.answered(result('p-1'))).toBe(false);
+      expectNothingLeft(abort.signal);
+    },
+  );
 
   it('is not listened to any more when the request is over, however it ended', async () => {
     const { requests, clock, recalled, issue, expectNothingLeft } = setup();
@@ -211,7 +214,7 @@ describe('D24: a request that its signal gives up', () => {
 });
 
 describe('D24: a request without an answer', () => {
-  it('ends when its time is over: with an error, and the client is told that it need not answer', async () => {
+  it('fails when its time is over, and is cancelled at the client', async () => {
     const { clock, requests, recalled, issue, expectNothingLeft } = setup();
     const request = issue();
     await clock.advance(TIMEOUT_MS - 1);
@@ -227,7 +230,7 @@ describe('D24: a request without an answer', () => {
     expectNothingLeft();
   });
 
-  it('D25: has the time that its caller gives it, but never more than the option', async () => {
+  it('D25: waits for the time that its caller sets, but never for more than the option', async () => {
     const { clock, issue } = setup();
     const [short, long] = [issue({ timeoutMs: 10 }), issue({ timeoutMs: 10 * TIMEOUT_MS })];
     await clock.advance(10);
@@ -236,7 +239,7 @@ describe('D24: a request without an answer', () => {
     expect(long.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
   });
 
-  it('ends though the client cannot be told', async () => {
+  it('fails also when the cancellation cannot be sent to the client', async () => {
     const { clock, issue, expectNothingLeft } = setup('p', () => Promise.reject(new Error('no log')));
     const request = issue();
     await clock.advance(TIMEOUT_MS);

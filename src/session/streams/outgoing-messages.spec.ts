@@ -8,14 +8,14 @@ describe('P8: a late notification', () => {
     'notifications/resources/updated',
     'notifications/resources/list_changed',
     'notifications/elicitation/complete',
-  ])('%s is still worth something', (method) => expect(outlivesItsRequest(method)).toBe(true));
+  ])('is delivered later when it is %s', (method) => expect(outlivesItsRequest(method)).toBe(true));
 
   it.each(['notifications/progress', 'notifications/cancelled', 'tools/call', '', 'x/notifications/message'])(
-    '%s is worth nothing any more',
+    'is dropped when it is %s',
     (method) => expect(outlivesItsRequest(method)).toBe(false),
   );
 
-  it('is known by its whole name', () => {
+  it('is recognised by its whole method name', () => {
     expect(outlivesItsRequest('notifications/progressed')).toBe(true);
     expect(outlivesItsRequest('notifications/progress/more')).toBe(true);
   });

@@ -90,7 +90,7 @@ async function finished(streams: SessionStreams, count: number): Promise<LoggedS
 }
 
 describe('a response on a stream', () => {
-  it('begins with where the client is, then has each message with its id', async () => {
+  it('begins with the cursor of the client, then has each message with its id', async () => {
     const { streams, get } = await setup();
     await streams.standalone.write(data);
     const reading = await get();
@@ -108,7 +108,7 @@ describe('a response on a stream', () => {
     reading.leave();
   });
 
-  it('may be the head only', async () => {
+  it('may consist of the head only', async () => {
     const { streams, clock } = await setup();
     const sink = streams.begin([1]);
     await sink.write(data);
@@ -119,7 +119,7 @@ describe('a response on a stream', () => {
 });
 
 describe('G1: a GET without a cursor', () => {
-  it('is given what was not delivered yet, never the whole history', async () => {
+  it('gets the messages that were not delivered yet, never the whole history', async () => {
     const { streams, get } = await setup();
     await streams.standalone.write(data);
     const first = await get();
@@ -131,7 +131,7 @@ describe('G1: a GET without a cursor', () => {
     second.leave();
   });
 
-  it('keeps nothing for a response that is never opened, but for a tick', async () => {
+  it('keeps a response that is never opened for one tick', async () => {
     const { clock, streams, log } = await setup();
     for (let n = 0; n < 10; n++) await streams.open(undefined);
     expect([streams.size, streams.readers]).toEqual([1, 0]);
@@ -145,7 +145,7 @@ describe('G1: a GET without a cursor', () => {
 });
 
 describe('a GET with a cursor', () => {
-  it('G2: is given what comes after it; a stream that is finished ends then', async () => {
+  it('G2: gets the events after the cursor, and then the end of a finished stream', async () => {
     const { streams, get } = await setup();
     const {
       stream: { id },
@@ -222,7 +222,7 @@ describe('a GET with a cursor', () => {
 });
 
 describe('G7: a newer response on a stream', () => {
-  it('has what follows; the one before ends at the next tick, with the id of what was handed out last', async () => {
+  it('gets what follows; the response before it ends at the next tick, with the id of the last event delivered', async () => {
     const { clock, streams, get, events } = await setup();
     const older = await get();
     await streams.standalone.write(data);
@@ -237,7 +237,7 @@ describe('G7: a newer response on a stream', () => {
     newer.leave();
   });
 
-  it('G10: for older revisions the one before ends without a word', async () => {
+  it('G10: ends the response before it without an event for clients of older revisions', async () => {
     const { clock, streams, get } = await setup({ primes: false });
     const older = await get();
     const newer = await get();
@@ -248,7 +248,7 @@ describe('G7: a newer response on a stream', () => {
     newer.leave();
   });
 
-  it('when it leaves, the one before ends at once', async () => {
+  it('ends the response before it at once when it leaves', async () => {
     const { streams, get } = await setup();
     const older = await get();
     const newer = await get();
@@ -258,7 +258,7 @@ describe('G7: a newer response on a stream', () => {
 });
 
 describe('the streams of a session', () => {
-  it('are here while they are written or read, and not longer', async () => {
+  it('are in memory while they are written or read, and not longer', async () => {
     const { clock, streams, get } = await setup();
     expect(streams.size).toBe(0);
     await streams.standalone.write(data);
@@ -272,7 +272,7 @@ describe('the streams of a session', () => {
     expect([streams.size, streams.readers]).toEqual([0, 0]);
   });
 
-  it('the standalone one is heard while it is read, here or on another node', async () => {
+  it('count the standalone stream as read while it has a reader on any node', async () => {
     const { log, streams, get } = await setup();
     expect(await streams.hasReader()).toBe(false);
     const reading = await get();
@@ -284,7 +284,7 @@ describe('the streams of a session', () => {
     expect(await streams.hasReader()).toBe(true);
   });
 
-  it('one that fails is told of, and the others go on', async () => {
+  it('report a stream that fails, and the other streams go on', async () => {
     const bad: EventStoreFaults = { failBefore: ({ stream }) => stream !== '0' };
     const { clock, store, streams, events, failures, get } = await setup({ faults: bad });
     const post = streams.begin([1]);
@@ -304,7 +304,7 @@ describe('the streams of a session', () => {
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it('the standalone one is taken up again when the log is back', async () => {
+  it('continue the standalone stream when the log is back', async () => {
     const { clock, store, streams, get } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
     const written = Promise.allSettled([streams.standalone.write(data)]);
     await clock.advance(1_000);
@@ -316,7 +316,7 @@ describe('the streams of a session', () => {
     reading.leave();
   });
 
-  it('all end with the session: readers complete, retries end, and what comes later finds nothing', async () => {
+  it('all end with the session: readers complete, retries end, and later messages find no stream', async () => {
     const { clock, streams, get, read } = await setup();
     const post = streams.begin([1]);
     await post.write(data);
@@ -330,7 +330,7 @@ describe('the streams of a session', () => {
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it('are flushed when everything that was sent is logged', async () => {
+  it('are flushed when all messages that were sent are logged', async () => {
     const { clock, streams } = await setup({ faults: { delay: ({ method }) => (method === 'append' ? 10 : 0) } });
     void streams.standalone.write(data);
     void streams.begin([1]).write(data);
@@ -383,7 +383,7 @@ describe('the stream of a POST', () => {
     expect([await log.unfinished('n'), streams.size]).toEqual([[], 0]);
   });
 
-  it('that no response will read may fail to end: that is told, and no rejection is left', async () => {
+  it('that no response will read may fail to end: the fault is reported, and no rejection is left', async () => {
     const { clock, streams, events } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
     streams.begin([1]).abandon();
     await clock.advance(1_000);
