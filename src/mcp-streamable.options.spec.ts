@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { McpOptionError } from './common/options.js';
 import { EXTRA_NAMES } from './http/endpoint-extras.js';
-import { resolveEndpointOptions, type McpStreamableOptions } from './mcp-streamable.options.js';
+import { OPTION_NAMES, resolveEndpointOptions, type McpStreamableOptions } from './mcp-streamable.options.js';
 
 const serverInfo = { name: 'orders', version: '1.0.0' };
 
@@ -160,5 +161,13 @@ describe('the options of an endpoint', () => {
 
   it('instructions of an empty string, as from an environment variable, are none', () => {
     expect(resolve({ serverInfo, instructions: '' }).instructions).toBeUndefined();
+  });
+});
+
+describe('docs/options.md', () => {
+  it('names every option', () => {
+    const page = readFileSync(new URL('../docs/options.md', import.meta.url), 'utf8');
+    const documented = new Set([...page.matchAll(/^### `(\w+)`$/gm)].map(([, name]) => name!));
+    expect([...OPTION_NAMES, ...EXTRA_NAMES].filter((name) => !documented.has(name))).toEqual([]);
   });
 });

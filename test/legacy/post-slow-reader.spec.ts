@@ -1,6 +1,5 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { McpResponder } from '../../src/http/responder.js';
 import { ADAPTERS, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -21,9 +20,6 @@ async function tell(app: TestApp, client: RawClient, from: number, to: number): 
     await turn();
   }
 }
-/** On any node: which of them serves a request is not known. */
-const pausedResponses = ({ nodes }: TestApp): number =>
-  nodes.reduce((sum, { app }) => sum + app.get(McpResponder, { strict: false }).paused, 0);
 
 describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
   const start = testApps(adapter, {
@@ -40,10 +36,10 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     const client = await app.client().initialize();
     const response = await client.get();
     await tell(app, client, 1, MANY);
-    await eventually(() => expect(pausedResponses(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     const stream = await response.sse().count(MANY);
     expect(stream.events.map(({ id }) => id)).toEqual(Array.from({ length: MANY }, (_, n) => `0_${n + 1}`));
-    expect(pausedResponses(app)).toBe(0);
+    expect(app.pausedResponses).toBe(0);
     stream.destroy();
   });
 
@@ -53,7 +49,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     const response = await client.get();
     // The log is bounded, and so is what waits for the response.
     await tell(app, client, 1, MANY);
-    await eventually(() => expect(pausedResponses(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     const held = (): number => {
       global.gc!();
       const { heapUsed, external } = process.memoryUsage();
@@ -70,7 +66,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     const client = await app.client().initialize();
     const response = await client.get();
     await tell(app, client, 1, MANY);
-    await eventually(() => expect(pausedResponses(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     const stream = response.sse();
     expect(await stream.end()).toBe('cut');
     await app.settled({ readers: 0, openResponses: 0 });
@@ -90,7 +86,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     const client = await app.client().initialize();
     const response = await client.get();
     await tell(app, client, 1, MANY);
-    await eventually(() => expect(pausedResponses(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     // Not earlier.
     await clock.advance(15_000);
     await app.settled({ readers: 1, openResponses: 1 });
@@ -130,7 +126,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     const response = await client.call('floods');
     // The handler was not held up by a client that did not read.
     await said.promise;
-    await eventually(() => expect(pausedResponses(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     const stream = response.sse();
     expect(await stream.end()).toBe('cut');
     await app.settled({ readers: 0, inFlight: 1, streams: 1 });
@@ -158,7 +154,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     const [lazy, other] = [await app.client().initialize(), await app.client().initialize()];
     const neverRead = await lazy.get();
     await tell(app, lazy, 1, MANY);
-    await eventually(() => expect(pausedResponses(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     const attentive = await other.listen();
     for (const client of [lazy, other]) {
       const stream = (await client.call('talks')).sse();

@@ -4,7 +4,6 @@ import { toolLog, toolProgress, type HandlerFunction, type ToolEvent } from 'nes
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, map, Observable, of, range } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { McpResponder } from '../../src/http/responder.js';
 import { ADAPTERS, type TestApp } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
@@ -101,10 +100,9 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     socket.write(requestText(sender, 'POST', { body: message }));
     return socket;
   };
-  const paused = (app: TestApp): number => app.app.get(McpResponder, { strict: false }).paused;
   /** Until nothing is emitted any more. */
   const stalled = async (app: TestApp): Promise<void> => {
-    await eventually(() => expect(paused(app)).toBe(1));
+    await eventually(() => expect(app.pausedResponses).toBe(1));
     for (let before = -1; before !== emitted;) {
       before = emitted;
       for (let turn = 0; turn < 20; turn++) await nextTurn();
@@ -124,7 +122,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     expect(told.pop()).toBe('done');
     expect(told.map(numberOf)).toEqual(Array.from({ length: EVENTS }, (_, n) => n));
     expect(left).toEqual([name]);
-    expect(paused(app)).toBe(0);
+    expect(app.pausedResponses).toBe(0);
   });
 
   it.each(['iterable', 'awaiting', 'fast'])(
@@ -134,7 +132,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
       const client = app.modern();
       const atRest = await memoryAtRest();
       const socket = await ignoring(client, name);
-      await eventually(() => expect(paused(app)).toBe(1));
+      await eventually(() => expect(app.pausedResponses).toBe(1));
       if (name === 'fast') await eventually(() => expect(emitted).toBe(EVENTS + 1));
       else await stalled(app);
       await eventually(() => {
@@ -165,7 +163,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     const app = await start({ clock: new ManualClock(), tools: handlers });
     const client = app.modern();
     const response = await client.call('fast', {}, heard);
-    await eventually(() => expect([paused(app), emitted]).toEqual([1, EVENTS + 1]));
+    await eventually(() => expect([app.pausedResponses, emitted]).toEqual([1, EVENTS + 1]));
     const stream = response.sse();
     expect(await stream.end()).toBe('end');
     const told = gists(stream.messages);

@@ -10,7 +10,6 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpResponder } from '../../src/http/responder.js';
 import { Roles, RolesGuard } from '../handlers/roles.js';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { eventually, registryOf, testApps } from '../support/test-apps.js';
@@ -231,12 +230,11 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
       notifications: { toolsListChanged: true, promptsListChanged: true, resourceSubscriptions: uris },
     });
     await app.settled({ subscriptions: 1 });
-    const responder = app.app.get(McpResponder, { strict: false });
     const change = async (): Promise<void> => {
       for (const uri of uris) await app.service.resourceUpdated(uri);
     };
     let rounds = 0;
-    for (; responder.paused === 0; rounds++) {
+    for (; app.pausedResponses === 0; rounds++) {
       expect(rounds).toBeLessThan(10_000);
       await change();
       if (rounds % 20 === 0) await nextTurn();

@@ -7,7 +7,6 @@ import { Clock, McpSessionService, McpStreamableModule, type McpStreamableOption
 import serverless, { type Handler } from 'serverless-http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { handler as lambda } from '../../examples/snippets/serverless.js';
-import { McpResponder } from '../../src/http/responder.js';
 import { decorated } from '../legacy/sessions-off.tools.js';
 import { ADAPTERS, type Adapter } from '../support/app.js';
 import { gists } from '../support/messages.js';
@@ -117,7 +116,7 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
   afterEach(async () => {
     const counts = await app.get(McpSessionService, { strict: false }).counts();
     expect(Object.values(counts).every((count) => count === 0)).toBe(true);
-    expect(app.get(McpResponder, { strict: false }).open).toBe(0);
+    expect(app.get(McpStreamableModule, { strict: false }).openResponses).toBe(0);
     await app.close();
     log.release();
     expect(clock.pending).toBe(0);

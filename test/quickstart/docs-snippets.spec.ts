@@ -1,8 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { Logger } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
-import { EXTRA_NAMES } from '../../src/http/endpoint-extras.js';
-import { OPTION_NAMES } from '../../src/mcp-streamable.options.js';
 // The contract tests that the documentation shows are real ones.
 // oxlint-disable-next-line import/no-unassigned-import
 import '../../examples/snippets/audited-session-store.contract.js';
@@ -85,11 +83,6 @@ describe('docs/options.md', () => {
   it('is what `npm run x -- docs:options` makes of the comments', async () => {
     const script = (await import(new URL('scripts/options-page.mjs', root).href)) as { optionsPage(): string };
     expect(read('docs/options.md')).toBe(script.optionsPage());
-  });
-
-  it('names every option', () => {
-    const documented = new Set([...read('docs/options.md').matchAll(/^### `(\w+)`$/gm)].map(([, name]) => name!));
-    expect([...OPTION_NAMES, ...EXTRA_NAMES].filter((name) => !documented.has(name))).toEqual([]);
   });
 });
 

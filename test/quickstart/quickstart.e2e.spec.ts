@@ -1,7 +1,7 @@
 import { filter, firstValueFrom } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DocsNotifier } from '../../examples/quickstart/docs-notifier.service.js';
-import { deferred } from '../../src/common/promises.js';
+import { gate } from '../support/app.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import { CHOICE, notified, OFFICIAL_CLIENTS, SUMMARY, type OfficialClient, type Received } from './official-clients.js';
 import { ADAPTERS, FILES, QuickstartApp } from './quickstart-app.js';
@@ -132,7 +132,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
     it('brings every progress report and the answer once, over a connection that is cut', async () => {
       const proxy = await CuttingProxy.start(app.url);
       const far = await connect(proxy.url);
-      const { promise, resolve: release } = deferred();
+      const { promise, open: release } = gate();
       app.docs.hold = promise;
       const answers: Received[] = [];
       far.received$.pipe(filter(({ result }) => result !== undefined)).subscribe((answer) => answers.push(answer));

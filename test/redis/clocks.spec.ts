@@ -1,22 +1,21 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { makeRedisBackend } from '../../src/redis/redis-backend.js';
-import { begin } from '../../src/testing/session-store.contract.js';
 import { describeRedis } from '../support/redis.js';
-import { RedisRoom } from '../support/redis-room.js';
+import { RedisRoom, testBackend } from '../support/redis-room.js';
 
 const DAY_MS = 86_400_000;
 const IDLE_MS = 60_000;
+const CAPS = { total: 100, perPrincipal: 100 };
 
 describeRedis('nodes whose clocks are days apart', () => {
   let room: RedisRoom;
-  let nodes: ReturnType<typeof makeRedisBackend>[];
+  let nodes: ReturnType<typeof testBackend>[];
 
   beforeEach(async () => {
     room = await RedisRoom.open();
     const beginnings = [-10, 0, 10].map((days) => Date.now() + days * DAY_MS);
     nodes = beginnings.map((startAt) =>
-      makeRedisBackend(room.redis.url, { prefix: room.prefix }, { clock: new ManualClock(startAt) }),
+      testBackend(room.redis.url, { prefix: room.prefix }, { clock: new ManualClock(startAt) }),
     );
     await Promise.all(nodes.map(({ messageBus }) => messageBus.connected()));
   });
@@ -27,7 +26,11 @@ describeRedis('nodes whose clocks are days apart', () => {
   });
 
   it('agree on which sessions are idle, on every node', async () => {
-    for (const [at, { sessionStore }] of nodes.entries()) await begin(sessionStore, `session-${at}`);
+    const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
+    for (const [at, { sessionStore }] of nodes.entries()) {
+      const record = { id: `session-${at}`, protocolVersion: '2025-11-25', initialize };
+      expect(await sessionStore.create(record, CAPS)).toBe('created');
+    }
     for (const { sessionStore } of nodes) expect(await sessionStore.claimExpired(IDLE_MS, 10)).toEqual([]);
     for (const { sessionStore } of nodes) {
       expect(await sessionStore.touch('session-0')).toBe(true);

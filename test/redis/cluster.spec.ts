@@ -1,10 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { Cluster, Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { eventStoreContract, messageBusContract, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
-import { randomToken } from '../../src/common/random-token.js';
-import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { freePort } from '../../bench/harness/free-port.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
+import { testBackend } from '../support/redis-room.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
 
@@ -30,8 +30,8 @@ describeRedis(
     const limits = { maxEvents: 100, maxBytes: 64 * 1024, finishedStreamMs: 60_000 };
     /** Two nodes on the same keys. */
     const nodes = () => {
-      const options = { prefix: `test-${randomToken(8)}`, eventLog: limits };
-      const made = [1, 2, 3].map(() => makeRedisBackend(cluster, options));
+      const options = { prefix: `test-${randomBytes(6).toString('hex')}`, eventLog: limits };
+      const made = [1, 2, 3].map(() => testBackend(cluster, options));
       const dispose = async () => void (await Promise.all(made.map((backend) => backend.close())));
       return { prefix: options.prefix, made: made as [(typeof made)[0], (typeof made)[0], (typeof made)[0]], dispose };
     };
@@ -70,7 +70,7 @@ describeRedis(
     it('spreads the sessions, and leaves nothing behind', async () => {
       const { prefix, made, dispose } = nodes();
       const [{ sessionStore, stateStore, eventStore }] = made;
-      const ids = Array.from({ length: 12 }, () => randomToken());
+      const ids = Array.from({ length: 12 }, () => randomBytes(11).toString('hex'));
       const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
       for (const id of ids) {
         expect(await sessionStore.create({ id, protocolVersion: '2025-11-25', initialize }, CAPS)).toBe('created');

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { firstValueFrom } from 'rxjs';
@@ -9,13 +10,12 @@ import {
   type RedisBackendOptions,
 } from 'nestjs-mcp-streamable/redis';
 import { EventStoreError } from 'nestjs-mcp-streamable';
-import { randomToken } from '../../src/common/random-token.js';
-import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
+import { testBackend } from '../support/redis-room.js';
 
 const QUICK: RedisBackendOptions = { commandTimeoutMs: 300, heartbeatMs: 30, deadAfterMs: 300 };
 
-type Backend = ReturnType<typeof makeRedisBackend>;
+type Backend = ReturnType<typeof testBackend>;
 
 describeRedis(
   'when Redis fails',
@@ -24,7 +24,7 @@ describeRedis(
     let admin: Redis;
     let backends: Backend[] = [];
     const node = (options: RedisBackendOptions = {}): Backend => {
-      const backend = makeRedisBackend(server.url, { ...QUICK, ...options });
+      const backend = testBackend(server.url, { ...QUICK, ...options });
       backends.push(backend);
       return backend;
     };
@@ -47,7 +47,7 @@ describeRedis(
       vi.waitFor(call, { timeout: 10_000, interval: 20 });
     const writer = (backend: Backend, stream = '0') => {
       let seq = 0;
-      const id = randomToken();
+      const id = randomBytes(11).toString('hex');
       return (data: string) => {
         const options = { writer: id, seq: ++seq };
         return stubbornly(() => backend.eventStore.append('s', stream, [data], options));

@@ -3,9 +3,8 @@ import type { Subscription } from 'rxjs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { LostNode } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { describeRedis } from '../support/redis.js';
-import { RedisRoom } from '../support/redis-room.js';
+import { RedisRoom, testBackend } from '../support/redis-room.js';
 
 const QUICK = { heartbeatMs: 20, deadAfterMs: 200 };
 
@@ -35,7 +34,7 @@ describeRedis('nodes that live and die', () => {
   const pausable = async (life = QUICK) => {
     const clock = new ManualClock();
     const internals = { clock, time: room.time };
-    const backend = makeRedisBackend(room.redis.url, { prefix: room.prefix, ...life }, internals);
+    const backend = testBackend(room.redis.url, { prefix: room.prefix, ...life }, internals);
     await backend.messageBus.connected();
     return { ...backend, clock, wake: () => clock.advance(life.heartbeatMs) };
   };
@@ -124,11 +123,7 @@ describeRedis('nodes that live and die', () => {
 
   it('a call begins its stream when other nodes would notice that its node has died, not before', async () => {
     const clock = new ManualClock();
-    const { messageBus, eventStore, close } = makeRedisBackend(
-      room.redis.url,
-      { prefix: room.prefix, ...QUICK },
-      { clock },
-    );
+    const { messageBus, eventStore, close } = testBackend(room.redis.url, { prefix: room.prefix, ...QUICK }, { clock });
     subscriptions.push(messageBus.messages$.subscribe());
     const { nodeId: node } = messageBus;
     await eventStore.open('s');

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import assert from 'node:assert/strict';
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
@@ -10,13 +11,12 @@ import {
   type McpEventStore,
   type ReaderRef,
 } from 'nestjs-mcp-streamable';
-import { deferred, type Deferred } from '../../src/common/promises.js';
-import { randomToken } from '../../src/common/random-token.js';
-import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
+import { gate } from '../support/app.js';
 import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
+import { testBackend } from '../support/redis-room.js';
 import { LONG, share } from '../support/share.js';
 
 /**
@@ -54,13 +54,13 @@ type Said = AppendedMessage | { type: 'replaced'; session: string; stream: strin
 
 /** A node that can be paused: what it asks of the log waits, and what it has been told, too. */
 class Node {
-  readonly backend: ReturnType<typeof makeRedisBackend>;
+  readonly backend: ReturnType<typeof testBackend>;
   readonly stream: McpStream;
   readonly #tick: NodeJS.Timeout;
-  #paused: Deferred<void> | undefined;
+  #paused: ReturnType<typeof gate<void>> | undefined;
 
   constructor(url: string, prefix: string, session: string, streamId: string, runs: boolean) {
-    this.backend = makeRedisBackend(url, { prefix, commandTimeoutMs: 400, ...LIFE });
+    this.backend = testBackend(url, { prefix, commandTimeoutMs: 400, ...LIFE });
     const { messageBus } = this.backend;
     const say = ({ node }: ReaderRef, message: Said) => messageBus.send(node, message);
     const ignore = (): void => {};
@@ -93,11 +93,11 @@ class Node {
   }
 
   pause(): void {
-    this.#paused ??= deferred();
+    this.#paused ??= gate();
   }
 
   resume(): void {
-    this.#paused?.resolve();
+    this.#paused?.open();
     this.#paused = undefined;
   }
 
@@ -139,7 +139,7 @@ interface Written {
 
 class World {
   readonly #random: () => number;
-  readonly #session = randomToken();
+  readonly #session = randomBytes(11).toString('hex');
   readonly #isPost: boolean;
   readonly #streamId: string;
   readonly #nodes: Node[] = [];
@@ -161,7 +161,7 @@ class World {
   ) {
     this.#random = seededRandom(seed);
     this.#isPost = this.#random() < 0.5;
-    this.#streamId = this.#isPost ? randomToken() : '0';
+    this.#streamId = this.#isPost ? randomBytes(11).toString('hex') : '0';
   }
 
   async run(): Promise<void> {
@@ -222,7 +222,7 @@ class World {
   async #takeOver({ backend }: Node): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
-    const options = { writer: randomToken(), seq: 1, end: true };
+    const options = { writer: randomBytes(11).toString('hex'), seq: 1, end: true };
     const end = async () => backend.eventStore.append(this.#session, this.#streamId, ['"over"'], options);
     await vi.waitFor(() => end().catch(unlessFinal), PATIENCE_MS);
   }
@@ -391,7 +391,7 @@ describeRedis(
 
 /** Nodes that could not leave in order, since Redis was away, are seen to by the others: here by one that is left. */
 async function mourned(url: string, done: () => Promise<void>): Promise<void> {
-  const { eventStore, messageBus, close } = makeRedisBackend(url, { prefix: 'fuzz', ...LIFE });
+  const { eventStore, messageBus, close } = testBackend(url, { prefix: 'fuzz', ...LIFE });
   messageBus.lost$.subscribe(async ({ node, done }) => {
     assert.deepEqual(await eventStore.unfinished(node), []);
     await done();

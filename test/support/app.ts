@@ -17,6 +17,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
 import { AppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
+import { McpResponder } from '../../src/http/responder.js';
 import { endpointsOf } from '../../src/testing/kit/endpoints.js';
 import { leftIn, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';
@@ -144,6 +145,11 @@ export class TestApp {
   /** Open responses that are streams. */
   get openResponses(): number {
     return sum(this.nodes.flatMap(({ app }) => endpointsOf(app).map(({ module }) => module.openResponses)));
+  }
+
+  /** Open responses that wait for their client to read. */
+  get pausedResponses(): number {
+    return sum(this.nodes.map(({ app }) => app.get(McpResponder, { strict: false }).paused));
   }
 
   client(headers?: Record<string, string>): RawClient {

@@ -17,6 +17,12 @@ import { TrackedClock } from './tracked-clock.js';
 
 const KEYS = ['a secret that all nodes of a deployment know'];
 
+/** Makes buses that hear each other, in the memory of the test. */
+export function busesOfOneHub(): () => InMemoryMessageBus {
+  const hub = new InMemoryMessageHub();
+  return () => new InMemoryMessageBus(undefined, hub);
+}
+
 /** What the nodes of one deployment share: stores in the memory of the test, and a hub between their buses. */
 export class Deployment {
   readonly clock: NonNullable<TestAppOptions['clock']>;

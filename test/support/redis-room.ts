@@ -1,12 +1,15 @@
+import { randomBytes } from 'node:crypto';
 import type { RedisBackendOptions } from 'nestjs-mcp-streamable/redis';
 import type { EventStoreStats } from 'nestjs-mcp-streamable';
-import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { sharedRedis } from './redis.js';
 
+/** `redisBackend()` with a bus that says when it is connected, and, where wanted, with the clock and the time of the test. */
+export const testBackend: typeof makeRedisBackend = makeRedisBackend;
+
 /** Part of Redis for one test: keys below a prefix of its own, and a time that can be turned forward. */
 export class RedisRoom {
-  readonly #backends: ReturnType<typeof makeRedisBackend>[] = [];
+  readonly #backends: ReturnType<typeof testBackend>[] = [];
 
   private constructor(
     readonly prefix: string,
@@ -14,12 +17,12 @@ export class RedisRoom {
   ) {}
 
   static async open(): Promise<RedisRoom> {
-    return new RedisRoom(`test-${randomToken(8)}`, await sharedRedis());
+    return new RedisRoom(`test-${randomBytes(6).toString('hex')}`, await sharedRedis());
   }
 
   /** One more node. */
-  node(options: RedisBackendOptions = {}, target: string | Parameters<typeof makeRedisBackend>[0] = this.redis.url) {
-    const backend = makeRedisBackend(target, { prefix: this.prefix, ...options }, { time: this.time });
+  node(options: RedisBackendOptions = {}, target: string | Parameters<typeof testBackend>[0] = this.redis.url) {
+    const backend = testBackend(target, { prefix: this.prefix, ...options }, { time: this.time });
     // The store itself does not count: Redis would have to look through all of its keys.
     backend.eventStore.stats = () => this.#stats();
     this.#backends.push(backend);

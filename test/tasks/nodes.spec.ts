@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { InMemoryMessageBus, type McpMessageBus } from 'nestjs-mcp-streamable';
+import type { McpMessageBus } from 'nestjs-mcp-streamable';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { InMemoryMessageHub } from '../../src/bus/in-memory-message-bus.js';
 import { LossyBus, NodeBackend } from '../support/node-backend.js';
+import { busesOfOneHub } from '../support/nodes.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 import { TaskTools } from './task-tools.js';
@@ -25,11 +25,11 @@ interface Shared {
 
 function inMemory(): Shared {
   const clock = new ManualClock();
-  const hub = new InMemoryMessageHub();
+  const bus = busesOfOneHub();
   const store = new InMemoryTaskStore(clock);
   return {
     clock,
-    part: () => ({ store, bus: new InMemoryMessageBus(undefined, hub) }),
+    part: () => ({ store, bus: bus() }),
     advance: (ms) => clock.advance(ms),
     close: async () => {},
   };
