@@ -5,6 +5,7 @@ import {
   describeViolations,
   findFocusedTests,
   findImportViolations,
+  findInsideImports,
   findLongFiles,
   findSseText,
   MAX_LINES,
@@ -36,6 +37,10 @@ describe('the sources', () => {
 
   it('import only the rooms before their own', () => {
     expect(describeViolations(findImportViolations(sources, readDeclaredPackages()))).toBe('');
+  });
+
+  it('are named by no test outside of them, but by a few', () => {
+    expect(describeViolations(findInsideImports(readSources('test')))).toBe('');
   });
 
   it('write SSE text in "http" alone', () => {
@@ -152,6 +157,21 @@ describe('the check itself', () => {
       ['src/wire/b.ts', 'x;\n'.repeat(MAX_LINES)],
     ]);
     expect(findLongFiles(files).map(({ path }) => path)).toEqual(['src/wire/a.ts']);
+  });
+
+  it('finds tests that import from src, and those that are needlessly allowed to', () => {
+    const files = new Map([
+      ['test/a/entry.spec.ts', `import { x } from 'nestjs-mcp-streamable'; import { y } from '../support/y.js';`],
+      ['test/a/inside.spec.ts', `\nimport type { X } from '../../src/wire/x.js';`],
+      ['test/a/later.spec.ts', `const x = await import('../../src/index.js');`],
+      ['test/a/insider.ts', `import { x } from '../../src/wire/x.js';`],
+    ]);
+    const found = findInsideImports(files, { 'test/a/insider.ts': 'why', 'test/a/entry.spec.ts': 'no more' });
+    expect(found.map(({ path, line }) => `${path}:${line}`)).toEqual([
+      'test/a/inside.spec.ts:2',
+      'test/a/later.spec.ts:1',
+      'test/a/entry.spec.ts:1',
+    ]);
   });
 
   it('finds focused tests', () => {

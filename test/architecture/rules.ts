@@ -207,6 +207,37 @@ export function findLongFiles(files: FileMap): Violation[] {
     .map((file) => ({ ...file, message: `${file.line} lines, more than ${MAX_LINES}: split it` }));
 }
 
+/** Why a file of `test` names files below `src`: all the others go by the public entries, as users do. */
+const INSIDERS: Readonly<Record<string, string>> = {
+  'test/support/app.ts': 'counts what is left behind on several nodes, and responses that are paused',
+  'test/support/nodes.ts': 'connects the buses of several nodes in one process',
+  'test/support/redis-room.ts': 'replaces the clock of a backend and the time of Redis',
+  'test/support/invoking-app.ts': 'calls handlers without an endpoint, for the specifications of src/handlers',
+  'test/quickstart/quickstart-app.ts': 'shortens the retry delay of the example',
+  'test/redis/stream-scheme.fuzz.spec.ts': 'reads the streams themselves, whose room may not import Redis',
+  'test/handlers/extensions.spec.ts': 'declares an extension as the modules of this package do',
+  'test/live/feed.spec.ts': 'decides when a reader of the page pauses',
+};
+
+/** Imports from `src` by tests that are none of its specifications, and files that are needlessly exempt from this rule. */
+export function findInsideImports(files: FileMap, insiders: Readonly<Record<string, string>> = INSIDERS): Violation[] {
+  const needless = new Set(Object.keys(insiders));
+  const violations: Violation[] = [];
+  for (const [path, text] of files) {
+    for (const { specifier, line } of parseImports(path, text).references) {
+      const imported = posix.join(posix.dirname(path), specifier);
+      if (!specifier.startsWith('.') || !imported.startsWith('src/')) continue;
+      if (!Object.hasOwn(insiders, path)) {
+        const message = `"${specifier}": tests use the public entries; a test of one class is a specification beside it`;
+        violations.push({ path, line, message });
+      }
+      needless.delete(path);
+    }
+  }
+  const message = 'imports nothing from src: take it off the list in test/architecture/rules.ts';
+  return [...violations, ...Array.from(needless, (path) => ({ path, line: 1, message }))];
+}
+
 const FOCUSED = /\b(?:describe|suite|test|it|bench)(?:\.\w+)*\.only\b/;
 
 /** Tests that switch all the others off. */
