@@ -15,7 +15,7 @@ const IDLE_MS = 1_800_000;
 const KEEP_ALIVE_MS = 15_000;
 const SERVER_REQUEST_TIMEOUT_MS = 300_000;
 
-describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (adapter) => {
   const recorded = new RecordedLog();
   let deployment: Deployment;
   let clock: ManualClock;
@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
   };
   const errors = () => recorded.texts('error').filter((text) => text.includes('store'));
 
-  it('nodes: requests are refused with 503 and Retry-After, and served when it is back', async () => {
+  it('nodes: requests are refused with 503 and Retry-After, and served when the backend is back', async () => {
     away();
     // Where the session is live a call that is answered as JSON needs no store.
     expect((await client.call('quick', {}, { id: 'here' })).status).toBe(200);
@@ -97,7 +97,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     expect((await there.delete()).status).toBe(204);
   });
 
-  it('nodes: the session store alone may be away; who is served without it notices nothing', async () => {
+  it('nodes: requests that need no session store are served when that alone is unavailable', async () => {
     a!.backend.refuse('get', 'touch', 'delete', 'patch', 'create', 'claimExpired');
     await clock.advance(IDLE_MS / 5);
     expect((await client.call('quick', {}, { id: 1_001 })).status).toBe(200);
@@ -120,7 +120,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     );
   });
 
-  it('nodes: what a client says to a handler on this node is taken, what others must hear is refused', async () => {
+  it('nodes: a message to a handler on this node is accepted, one for other nodes is refused', async () => {
     const here = await (await client.call('asks', {}, { id: 'here' })).sse().count(1);
     const elsewhere = await (await there.call('asks', {}, { id: 'there' })).sse().count(1);
     away();
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     }
   });
 
-  it('G11: a GET of a session that is known here is held with comments, and reads on when it is back', async () => {
+  it('G11: a GET of a live session is held with comments, and reads on when the backend is back', async () => {
     await a!.app.service.notify(client.sessionId!, log('before'));
     away();
     const held = await client.get();
@@ -171,7 +171,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     for (const each of [stream, resumed]) each.destroy();
   });
 
-  it('G11: one that was held does not take the stream from one that came later to another node', async () => {
+  it('G11: a GET that was held does not replace a later reader on another node', async () => {
     a!.backend.away();
     const held = await (await client.get('0_0')).sse().opened();
     // Its client gives it up, and node a does not know.
@@ -189,7 +189,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     later.destroy();
   });
 
-  it('G8: a stream is named to its client only when any node can go on with it', async () => {
+  it('G8: a client gets the id of a stream only when other nodes can continue that stream', async () => {
     a!.backend.refuse('append');
     const call = (await client.call('talks', {}, { id: 'c' })).sse();
     await clock.advance(KEEP_ALIVE_MS);
@@ -218,7 +218,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     await clock.advance(KEEP_ALIVE_MS);
   });
 
-  it('nodes: open streams stay, however long it takes, and timers do not pile up', async () => {
+  it('nodes: open streams stay open for as long as it takes, without piling up timers', async () => {
     const standalone = await client.listen();
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     away();
@@ -237,7 +237,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('nodes: what was sent meanwhile is delivered when it is back, in order and once', async () => {
+  it('nodes: messages that are sent meanwhile are delivered when the backend is back, in order and once', async () => {
     const standalone = await client.listen();
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     a!.backend.away();
@@ -268,7 +268,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     expect((await client.call('quick', {}, { id: 'c' })).status).toBe(200);
   });
 
-  it('nodes: calls of the service reject with what the store says', async () => {
+  it('nodes: methods of McpSessionService reject with the error of the store', async () => {
     const { service } = b!.app;
     b!.backend.away();
     const { sessionId } = client as { sessionId: string };
@@ -291,7 +291,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     }
   });
 
-  it('nodes: operators read of it once per outage', async () => {
+  it('nodes: the log of each node has one entry for each outage', async () => {
     const streams = [await client.listen(), await client.listen()];
     away();
     for (let n = 0; n < 10; n++) {
@@ -309,7 +309,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     for (const stream of streams) stream.destroy();
   });
 
-  it('nodes: a session that could not be rebuilt is not left half alive', async () => {
+  it('nodes: nothing is left of a session that could not be rebuilt', async () => {
     b!.backend.refuse('get');
     await expectAway(await there.call('quick', {}, { id: 1 }));
     await b!.app.settled({ live: 0, inFlight: 0, sessions: 1, logs: 1 });
@@ -317,7 +317,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     expect((await there.call('quick', {}, { id: 1 })).status).toBe(200);
   });
 
-  it.each(['create', 'open'])('S2: a session whose %s has an unknown outcome is not left for ever', async (method) => {
+  it.each(['create', 'open'])('S2: a session whose %s has an unknown outcome expires', async (method) => {
     b!.backend.loseAnswers(method);
     b!.backend.refuse('delete');
     const newcomer = b!.app.client();
@@ -328,7 +328,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     await b!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
   });
 
-  it('S12: a DELETE of which the outcome is unknown may be repeated, and leaves nothing', async () => {
+  it('S12: a DELETE with an unknown outcome can be repeated, and leaves nothing', async () => {
     a!.backend.loseAnswers('delete');
     await expectAway(await client.delete(), null);
     a!.backend.back();
@@ -337,7 +337,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     await a!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
   });
 
-  it('S14: a session whose server was closed meanwhile ends when it is back', async () => {
+  it('S14: a session whose server was closed meanwhile ends when the backend is back', async () => {
     const stream = await client.listen();
     a!.backend.away();
     await servers[0]!.close();
@@ -349,7 +349,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     expect(a!.events.filter(({ type }) => type === 'closed')).toHaveLength(1);
   });
 
-  it('S15: a node stops in time all the same', async () => {
+  it('S15: a node that is shut down stops in time', async () => {
     const stream = await client.listen();
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     a!.backend.away();

@@ -87,7 +87,7 @@ describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapt
     expect([...streams, resumed].map(({ messages }) => gists(messages))).toEqual([['begun'], [], [], ['said']]);
   });
 
-  describe('with an SDK server: its standalone stream', () => {
+  describe('with an SDK server', () => {
     beforeEach(async () => {
       await deployment.close();
       const server = scripted({

@@ -27,7 +27,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
   const closed = (...nodes: Member[]) =>
     nodes.map(({ events }) => events.flatMap((event) => (event.type === 'closed' ? [event.reason] : [])));
 
-  it('S12: a reader that is behind the log is told how its call ended, too', async () => {
+  it('S12: a reader that is behind the log gets the end of its call too', async () => {
     const hold = gate();
     const { eventStore } = deployment;
     const slow = double(eventStore, { read: (...from) => hold.promise.then(() => eventStore.read(...from)) });
@@ -44,7 +44,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await a.app.settled(NOTHING);
   });
 
-  it('S13: a session that is live nowhere expires on some node, and nothing is left', async () => {
+  it('S13: a session that is live on no node expires, and nothing of it is left', async () => {
     const [a, b] = [await start(), await start()];
     const client = await a.app.client().initialize();
     await a.app.service.release(client.sessionId!);
@@ -56,7 +56,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await expectRefusal(await at(b.app, client).call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
   });
 
-  it('S13: so does one whose only node has stopped, or died', async () => {
+  it('S13: a session whose only node has stopped or died expires', async () => {
     const [a, b, c] = [await start(), await start(), await start()];
     await a.app.client().initialize();
     await b.app.client().initialize();
@@ -69,7 +69,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await c.app.settled(NOTHING);
   });
 
-  it('S13: a node that starts finds what the others have left', async () => {
+  it('S13: a node that starts ends the expired sessions of nodes that are gone', async () => {
     const a = await start();
     await a.app.client().initialize();
     await deployment.stop(a);
@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await a.app.settled(NOTHING);
   });
 
-  it('nodes: it does so at once when the bus reconnects, which does not count as activity', async () => {
+  it('nodes: a node releases sessions that have ended elsewhere when the bus reconnects, which is no activity', async () => {
     const [a, b] = [await start(), await start()];
     const [gone, stays] = [await a.app.client().initialize(), await a.app.client().initialize()];
     const before = (await a.app.service.get(stays.sessionId!))!.lastSeenAt;
@@ -118,7 +118,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     expect((await stays.call('quick')).status).toBe(200);
   });
 
-  it('S13: a session that may idle for ever is let go of too, once it has ended elsewhere', async () => {
+  it('S13: a node releases a session without idle timeout that has ended elsewhere', async () => {
     const [a, b] = [await start({ idleTimeoutMs: Infinity }), await start({ idleTimeoutMs: Infinity })];
     const client = await a.app.client().initialize();
     a.bus.fate = () => 'lost';
@@ -128,7 +128,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await a.app.settled(NOTHING);
   });
 
-  it('S14: terminateAll(), list() and counts are those of all nodes', async () => {
+  it('S14: terminateAll(), list() and counts() cover the sessions of all nodes', async () => {
     const [a, b, c] = [await start(), await start(), await start()];
     const clients = [
       await a.app.client().initialize(),
@@ -159,7 +159,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     for (const stream of streams) stream.destroy();
   });
 
-  it('nodes: with different clocks, sessions end neither too early nor too late', async () => {
+  it('nodes: sessions on nodes with different clocks end neither too early nor too late', async () => {
     const [early, late] = [new ManualClock(0), new ManualClock(Date.UTC(2040, 0, 1))];
     const [a, b] = [await start({ clock: early }), await start({ clock: late })];
     const advance = async (ms: number): Promise<void> => {

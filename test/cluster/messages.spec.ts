@@ -174,7 +174,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
     }
   });
 
-  it('nodes: two nodes may rebuild a session at once', async () => {
+  it('nodes: a session that two nodes rebuild at once is served by both', async () => {
     await Promise.all([a!.app.service.release(client.sessionId!), b!.app.service.release(client.sessionId!)]);
     const answers = await Promise.all([
       ...[1, 2, 3].map((n) => client.call('quick', {}, { id: `a${n}` })),
@@ -251,7 +251,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
       expect(said).toHaveLength(2);
     });
 
-    it('nodes: a change that the record does not take is refused, and the session is as before', async () => {
+    it('nodes: a change that cannot be written to the record is refused, and the session is as before', async () => {
       a!.backend.refuse('patch');
       const refused = client.post({ jsonrpc: '2.0', id: 's', method: 'resources/subscribe', params: { uri: 'doc:1' } });
       await eventually(() => expect(said).toEqual(['a +doc:1']));
@@ -267,7 +267,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
       expect((await a!.app.service.get(client.sessionId!))?.subscriptions).toEqual([]);
     });
 
-    it('nodes: a record whose store is back in time takes the change', async () => {
+    it('nodes: a change is accepted when the store of the record is back in time', async () => {
       a!.backend.refuse('patch');
       const setting = send(client, 'resources/subscribe', { uri: 'doc:1' });
       await eventually(() => expect(said).toEqual(['a +doc:1']));

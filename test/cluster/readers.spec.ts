@@ -41,7 +41,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     for (const stream of streams) stream.destroy();
   };
 
-  it('G7: the newest has each message; the one before is silent, ends at its next tick, and is told where the stream is', async () => {
+  it('G7: the newest reader gets each message; the one before it gets none, and ends at its next tick with the position of the stream', async () => {
     const first = await listen(a!);
     await tell(b!, '1');
     await first.count(1);
@@ -62,7 +62,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     await believed(undefined);
   });
 
-  it('G7: the one before ends at once when the newest leaves, and its client goes on where that was', async () => {
+  it('G7: the reader before it ends at once when the newest leaves, and its client continues from there', async () => {
     const first = await listen(a!);
     const second = await listen(b!);
     await believed(b);
@@ -77,7 +77,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(back);
   });
 
-  it('G7: what was sent between two readers is lost to none', async () => {
+  it('G7: messages that are sent between two readers are not lost', async () => {
     const first = await listen(a!);
     await tell(c!, '1');
     await first.count(1);
@@ -106,7 +106,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(streams[3]!);
   });
 
-  it('G7: signals about it may be lost: the one before hands out nothing that it wrote, and ends at its tick', async () => {
+  it('G7: a replaced reader whose signal was lost gets no message of its own node, and ends at its tick', async () => {
     const first = await listen(a!);
     await tell(c!, '1');
     await first.count(1);
@@ -121,7 +121,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(second);
   });
 
-  it('G7: a signal that comes late does not take the stream from the newest', async () => {
+  it('G7: a late signal does not replace the newest reader', async () => {
     const first = await listen(a!);
     a!.bus.fate = ({ type }) => (type === 'replaced' ? 'late' : 'arrives');
     const second = await listen(b!);
@@ -138,7 +138,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(third);
   });
 
-  it('G11: a response of which the log could not be told waits for it, and is the newest then', async () => {
+  it('G11: a response that could not be registered in the log waits for that, and is the newest then', async () => {
     const first = await listen(a!);
     b!.backend.refuse('claim');
     const second = await listen(b!);
@@ -153,7 +153,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(first, second);
   });
 
-  it('G7: a reader of which the log knows nothing any more is found again', async () => {
+  it('G7: a reader that the log has lost is registered again', async () => {
     const first = await listen(a!);
     await believed(a);
     const { reader } = await deployment.eventStore.read(client.sessionId!, '0', 0, 0);
@@ -168,7 +168,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(first);
   });
 
-  it('G7: a node that dies with the reader: its client comes back to another one', async () => {
+  it('G7: a client whose reader dies with its node resumes on another one', async () => {
     const first = await listen(b!);
     await believed(b);
     await tell(c!, '1', '2');
@@ -182,7 +182,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(second);
   });
 
-  it('G7: a node that stops takes its reader out of the log', async () => {
+  it('G7: a node that stops removes its reader from the log', async () => {
     const first = await listen(b!);
     await believed(b);
     await tell(c!, '1');
@@ -196,7 +196,7 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
     gone(second);
   });
 
-  it('G7: a GET without a cursor is not handed what an open response on another node has got before its last tick', async () => {
+  it('G7: a GET without a cursor gets no message again that an open response on another node got before its last tick', async () => {
     const first = await listen(a!);
     await tell(c!, '1', '2');
     await first.count(2);

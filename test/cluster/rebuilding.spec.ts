@@ -11,7 +11,7 @@ import { eventually } from '../support/test-apps.js';
 
 const IDLE_MS = 600_000;
 
-describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a session, on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let said: string[];
@@ -41,7 +41,7 @@ describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (
     (await (await to.post({ jsonrpc: '2.0', id: `${method} ${JSON.stringify(params)}`, method, params })).json())
       .result;
 
-  it('nodes: a change that comes while another node rebuilds the session holds there too', async () => {
+  it('nodes: a change that comes while another node rebuilds the session has effect there too', async () => {
     const hold = gate();
     const { sessionStore } = deployment;
     let read = 0;
@@ -68,7 +68,7 @@ describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (
     expect(gists(call.messages)).toEqual(['an error', 'logged']);
   });
 
-  it('nodes: an answer that comes while another node rebuilds the session reaches who asked there', async () => {
+  it('nodes: an answer that comes while another node rebuilds the session reaches the handler that asked there', async () => {
     const answered: unknown[] = [];
     const asks = (server: Server) => {
       server.oninitialized = () => void server.listRoots().then(({ roots }) => answered.push(roots));
@@ -84,7 +84,7 @@ describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (
     listening.destroy();
   });
 
-  it('nodes: a change that waits for its record is not taken back by what the record says meanwhile', async () => {
+  it('nodes: a change that is not in the record yet is not overwritten by an older record', async () => {
     const a = await start('a');
     const client = await a.app.client().initialize(LATEST);
     a.backend.refuse('patch');

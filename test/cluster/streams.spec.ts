@@ -66,7 +66,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     reader.destroy();
   });
 
-  it('nodes: so does it of a session that the sending node has never met', async () => {
+  it('nodes: a GET receives what a node sends on which the session is not live', async () => {
     const client = await a!.app.client().initialize();
     const reader = await client.listen();
     await tell(b!, client.sessionId!, 'unmet');
@@ -75,7 +75,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     reader.destroy();
   });
 
-  it('nodes: resources/updated reaches subscribers wherever they are, each once', async () => {
+  it('nodes: resources/updated reaches the subscribers of all nodes, each once', async () => {
     const client = await a!.app.client().initialize();
     const stranger = await a!.app.client().initialize();
     const there = at(b!.app, client);
@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     reader.destroy();
   });
 
-  it('P7: a question of a node without a reader anywhere fails at once', async () => {
+  it('P7: a question fails at once when no node has a reader of the standalone stream', async () => {
     const client = await a!.app.client().initialize();
     const asked = b!.app.service.request(client.sessionId!, { method: 'ping' });
     await expect(asked).rejects.toMatchObject({ code: 'NO_STREAM' });
@@ -117,7 +117,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     ['come late, the last first', () => 'late'],
     ['are now and then lost, doubled or late', (_, n) => (['lost', 'doubled', 'late'] as const)[n % 3]!],
   ])('when signals %s', (_, fate) => {
-    it('nodes: a reader has everything once, at the next keep-alive at the latest', async () => {
+    it('nodes: a reader gets each message once, at the next keep-alive at the latest', async () => {
       const client = await a!.app.client().initialize();
       const reader = await client.listen();
       let count = 0;
@@ -135,7 +135,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     });
   });
 
-  it('nodes: what was lost with the connection of the bus is caught up on when it is back', async () => {
+  it('nodes: a reader gets the messages whose signals were lost when the bus reconnects', async () => {
     const client = await a!.app.client().initialize();
     const reader = await client.listen();
     a!.bus.fate = () => 'lost';
@@ -162,7 +162,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     expect((await client.get(resumed.events.at(-1)!.id)).status).toBe(405);
   });
 
-  it('G8: so it is when the client never noticed that the first response was cut off', async () => {
+  it('G8: a stream is resumed on the other node though the first one has not noticed that its response was cut', async () => {
     const client = await a!.app.client().initialize();
     const there = at(b!.app, client);
     const first = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
@@ -182,7 +182,7 @@ describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
     expect(gists(first.messages)).toEqual(['one']);
   });
 
-  it('nodes: signals that no node understands do no harm', async () => {
+  it('nodes: unknown signals have no effect', async () => {
     const client = await a!.app.client().initialize();
     const { sessionId: session } = client;
     const other = b!.bus;

@@ -122,7 +122,7 @@ describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
     expect(isToolVisibilityAppOnly(tools.get('zoom')!)).toBe(true);
   });
 
-  it('X5: views say what their sandbox may do, in lists and in contents', async () => {
+  it('X5: views declare the permissions of their sandbox, in lists and in contents', async () => {
     const client = await connect(await start());
     const { resources } = await client.listResources();
     const listed = resources.find(({ uri }) => uri === 'ui://weather/map')!;
@@ -178,7 +178,7 @@ describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
     expect((await client.readResource({ uri: 'ui://late' })).contents[0]).toMatchObject({ text: '<p>late</p>' });
   });
 
-  it('may be registered at run time, in any order until the app listens', async () => {
+  it('views may be registered at run time, in any order until the app listens', async () => {
     const app = await start({ providers: [LateView] });
     const client = await connect(app);
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('late');

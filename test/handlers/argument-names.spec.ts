@@ -60,13 +60,13 @@ describe.each(ONE_ADAPTER)('an argument by its name, on %s', (adapter) => {
     ['prompt', OfPrompt, 'Available: "id".'],
     ['resource template', OfTemplate, 'Available: "id", "uri".'],
     ['resource', OfResource, 'Available: "uri".'],
-  ])('that a %s does not have stops the start, with those that exist', async (_kind, provider, available) => {
+  ])('that the %s does not have stops the start, with the names that exist', async (_kind, provider, available) => {
     const { message } = await startFailure(adapter, () => moduleOf(provider));
     expect(message).toContain('is the argument "ID", which is not in its schema.');
     expect(message).toContain(available);
   });
 
-  it('that exists, or may come in an open schema, does not', async () => {
+  it('that exists, or is allowed by an open schema, does not stop the start', async () => {
     const app = await NestApp.start(adapter, moduleOf(Known));
     await app.close();
   });

@@ -47,7 +47,7 @@ class Denied {
   noHeader(): void {}
 }
 
-describe.each(ONE_ADAPTER)('what a guard does to the response before it denies, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a guard that writes to the response before it denies, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Denied], errorDetails: false });
 
   const call = async (name: string) => {
@@ -58,7 +58,7 @@ describe.each(ONE_ADAPTER)('what a guard does to the response before it denies, 
   };
   const denial = { jsonrpc: '2.0', error: { code: -32000, message: 'Who are you?' } };
 
-  it.each(['body', 'session'])('leaves alone what is of the transport (%s)', async (name) => {
+  it.each(['body', 'session'])('cannot change the parts of the transport (%s)', async (name) => {
     const { response, body } = await call(name);
     expect([response.status, body]).toMatchObject([401, denial]);
     expect(response.header('content-type')).toMatch(/^application\/json/);
@@ -67,12 +67,12 @@ describe.each(ONE_ADAPTER)('what a guard does to the response before it denies, 
     }
   });
 
-  it('may redirect, which a client of MCP is told as a denial', async () => {
+  it('may redirect, which an MCP client gets as a denial', async () => {
     const { response, body } = await call('login');
     expect([response.status, body]).toMatchObject([401, denial]);
   });
 
-  it.each(['line-break', 'no-header'])('fails where it is done when HTTP cannot carry it (%s)', async (name) => {
+  it.each(['line-break', 'no-header'])('fails the call when HTTP cannot carry the value (%s)', async (name) => {
     const { app, response, body } = await call(name);
     expect(response.status).toBe(200);
     expect(body.result.isError).toBe(true);

@@ -80,7 +80,7 @@ class Intercepted {
   }
 }
 
-describe.each(ONE_ADAPTER)('interceptors that do not just wait, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('interceptors that resubscribe, give up or change the context, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Intercepted], errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('interceptors that do not just wait, on %s', (adapter
     [asked, hold] = [gate(), gate()];
   });
 
-  it('leave the source that they gave up before they ask for the next', async () => {
+  it('unsubscribe from a source that they give up before they subscribe to the next', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const posted = client.call('retried', {}, { progressToken: 'token' });

@@ -139,14 +139,14 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
     ['serialised', SERIALISED],
     ['map', {}],
     ['empty-page', { content: [], total: 0 }],
-  ])('are sent as what JSON makes of an instance of a class (%s)', async (name, sent) => {
+  ])('that are instances of a class are sent as their JSON (%s)', async (name, sent) => {
     const client = await connect(await start());
     const { content, structuredContent } = await client.callTool({ name, arguments: {} });
     expect(structuredContent).toEqual(sent);
     expect(content).toEqual([{ type: 'text', text: JSON.stringify(sent) }]);
   });
 
-  it('may have an instance of a class for structured content', async () => {
+  it('may have an instance of a class as structured content', async () => {
     const client = await connect(await start());
     const { content, structuredContent } = await client.callTool({ name: 'whole', arguments: {} });
     expect([content, structuredContent]).toEqual([[text], SENT]);
@@ -177,7 +177,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
     },
   );
 
-  it.each(['cycle', 'bigint'])('do not say how an exception cannot be told (%s)', async (name) => {
+  it.each(['cycle', 'bigint'])('send no details of an exception that cannot be JSON (%s)', async (name) => {
     const app = await start();
     const client = await app.client().initialize();
     const { result } = await (await client.call(name)).json();

@@ -61,7 +61,7 @@ class ScopedInboxes {
   }
 }
 
-describe.each(ONE_ADAPTER)('subscriptions to what not everybody may read, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('subscriptions to resources with guards, on %s', (adapter) => {
   const start = testApps(adapter, {
     providers: [Inboxes, ScopedInboxes, OwnGuard, { provide: APP_GUARD, useClass: StaffGuard }],
     principal: (request) => (request as { user?: { sub: string } }).user?.sub,
@@ -92,7 +92,7 @@ describe.each(ONE_ADAPTER)('subscriptions to what not everybody may read, on %s'
     expect(await app.service.resourceUpdated('staff://rota')).toBe(1);
   });
 
-  it('are refused when a guard fails, which the operator is told', async () => {
+  it('are refused when a guard fails, which is reported to the operator', async () => {
     const app = await start();
     const anna = await app.client(as('anna')).initialize();
     expect(await subscribe(anna, 'broken://guard')).toBe('no');

@@ -79,7 +79,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
   /** Each process has a registry of its own, and tells of it: what is registered on all is told of by all. */
   const byEach = ({ nodes }: TestApp, times: number): number => times * nodes.length;
 
-  it.each(KINDS)('tells every session of a %s that comes, changes and goes, once per turn', async (kind) => {
+  it.each(KINDS)('notifies every session of a %s that is added, changed and removed, once per turn', async (kind) => {
     const app = await start();
     const registry = registryOf(app);
     const sessions = [await listening(app), await listening(app), await listening(app)];
@@ -123,7 +123,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     });
   });
 
-  it('waits for a session that does not listen, also one that is only a record', async () => {
+  it('is kept for a session that does not listen, also one without a live copy', async () => {
     const app = await start();
     const [deaf, recorded] = [await app.client().initialize(), await app.client().initialize()];
     await app.release(recorded.sessionId!);
@@ -138,7 +138,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     }
   });
 
-  it('tells a rebuilt session as any other, and once', async () => {
+  it('notifies a rebuilt session once', async () => {
     const app = await start();
     const { client, stream } = await listening(app);
     await app.release(client.sessionId!);
@@ -169,7 +169,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     for (const { stream } of [stays, later]) stream.destroy();
   });
 
-  it('tells all sessions of what a call has changed, its own too', async () => {
+  it('notifies all sessions of the change that a call makes, its own too', async () => {
     [entered, hold] = [gate(), gate()];
     const app = await start();
     const [mine, other] = [await listening(app), await listening(app)];
@@ -189,7 +189,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     for (const { stream } of [mine, other]) stream.destroy();
   });
 
-  it('tells the session of a cancelled call, too, of what the call takes back', async () => {
+  it('notifies the session of a cancelled call of the changes that the call undoes', async () => {
     [entered, hold] = [gate(), gate()];
     const app = await start();
     const [mine, other] = [await listening(app), await listening(app)];
@@ -227,7 +227,7 @@ describe.each(ONE_ADAPTER)('list_changed of several endpoints on %s', (adapter) 
   const both = () => app.app.get(Both);
   afterEach(() => app.close(both().main, both().admin));
 
-  it('tells the sessions of its own endpoint', async () => {
+  it('notifies the sessions of its own endpoint', async () => {
     const imports = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),

@@ -78,15 +78,18 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
     expect(await told(client, tool)).toEqual(from('critical'));
   });
 
-  it.each(['verbose', '', 5, null, undefined, 'constructor'])('is refused when it is %o, and stays', async (level) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    await setLevel(client, 'error');
-    expect(await setLevel(client, level)).toBe(-32602);
-    expect(await told(client, 'emits')).toEqual(from('error'));
-  });
+  it.each(['verbose', '', 5, null, undefined, 'constructor'])(
+    'is not changed by %o, which is refused',
+    async (level) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      await setLevel(client, 'error');
+      expect(await setLevel(client, level)).toBe(-32602);
+      expect(await told(client, 'emits')).toEqual(from('error'));
+    },
+  );
 
-  it('holds for what the app tells sessions, live or not (McpSessionService.notify)', async () => {
+  it('applies to messages of McpSessionService.notify(), to live sessions and others', async () => {
     const app = await start();
     const [quiet, loud, released] = await Promise.all(
       [app.client(), app.client(), app.client()].map((c) => c.initialize()),
@@ -115,7 +118,7 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
     expect(await say(quiet!.sessionId!, 'debug', 'again')).toBe(1);
   });
 
-  it('is what an official client sets', async () => {
+  it('is the one that an official client sets', async () => {
     const app = await start();
     const heard: Record<string, unknown[]> = { one: [], two: [] };
     for (const [name, level] of [

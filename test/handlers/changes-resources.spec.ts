@@ -116,7 +116,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, listeners)).toEqual([[TERMS], [TERMS], [ORDER], []]);
   });
 
-  it('does not reach who has unsubscribed, and reaches who has subscribed again', async () => {
+  it('does not reach a session that has unsubscribed, and reaches one that has subscribed again', async () => {
     const app = await start();
     const listeners = [await listening(app, TERMS, PRICES), await listening(app, TERMS)];
     const [{ client }] = listeners as [Listener, Listener];
@@ -133,7 +133,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     ]);
   });
 
-  it('does not let anybody subscribe to what is not there', async () => {
+  it('cannot be subscribed to for an unknown resource', async () => {
     const app = await start();
     const listener = await listening(app);
     const refused = await ask(listener.client, 'resources/subscribe', { uri: 'nowhere://at/all' });
@@ -142,7 +142,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, [listener])).toEqual([[]]);
   });
 
-  it('waits for a session that does not listen, also one that is only a record', async () => {
+  it('is kept for a session that does not listen, also one without a live copy', async () => {
     const app = await start();
     const [deaf, recorded] = [await app.client().initialize(), await app.client().initialize()];
     for (const client of [deaf, recorded]) await subscribe(client, TERMS);
@@ -157,7 +157,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, listeners)).toEqual([[TERMS], [TERMS]]);
   });
 
-  it('reaches a rebuilt session by what it subscribed to before', async () => {
+  it('reaches a rebuilt session by its earlier subscriptions', async () => {
     const app = await start();
     const client = await app.client().initialize();
     for (const uri of [TERMS, PRICES, ORDER]) await subscribe(client, uri);
@@ -194,7 +194,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(ofOther).toEqual([TERMS]);
   });
 
-  it('is sent by a handler that was cancelled, to its own session too: the resource has changed', async () => {
+  it('of a cancelled handler reaches all sessions, its own included', async () => {
     const app = await start();
     const [mine, other] = [await listening(app, TERMS), await listening(app, TERMS)];
     const posted = mine.client.call('change', {}, { id: 'call' });

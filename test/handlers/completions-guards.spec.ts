@@ -64,7 +64,7 @@ class Hidden {
   }
 }
 
-describe.each(ONE_ADAPTER)('a completion of what guards keep from a caller, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a completion for an entry with guards, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Hidden] });
 
   const asker = async () => {
@@ -84,7 +84,7 @@ describe.each(ONE_ADAPTER)('a completion of what guards keep from a caller, on %
   it.each([
     ['completion/complete', completion({ type: 'ref/prompt', name: 'hidden' })],
     ['completion/complete', completion({ type: 'ref/resource', uri: 'hidden://t/{id}' })],
-  ])('D30: gets the answer of one that does not exist if lists hide it: %s of %j', async (method, params) => {
+  ])('D30: gets the answer for an unknown entry if lists hide it: %s of %j', async (method, params) => {
     const ask = await asker();
     const hidden = await ask(method, params);
     const text = JSON.stringify(params).replaceAll('hidden', 'absent');
@@ -106,14 +106,14 @@ describe.each(ONE_ADAPTER)('a completion of what guards keep from a caller, on %
     expect(result.completion.values).toEqual(['7']);
   });
 
-  it('D30: is asked with the argument that is completed, too', async () => {
+  it('D30: is decided on by guards with the argument that is completed, too', async () => {
     const ask = await asker();
     const ref = { type: 'ref/prompt', name: 'owned' };
     expect(await ask('completion/complete', completion(ref, undefined, 'owner'))).toMatchObject({ status: 403 });
     expect(proposed).toEqual([]);
   });
 
-  it('D30: is not told another value of the argument that is completed, which no guard has seen', async () => {
+  it('D30: gets no other value of the completed argument than the one that guards have seen', async () => {
     const ask = await asker();
     const ref = { type: 'ref/prompt', name: 'owned' };
     const params = { ...completion(ref, { owner: 'bob', id: '1' }), argument: { name: 'owner', value: 'ann' } };
@@ -121,7 +121,7 @@ describe.each(ONE_ADAPTER)('a completion of what guards keep from a caller, on %
     expect(proposed).toEqual(['ann', '1']);
   });
 
-  it('D30: asks for scopes, as the prompt itself', async () => {
+  it('D30: needs the scopes of the prompt', async () => {
     const ask = await asker();
     const { status, challenge } = await ask('completion/complete', completion({ type: 'ref/prompt', name: 'scoped' }));
     expect(status).toBe(401);

@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (a
   };
   const denied = (id: number, message: string) => ({ jsonrpc: '2.0', id, error: { code: -32000, message } });
 
-  it.each(KINDS)('is a JSON-RPC error behind what was sent (%s)', async (kind) => {
+  it.each(KINDS)('is a JSON-RPC error after the messages that were sent (%s)', async (kind) => {
     const app = await start();
     const client = await app.client(as('anna')).initialize();
     for (const [host, told, text] of [
@@ -94,7 +94,7 @@ describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (a
     await app.settled({ inFlight: 0, streams: 0, openResponses: 0 });
   });
 
-  it.each(KINDS)('is an HTTP status when the client did not want to hear of progress (%s)', async (kind) => {
+  it.each(KINDS)('is an HTTP status when the client did not ask for progress (%s)', async (kind) => {
     const app = await start();
     const client = await app.client(as('anna')).initialize();
     const message = messageOf(client, kind, 'talkative');

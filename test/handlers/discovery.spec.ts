@@ -87,7 +87,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     await raw.delete();
   });
 
-  it('get what their schema makes of the arguments', async () => {
+  it('get the arguments as their schema transforms them', async () => {
     expect(await call('zod', { id: 'a' })).toEqual({ text: '{"id":"a","lines":1}', isError: false });
     expect(await call('arktype', { id: 'a', lines: 2 })).toEqual({ text: '{"id":"a","lines":2}', isError: false });
     expect(await call('valibot', { id: 'a' })).toEqual({ text: '{"id":"a","lines":1}', isError: false });
@@ -98,13 +98,16 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     expect(await call('ping-me')).toEqual({ text: 'pong from OrdersController', isError: false });
   });
 
-  it.each(['zod', 'arktype', 'valibot', 'dto'])('tell the model what is wrong with arguments (%s)', async (tool) => {
-    const { text, isError } = await call(tool, { id: 5 });
-    expect(isError).toBe(true);
-    expect(text).toMatch(/^The arguments are not valid: id\b/);
-  });
+  it.each(['zod', 'arktype', 'valibot', 'dto'])(
+    'give the model the reason when arguments are wrong (%s)',
+    async (tool) => {
+      const { text, isError } = await call(tool, { id: 5 });
+      expect(isError).toBe(true);
+      expect(text).toMatch(/^The arguments are not valid: id\b/);
+    },
+  );
 
-  it('tell the model what is wrong with arguments (JSON Schema)', async () => {
+  it('give the model the reason when arguments are wrong (JSON Schema)', async () => {
     const { text, isError } = await call('json_schema_2020_12_tool', { contactMethod: 'phone', email: 'e', x: 1 });
     expect(isError).toBe(true);
     expect(text).toContain("must have required property 'phone'");
@@ -117,7 +120,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     expect(content).toEqual([{ type: 'text', text: '{"total":3}' }]);
   });
 
-  it('are read and prompted', async () => {
+  it('serve resources and prompts', async () => {
     const { contents } = await client.readResource({ uri: 'orders://all' });
     expect(contents).toEqual([{ uri: 'orders://all', mimeType: 'application/json', text: '[]' }]);
     const lines = await client.readResource({ uri: 'orders://7/lines?page=2' });
@@ -150,12 +153,12 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     expect(none.completion).toEqual({ values: [], total: 0, hasMore: false });
   });
 
-  it('leave routes as they are', async () => {
+  it('do not change the routes of the app', async () => {
     expect(await (await fetch(`${app.base}/orders`)).text()).toBe('[]');
   });
 });
 
-it.each(ONE_ADAPTER)('a ValidationPipe of the app takes its part on %s', async (adapter) => {
+it.each(ONE_ADAPTER)('a ValidationPipe of the app validates the arguments of handlers on %s', async (adapter) => {
   const app = await NestApp.start(adapter, module(), (nest) => {
     nest.useGlobalPipes(new ValidationPipe({ whitelist: true, transform: true, forbidNonWhitelisted: false }));
   });

@@ -87,7 +87,7 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
     await app.close(app.service, service);
   });
 
-  it('offer each what belongs to it', async () => {
+  it('offer each its own handlers', async () => {
     app = await NestApp.start(adapter, {
       imports: [endpoint(), admin(), FeatureModule],
       providers: [PublicTools, AdminTools, Registrar],
@@ -109,7 +109,7 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
     expect(other.list('tool').map(({ origin }) => origin)).toEqual(['AdminTools.who (RootTestModule)']);
   });
 
-  it('may differ in who makes the servers', async () => {
+  it('may differ in whether the app makes their servers', async () => {
     const own = McpStreamableModule.forRoot({
       serverInfo,
       name: 'admin',
@@ -175,7 +175,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
     expect(prompt.message).toContain('BadPrompt.run (RootTestModule) cannot be served: its "inputSchema"');
   });
 
-  it('with handlers for an endpoint that there is not', async () => {
+  it('with handlers for an unknown endpoint', async () => {
     const error = await failure({ imports: imports(), providers: [AdminTools] });
     expect(error.message).toContain('it belongs to the endpoint "admin", which the app does not have.');
   });

@@ -53,7 +53,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
     ['production', undefined, false],
     ['production', true, true],
     ['test', false, false],
-  ])('with NODE_ENV %s and "errorDetails" %s: the client is told it: %s', async (env, errorDetails, told) => {
+  ])('with NODE_ENV %s and "errorDetails" %s is sent to the client: %s', async (env, errorDetails, told) => {
     vi.stubEnv('NODE_ENV', env);
     const app = await start(errorDetails === undefined ? {} : { errorDetails });
     expect(await isTold(app)).toBe(told);
@@ -63,14 +63,14 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
     ['a proxy on this machine', { 'x-forwarded-for': '10.0.0.7' }],
     ['a CDN', { 'cf-connecting-ip': '10.0.0.7' }],
     ['a tunnel that adds no header', { host: 'mcp.example.com' }],
-  ])('is by default not for what came through %s; with "errorDetails" it is', async (_, headers) => {
+  ])('is not sent through %s by default, and is with "errorDetails"', async (_, headers) => {
     vi.stubEnv('NODE_ENV', 'development');
     const allowedHosts = ['mcp.example.com'];
     expect(await isTold(await start({ allowedHosts }), headers)).toBe(false);
     expect(await isTold(await start({ allowedHosts, errorDetails: true }), headers)).toBe(true);
   });
 
-  it('is by default not for a caller whose connection does not come from loopback', async () => {
+  it('is by default not sent to a caller that is not on loopback', async () => {
     vi.stubEnv('NODE_ENV', 'development');
     const app = await start();
     const door = await UnixSocketDoor.open(app.app);
@@ -119,7 +119,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
     },
   );
 
-  it('is no way for a 5xx to the client; what was thrown to be read gets there in production too', async () => {
+  it('is not sent for a 5xx, and is sent for errors that are meant for clients, in production too', async () => {
     vi.stubEnv('NODE_ENV', 'production');
     for (const errorDetails of [true, undefined]) {
       const app = await start(errorDetails === undefined ? {} : { errorDetails });
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('the log at start about failures, on %s', (adapter) =
     return app.log.texts('log').filter((text) => text.includes('errorDetails'));
   };
 
-  it('says once which way the default went, and nothing when the app has decided', async () => {
+  it('reports the effective default once, and nothing when the option is set', async () => {
     vi.stubEnv('NODE_ENV', 'development');
     expect(await linesOf({})).toEqual([
       expect.stringMatching(/"mcp" on this machine receive the messages of errors .* not "production"/),

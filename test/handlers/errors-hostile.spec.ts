@@ -72,7 +72,7 @@ class Completed {
   }
 }
 
-describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('thrown values that cannot be read, on %s', (adapter) => {
   const start = testApps(adapter, {
     providers: [...hosts, Completed],
     shared: true,

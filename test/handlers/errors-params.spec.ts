@@ -37,10 +37,10 @@ const UNKNOWN: [string, object][] = ['nothing', 'constructor', '__proto__', 'toS
   ],
 ]);
 
-describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('requests with wrong parameters, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [fourOf('four')] });
 
-  it.each(MALFORMED)('%s with the parameters %j are invalid params', async (method, params) => {
+  it.each(MALFORMED)('%s with the parameters %j gets "invalid params"', async (method, params) => {
     const app = await start();
     const client = await app.client().initialize();
     const id = client.nextId();
@@ -55,7 +55,7 @@ describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
     });
   });
 
-  it.each(UNKNOWN)('%s of %j is invalid params', async (method, params) => {
+  it.each(UNKNOWN)('%s of the unknown %j gets "invalid params"', async (method, params) => {
     const app = await start();
     const client = await app.client().initialize();
     const id = client.nextId();
@@ -63,7 +63,7 @@ describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
     expect(body).toMatchObject({ id, error: { code: -32602 } });
   });
 
-  it('methods without a handler are not found', async () => {
+  it('methods without a handler get "method not found"', async () => {
     const app = await start();
     const client = await app.client().initialize();
     for (const method of ['tools/unknown', 'constructor', '__proto__', 'tasks/list', 'sampling/createMessage']) {

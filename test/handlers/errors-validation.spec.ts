@@ -142,7 +142,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     return JSON.parse(text);
   };
 
-  it.each(WRONG)('tell the model what is wrong (%s, %j)', async (name, args, texts) => {
+  it.each(WRONG)('give the model the reason (%s, %j)', async (name, args, texts) => {
     const app = await start();
     const before = ran;
     const { result } = await ask(app, 'tool', name, args);
@@ -152,7 +152,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(app.log.texts('error')).toEqual([]);
   });
 
-  it.each(WRONG_PROMPTS)('tell the user what is wrong (%s, %j)', async (name, args, text) => {
+  it.each(WRONG_PROMPTS)('give the user the reason (%s, %j)', async (name, args, text) => {
     const app = await start();
     const before = ran;
     const { error } = await ask(app, 'prompt', name, args);
@@ -170,7 +170,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(text).not.toContain('email');
   });
 
-  it('keep to themselves what is wrong with the schema', async () => {
+  it('send no details of a schema that fails', async () => {
     const app = await start();
     for (const kind of ['tool', 'prompt'] as const) {
       const { result, error } = await ask(app, kind, 'failing', { email: 'x' });
@@ -182,7 +182,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(app.log.texts('error').join()).toContain(SECRET);
   });
 
-  it('keep to themselves what a handler returned that it should not', async () => {
+  it('send no details of a result that fails its schema', async () => {
     const app = await start();
     for (const name of ['output', 'unstructured']) {
       const { result } = await ask(app, 'tool', name, {});

@@ -148,7 +148,7 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
   };
 
   const CASES = Object.keys(THROWN).flatMap((what) => KINDS.map((kind) => [what, kind] as const));
-  it.each(CASES)('%s, thrown by a %s, becomes what the specification wants', async (what, kind) => {
+  it.each(CASES)('%s, thrown by a %s, is sent as the specification defines', async (what, kind) => {
     const { tool, other, says, data, ...rest } = THROWN[what]!;
     thrown = rest.what;
     const app = await startBoth();
@@ -264,30 +264,33 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
     @Prompt({ name: 'param' })
     prompt(@Broken() _broken: unknown): void {}
   }
-  it.each(KINDS)('an Error of a param decorator of a %s is told to the operator alone', async (kind) => {
+  it.each(KINDS)('an Error of a param decorator of a %s is reported to the operator alone', async (kind) => {
     const app = await start({ providers: [WithParam] });
     expectGeneric(kind, 'param', await ask(app, kind, 'param'));
     expect(app.log.texts('error').join()).toContain(SECRET);
   });
 
-  it.each(KINDS)('an Error of the constructor of a request-scoped %s is told to the operator alone', async (kind) => {
-    @Injectable({ scope: Scope.REQUEST })
-    class Dependency {
-      constructor() {
-        throw secret();
+  it.each(KINDS)(
+    'an Error of the constructor of a request-scoped %s is reported to the operator alone',
+    async (kind) => {
+      @Injectable({ scope: Scope.REQUEST })
+      class Dependency {
+        constructor() {
+          throw secret();
+        }
       }
-    }
-    const Four = fourOf('scoped');
-    @Injectable({ scope: Scope.REQUEST })
-    class ScopedHost extends Four {
-      constructor(@Inject(Dependency) readonly dependency: Dependency) {
-        super();
+      const Four = fourOf('scoped');
+      @Injectable({ scope: Scope.REQUEST })
+      class ScopedHost extends Four {
+        constructor(@Inject(Dependency) readonly dependency: Dependency) {
+          super();
+        }
       }
-    }
-    const app = await start({ providers: [Dependency, ScopedHost] });
-    expectGeneric(kind, 'scoped', await ask(app, kind, 'scoped'));
-    expect(app.log.texts('error').join()).toContain(SECRET);
-  });
+      const app = await start({ providers: [Dependency, ScopedHost] });
+      expectGeneric(kind, 'scoped', await ask(app, kind, 'scoped'));
+      expect(app.log.texts('error').join()).toContain(SECRET);
+    },
+  );
 
   it.each([
     ['a BaseExceptionFilter', { provide: APP_FILTER, useClass: BaseExceptionFilter }],
@@ -304,7 +307,7 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
     await app.settled({ inFlight: 0, openResponses: 0 });
   });
 
-  it('reach an official client as what they are', async () => {
+  it('reach an official client with their code and message', async () => {
     const app = await start({ providers: [Failing] });
     const client = await connect(app);
     for (const kind of KINDS) {

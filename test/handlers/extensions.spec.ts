@@ -175,7 +175,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       expect(error).toMatchObject({ code: -32602, message: expect.stringContaining('text') });
     });
 
-    it('take a class as the schema, and fail by it', async () => {
+    it('accept a class as the schema, and refuse params that do not fit it', async () => {
       const ask = await connect(await start());
       expect((await ask('acme/count', { text: 'tea', limit: 3 })).result).toMatchObject({ isDto: true, limit: 3 });
       expect((await ask('acme/count', { text: 'tea', limit: 'x' })).error).toMatchObject({ code: -32602 });
@@ -201,7 +201,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       expect((await ask('acme/unknown')).error).toMatchObject({ code: -32601 });
     });
 
-    it('belong to an era, where they say so', async () => {
+    it('are served only in the eras that they name', async () => {
       const ask = await connect(await start(), { extensions: { 'com.example/modern-only': {} } });
       const [modern, legacy] = [await ask('acme/modern'), await ask('acme/legacy')];
       expect((era === 'modern' ? modern : legacy).result).toMatchObject({ era });
@@ -236,7 +236,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       });
     });
 
-    it('X2: tools ask the same: what the client declared of an extension', async () => {
+    it('X2: tools can read the settings of an extension that the client declared', async () => {
       const app = await start();
       const call = { name: 'supports', arguments: {} };
       const structured = async (capabilities: object) =>
@@ -271,7 +271,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     }
   });
 
-  it('may ask a client with a session, and are told that others cannot be asked', async () => {
+  it('may ask a client with a session, and get an error for any other', async () => {
     const app = await start();
     const asked = await new ModernClient(app.url).ask('acme/asks', {}, { capabilities: { elicitation: {} } });
     expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only "tools/call"') });
@@ -283,7 +283,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     await answering.close();
   });
 
-  it('have failed for observers too when their result cannot be JSON', async () => {
+  it('are reported as failed to observers too when their result cannot be JSON', async () => {
     const app = await start();
     const outcomes: unknown[] = [];
     for (const node of app.nodes) {
@@ -297,7 +297,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     expect(outcomes.filter((outcome) => outcome !== 'ok')).toEqual([-32603, -32603]);
   });
 
-  it('are served without sessions, where nothing is known of a client', async () => {
+  it('are served without sessions, where the declaration of a client is unknown', async () => {
     const app = await start({ sessions: 'off' });
     const client = await connect(app);
     expect(await client.request({ method: 'acme/required' }, z.looseObject({}))).toEqual({});
@@ -349,7 +349,7 @@ describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (ad
     expect((await (await ERAS.legacy(app, capabilities))('tasks/count')).error).toMatchObject({ code: -32601 });
   });
 
-  it('goes to the endpoint that it names, or to the one without a name', async () => {
+  it('is added to the endpoint that it names, or to the one without a name', async () => {
     const failure = await startFailure(adapter, () => ({
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [ElsewhereExtension],
@@ -401,7 +401,7 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
     expect(message).toContain(JSON.stringify(method));
   });
 
-  it('for a method that is there twice', async () => {
+  it('for a method that is declared twice', async () => {
     const failure = await failureOf([withMethod('acme/search'), withMethod('acme/search')]);
     expect(failure).toMatchObject({ name: 'DuplicateHandlerError', kind: 'method', key: 'acme/search' });
   });
@@ -436,7 +436,7 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
   });
 });
 
-describeRedis('what a client declared at initialize', () => {
+describeRedis('the extensions that a client declares at initialize', () => {
   let room: RedisRoom;
   beforeEach(async () => void (room = await RedisRoom.open()));
   // Before those of the apps, which go first.
@@ -446,7 +446,7 @@ describeRedis('what a client declared at initialize', () => {
     requestStateKeys: ['a secret that all nodes of a deployment know'],
   });
 
-  it('X2: is known to another node, which has it from the record of the session', async () => {
+  it('X2: are known to another node from the record of the session', async () => {
     const [first, second] = [await start({ backend: room.node() }), await start({ backend: room.node() })];
     const there = second.client();
     there.sessionId = (await first.client().initialize(LATEST, declared)).sessionId;

@@ -96,7 +96,7 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
       ['resources/read', { uri: 'hidden://one' }],
       ['resources/read', { uri: 'hidden://t/7' }],
       ['prompts/get', { name: 'hidden' }],
-    ])('D31: gets that answer, too, in both eras: %s of %j', async (method, params) => {
+    ])('D31: gets the answer of one that does not exist, in both eras: %s of %j', async (method, params) => {
       const app = await start();
       const modern = new ModernClient(app.url);
       const legacy = await app.client().initialize();
@@ -114,7 +114,7 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
     });
   });
 
-  it('D31: gets that answer, too, when a header does not repeat an argument', async () => {
+  it('D31: gets the answer of one that does not exist, also when a header does not repeat an argument', async () => {
     const modern = new ModernClient((await start()).url);
     const answer = async (name: string) => {
       const response = await modern.call(name, { region: 'eu' }, { id: 'x' });

@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
     expect([small, large]).toEqual([false, true]);
   });
 
-  it('is that of the tool, where it says one', async () => {
+  it('is limited by the option of the tool, where it has one', async () => {
     const call = await callers.legacy(await start());
     expect((await call('wide', { length: 5_000 })).content[0].text).toHaveLength(5_000);
     const { content, isError } = await call('narrow');
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
     expect((await call('open')).content[0].text).toMatch(/Ask for less, with its arguments\.$/);
   });
 
-  it('does not apply to questions, which no model reads', async () => {
+  it('is not limited for questions, which no model reads', async () => {
     const client = new ModernClient((await start()).url);
     const capabilities = { elicitation: { form: {} } };
     const { result } = await client.ask('tools/call', asked('asks'), { capabilities });
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     expect(outcomes).toEqual(['tool_error']);
   });
 
-  it('have any size without the option', async () => {
+  it('are unlimited without the option', async () => {
     const { result } = await new ModernClient((await start()).url).ask(
       'tools/call',
       asked('text', { length: 300_000 }),

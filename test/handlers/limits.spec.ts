@@ -299,7 +299,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     work.door('A').open('too late');
   });
 
-  it('answers as any other within its time, and its timer is gone', async () => {
+  it('answers within its time, and leaves no timer', async () => {
     const { clock, work, connect } = await start();
     const mcp = await connect({ era });
     const call = mcp.callTool('slow', { label: 'A' });
@@ -364,7 +364,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
 });
 
 describe.each(ERAS)('D32: a handler that asks its client (%s)', (era) => {
-  it('has its time for itself, however long the answer takes', async () => {
+  it('is not charged for the time that the client takes to answer', async () => {
     const { clock, work, connect } = await start();
     const [asked, answer] = [gate(), gate()];
     const elicit = async () => {
@@ -460,7 +460,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect(work.seen).toEqual(['A runs', 'C runs']);
   });
 
-  it('is left by the interceptors of a call that was cancelled while it waited', async () => {
+  it('completes the interceptors of a call that was cancelled while it waited', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -499,7 +499,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     },
   );
 
-  it('has its places for callers that its guards accept', async () => {
+  it('gives its places only to callers that its guards accept', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -574,7 +574,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     await Promise.all(calls);
   });
 
-  it('under load never runs more, and serves all', async () => {
+  it('under load never runs more calls, and serves all of them', async () => {
     const started = await start();
     const { work, connect } = started;
     const callers = await Promise.all(Array.from({ length: 5 }, () => connect({ era })));
@@ -588,28 +588,31 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
   it.each([
     ['calls', false],
     ['tasks, where the era has them', undefined],
-  ])('under load with progress and cancellation never runs more, and serves all others: %s', async (_what, tasks) => {
-    const { work, connect } = await start();
-    const callers = await Promise.all(Array.from({ length: 5 }, () => connect({ era, tasks })));
-    const calls = callers.flatMap((mcp) =>
-      Array.from({ length: 20 }, (_, n) => {
-        const cancel = new AbortController();
-        return { cancel, isCancelled: n % 3 === 0, ended: mcp.callTool('busy', { label: `${n}` }, cancel) };
-      }),
-    );
-    const ended = Promise.allSettled(calls.map((call) => call.ended));
-    await eventually(() => expect(work.running).toBe(2));
-    for (const { cancel, isCancelled } of calls) if (isCancelled) cancel.abort();
-    work.door('busy').open('done');
-    const results = (await ended).map((end) => (end.status === 'fulfilled' ? end.value : undefined));
-    for (const [at, { isCancelled }] of calls.entries()) {
-      if (isCancelled) continue;
-      expect([results[at]?.text, results[at]?.progress.length]).toEqual(['done', 1]);
-    }
-    await eventually(() => expect([work.most, work.running]).toEqual([2, 0]));
-  });
+  ])(
+    'under load with progress and cancellation never runs more calls, and serves the others: %s',
+    async (_what, tasks) => {
+      const { work, connect } = await start();
+      const callers = await Promise.all(Array.from({ length: 5 }, () => connect({ era, tasks })));
+      const calls = callers.flatMap((mcp) =>
+        Array.from({ length: 20 }, (_, n) => {
+          const cancel = new AbortController();
+          return { cancel, isCancelled: n % 3 === 0, ended: mcp.callTool('busy', { label: `${n}` }, cancel) };
+        }),
+      );
+      const ended = Promise.allSettled(calls.map((call) => call.ended));
+      await eventually(() => expect(work.running).toBe(2));
+      for (const { cancel, isCancelled } of calls) if (isCancelled) cancel.abort();
+      work.door('busy').open('done');
+      const results = (await ended).map((end) => (end.status === 'fulfilled' ? end.value : undefined));
+      for (const [at, { isCancelled }] of calls.entries()) {
+        if (isCancelled) continue;
+        expect([results[at]?.text, results[at]?.progress.length]).toEqual(['done', 1]);
+      }
+      await eventually(() => expect([work.most, work.running]).toEqual([2, 0]));
+    },
+  );
 
-  it('is given up by waiting calls when the app shuts down', async () => {
+  it('answers waiting calls with an error when the app shuts down', async () => {
     const started = await start({ drainMs: 0 });
     const { app, clock, work, connect } = started;
     const mcp = await connect({ era });
@@ -642,7 +645,7 @@ describe('D32: anonymous callers of a handler with places of each principal', ()
 });
 
 describe('D32: a call that waits for its turn', () => {
-  it('has a connection that is kept alive', async () => {
+  it('has its connection kept open by comments', async () => {
     const started = await start({ sseAfterMs: 100, keepAliveMs: 1_000 });
     const { clock, work, connect } = started;
     const mcp = await connect();
@@ -725,7 +728,7 @@ describe('D32: a call from within the app', () => {
 });
 
 describe('D32: a tool that is registered at run time', () => {
-  it('has limits too, and shares its places with what replaces it', async () => {
+  it('has limits too, and shares its places with its replacement', async () => {
     const started = await start();
     const { app, clock, work, connect } = started;
     const mcp = await connect();

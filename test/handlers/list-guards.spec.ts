@@ -55,7 +55,7 @@ class Tools {
   }
 }
 
-describe.each(ONE_ADAPTER)('what lists show on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 
@@ -91,11 +91,11 @@ describe.each(ONE_ADAPTER)('what lists show on %s', (adapter) => {
     ]);
   });
 
-  describe('and what is said at start of global guards that have no say', () => {
+  describe('and the note at the start about global guards that lists do not run', () => {
     const said = (): string[] => app.log.texts('log').filter((text) => text.includes('listGuards'));
     const scoped = { provide: APP_GUARD, scope: Scope.REQUEST, useClass: OwnerGuard };
 
-    it('is their classes and the option, once for the endpoint', async () => {
+    it('names their classes and the option, once for the endpoint', async () => {
       const own = { canActivate: () => true };
       const value = { provide: APP_GUARD, useValue: { canActivate: () => true } };
       const providers = [Tools, { provide: APP_GUARD, useClass: SecretsGuard }, value, scoped];
@@ -107,7 +107,7 @@ describe.each(ONE_ADAPTER)('what lists show on %s', (adapter) => {
       ]);
     });
 
-    it('is nothing when the option is given, also when it names none', async () => {
+    it('is not logged when the option is set, also to an empty list', async () => {
       for (const listGuards of [[SecretsGuard], []]) {
         await start({ listGuards });
         expect(said()).toEqual([]);
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('what lists show on %s', (adapter) => {
       }
     });
 
-    it('is nothing without global guards, and without handlers', async () => {
+    it('is not logged without global guards, nor without handlers', async () => {
       await start({}, [Tools]);
       expect(said()).toEqual([]);
       await app.close();

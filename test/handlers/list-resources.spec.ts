@@ -111,7 +111,7 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     },
   );
 
-  it('D33: have what the template has, unless they have their own', async () => {
+  it('D33: have the fields of the template, unless they have their own', async () => {
     const app = await start();
     const client = await connect(app, as('ann'));
     const { resources } = await client.listResources();

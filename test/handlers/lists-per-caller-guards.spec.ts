@@ -74,14 +74,14 @@ const Broken = fourOf('broken', { onMethods: [UseGuards(BrokenGuard)] });
 const Denied = fourOf('denied', { onClass: [UseGuards(DenyingGuard)] });
 const globalGuards = [Named, Unnamed].map((useClass) => ({ provide: APP_GUARD, useClass }));
 
-describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a list whose entries have guards, on %s', (adapter) => {
   const start = testApps(adapter, { denials: 'http', errorDetails: false });
   const session = (app: TestApp, token = 'fresh'): Promise<RawClient> => app.client(as('anna', token)).initialize();
   beforeEach(() => {
     asked = [];
   });
 
-  it.each(KINDS)('asks those of class and method, each once for each entry (%s)', async (kind) => {
+  it.each(KINDS)('runs the guards of class and method once for each entry (%s)', async (kind) => {
     const app = await start({ providers: [Guarded, Open, ...globalGuards] });
     const client = await session(app);
     asked = [];
@@ -95,7 +95,7 @@ describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter)
     expect((await page(client, kind, { headers: as('anna', 'no_method') })).names).toEqual([nameOf(kind, 'open')]);
   });
 
-  it.each(KINDS)('asks global ones that "listGuards" names, and only those (%s)', async (kind) => {
+  it.each(KINDS)('runs the global guards that "listGuards" names, and only those (%s)', async (kind) => {
     const app = await start({ providers: [Guarded, Open, ...globalGuards], listGuards: [Named] });
     const client = await session(app);
     asked = [];
@@ -117,7 +117,7 @@ describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter)
     expect(asked).toEqual([`named of ${open}`, `unnamed of ${open}`]);
   });
 
-  it.each(KINDS)('shows what a guard cannot decide without arguments; it decides about the call (%s)', async (kind) => {
+  it.each(KINDS)('shows an entry whose guard needs arguments, which then decides about the call (%s)', async (kind) => {
     const app = await start({ providers: [Owned, OwnedAndGuarded] });
     const client = await session(app);
     expect((await page(client, kind)).names).toEqual([nameOf(kind, 'owned'), nameOf(kind, 'both')]);
@@ -132,28 +132,32 @@ describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter)
     expect(asked).toEqual(Array(2).fill(`owner of ${nameOf(kind, 'owned')}`));
   });
 
-  it.each(KINDS)('hides what a guard throws about, and tells the operator of what is no denial (%s)', async (kind) => {
-    const app = await start({ providers: [Broken, Denied, Open] });
-    const client = await session(app);
-    for (let time = 0; time < 3; time++) {
-      expect((await page(client, kind)).names).toEqual([nameOf(kind, 'open')]);
-    }
-    // Each process says it once.
-    const errors = app.log.texts('error');
-    expect(errors).toHaveLength(app.nodes.length);
-    for (const error of errors) expect(error).toMatch(new RegExp(`brokenHost\\.${kind} .*secret of the database`, 's'));
+  it.each(KINDS)(
+    'hides an entry whose guard throws, and reports errors that are no denials to the operator (%s)',
+    async (kind) => {
+      const app = await start({ providers: [Broken, Denied, Open] });
+      const client = await session(app);
+      for (let time = 0; time < 3; time++) {
+        expect((await page(client, kind)).names).toEqual([nameOf(kind, 'open')]);
+      }
+      // Each process says it once.
+      const errors = app.log.texts('error');
+      expect(errors).toHaveLength(app.nodes.length);
+      for (const error of errors)
+        expect(error).toMatch(new RegExp(`brokenHost\\.${kind} .*secret of the database`, 's'));
 
-    const denied = messageOf(client, kind, 'denied');
-    const sunday = { status: 200, code: -32602, id: denied.id, says: ['not found'] };
-    await expectRefusal(await client.post(denied), sunday);
-    const body = await (await client.post(messageOf(client, kind, 'broken'))).text();
-    expect(body).not.toMatch(/secret|\bat /);
-    const { result, error } = JSON.parse(body);
-    if (kind === 'tool') expect(result).toMatchObject({ isError: true });
-    else expect(error).toMatchObject({ code: -32603 });
-  });
+      const denied = messageOf(client, kind, 'denied');
+      const sunday = { status: 200, code: -32602, id: denied.id, says: ['not found'] };
+      await expectRefusal(await client.post(denied), sunday);
+      const body = await (await client.post(messageOf(client, kind, 'broken'))).text();
+      expect(body).not.toMatch(/secret|\bat /);
+      const { result, error } = JSON.parse(body);
+      if (kind === 'tool') expect(result).toMatchObject({ isError: true });
+      else expect(error).toMatchObject({ code: -32603 });
+    },
+  );
 
-  it('asks about the entries of a page, and those that it passes over', async () => {
+  it('runs the guards of the entries of a page, and of those that it skips', async () => {
     @Injectable()
     @UseGuards(OfClass)
     class Many {}
@@ -191,7 +195,7 @@ describe.each(ONE_ADAPTER)('how guards decide what lists show, on %s', (adapter)
     expect(asked).toHaveLength(100 + 34);
   });
 
-  it('asks the guards of different entries at the same time', async () => {
+  it('runs the guards of different entries at the same time', async () => {
     const hold = gate();
     let waiting = 0;
     const patient: CanActivate = {

@@ -25,13 +25,13 @@ const RIGHTS: Readonly<Record<string, readonly string[]>> = {
 };
 const seenBy = (role: string, kind: Kind): string[] => RIGHTS[role]!.map((host) => nameOf(kind, host));
 
-describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on %s', (adapter) => {
   const start = testApps(adapter, { providers, denials: 'http' });
   const connect = officialClients();
   const session = (app: TestApp, user: string, role: string, revision = LATEST_LEGACY_REVISION) =>
     app.client(as(user, role)).initialize(revision);
 
-  it.each(KINDS)('shows each caller what it may have (%s)', async (kind) => {
+  it.each(KINDS)('lists to each caller the entries that it may use (%s)', async (kind) => {
     const app = await start();
     const [admin, member] = [await session(app, 'anna', 'admin'), await session(app, 'bert', 'member')];
     const nobody = await app.client().initialize();
@@ -40,7 +40,7 @@ describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %
     expect((await page(nobody, kind)).names).toEqual([nameOf(kind, 'all')]);
   });
 
-  it('shows the same to official clients, and serves them', async () => {
+  it('lists the same to official clients, and serves them', async () => {
     const app = await start();
     for (const role of ['admin', 'member', 'guest']) {
       const client = await connect(app, as('anna', role));
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %
     }
   });
 
-  it('goes by the rights of each request, also within one session', async () => {
+  it('decides by the rights of each request, also within one session', async () => {
     const app = await start();
     const client = await session(app, 'anna', 'guest');
     const asRole = (role: string) => ({ headers: as('anna', role) });
@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %
     expect(served).toEqual([true, false, false, true, false]);
   });
 
-  it('keeps callers apart who list and call at the same time', { timeout: 60_000 }, async () => {
+  it('mixes up no callers that list and call at the same time', { timeout: 60_000 }, async () => {
     const app = await start();
     const callers = await Promise.all(
       ['admin', 'member', 'guest', 'admin', 'member', 'guest'].map(async (role, n) => {
@@ -105,26 +105,29 @@ describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %
     await app.settled({ live: 6, inFlight: 0, streams: 0, openResponses: 0 });
   });
 
-  it.each(KINDS)('says "not found" of what is hidden, and 401 in HTTP while nothing was sent (%s)', async (kind) => {
-    const app = await start();
-    const member = await session(app, 'bert', 'member');
-    const message = messageOf(member, kind, 'admins');
-    const refusal = { status: 200, code: -32602, id: message.id, says: ['not found'] };
-    const forbidden = await member.post(message);
-    expect(forbidden.header('www-authenticate')).toBeUndefined();
-    await expectRefusal(forbidden, refusal);
+  it.each(KINDS)(
+    'answers a call of a hidden entry with "not found", or with HTTP 401 before the head (%s)',
+    async (kind) => {
+      const app = await start();
+      const member = await session(app, 'bert', 'member');
+      const message = messageOf(member, kind, 'admins');
+      const refusal = { status: 200, code: -32602, id: message.id, says: ['not found'] };
+      const forbidden = await member.post(message);
+      expect(forbidden.header('www-authenticate')).toBeUndefined();
+      await expectRefusal(forbidden, refusal);
 
-    const nobody = await app.client().initialize();
-    const unknown = messageOf(nobody, kind, 'members');
-    const unauthorized = await nobody.post(unknown);
-    expect(unauthorized.header('www-authenticate')).toBe('Bearer realm="shop"');
-    await expectRefusal(unauthorized, { status: 401, code: -32000, id: unknown.id, says: ['Who are you?'] });
-    // The session goes on, and nothing of it is logged.
-    await app.settled({ live: 2, inFlight: 0, events: 0, loggedStreams: 0 });
-    expect(resultText((await (await member.post(messageOf(member, kind, 'members'))).json()).result)).toBe('members');
-  });
+      const nobody = await app.client().initialize();
+      const unknown = messageOf(nobody, kind, 'members');
+      const unauthorized = await nobody.post(unknown);
+      expect(unauthorized.header('www-authenticate')).toBe('Bearer realm="shop"');
+      await expectRefusal(unauthorized, { status: 401, code: -32000, id: unknown.id, says: ['Who are you?'] });
+      // The session goes on, and nothing of it is logged.
+      await app.settled({ live: 2, inFlight: 0, events: 0, loggedStreams: 0 });
+      expect(resultText((await (await member.post(messageOf(member, kind, 'members'))).json()).result)).toBe('members');
+    },
+  );
 
-  it('says it in JSON-RPC in a batch, and serves the others', async () => {
+  it('denies a call of a batch in JSON-RPC, and serves the others', async () => {
     const app = await start();
     const client = await session(app, 'bert', 'member', '2025-03-26');
     const batch = KINDS.flatMap((kind) => HOSTS.map((host) => messageOf(client, kind, host)));
@@ -142,7 +145,7 @@ describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %
     }
   });
 
-  it('neither completes nor subscribes to what a caller may not see', async () => {
+  it('neither completes nor subscribes to entries that a caller may not see', async () => {
     const app = await start();
     const [admin, member] = [await session(app, 'anna', 'admin'), await session(app, 'bert', 'member')];
     const outcome = async (client: RawClient, method: string, params: object): Promise<unknown> => {

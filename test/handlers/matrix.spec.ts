@@ -73,7 +73,7 @@ function sightOf(enhancer: EnhancerName, place: Place, kind: Kind): object {
   };
 }
 
-describe.each(ONE_ADAPTER)('everything that Nest runs around handlers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the enhancers of Nest around handlers, on %s', (adapter) => {
   const start = testApps(adapter, { denials: 'http' });
   const connect = officialClients();
   beforeEach(() => void takeSights());

@@ -124,7 +124,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
     },
   );
 
-  it('merges reports of progress that nobody could read one by one; the last one and the result come', async () => {
+  it('has its progress merged, and its last progress and its result delivered', async () => {
     const app = await start({ clock: new ManualClock() });
     const { client, message } = callOf('flood')(app);
     await client.initialize();
@@ -153,7 +153,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
       });
     };
 
-    it('asks an iterable for one report more, and no further', async () => {
+    it('asks an iterable for one more report only', async () => {
       const hold = gate();
       const app = await start({ clock: new ManualClock(), eventStore: slowStore(hold.promise) });
       const { client, message } = callOf('iterable-progress')(app);

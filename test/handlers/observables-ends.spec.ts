@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
     await eventually(() => expect([...left]).toEqual([['observable', 1]]));
   });
 
-  it('comes to the right one of many', async () => {
+  it('ends only its own one of many calls', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const calls = await Promise.all(

@@ -146,7 +146,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(gistsOf(stream)).toEqual(['progress 1', 'a word', 'progress 2', 'the result']);
   });
 
-  it.each(CASES)('send no progress to who did not ask for it (%s, %s)', async (form, kind) => {
+  it.each(CASES)('send no progress to a client that did not ask for it (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = (await call(client, kind, `${form}steps`)).sse();
@@ -163,7 +163,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(resultText((await response.json()).result)).toBe('the result');
   });
 
-  it.each(Object.keys(FORMS))('keep calls apart, of one session and of others (%s)', async (form) => {
+  it.each(Object.keys(FORMS))('mix up no calls, of one session and of several (%s)', async (form) => {
     const app = await start();
     const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
     const calls = clients.flatMap((client, n) => KINDS.map((kind) => ({ client, kind, token: `${n} ${kind}` })));
@@ -190,7 +190,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     }
   });
 
-  it.each(CASES)('report an error after what was reported (%s, %s)', async (form, kind) => {
+  it.each(CASES)('send an error after the progress before it (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await app.client().initialize();
     const failure = async (name: string) => {
@@ -217,7 +217,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(app.log.texts('error').at(-1)).toContain('more than one value');
   });
 
-  it.each(CASES)('may have no result (%s, %s)', async (form, kind) => {
+  it.each(CASES)('may end without a result (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await app.client().initialize();
     const { result, error } = await (await call(client, kind, `${form}empty`)).json();
@@ -226,7 +226,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     else expect(error).toMatchObject({ code: -32602, data: { uri: asking(kind, `${form}empty`).params.uri } });
   });
 
-  it.each(CASES)('are what an official client hears (%s, %s)', async (form, kind) => {
+  it.each(CASES)('reach an official client (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await connect(app);
     const heard: unknown[] = [];

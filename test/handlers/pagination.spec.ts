@@ -54,7 +54,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     return body.error as { code: number; message: string };
   };
 
-  it.each(KINDS)('come whole, in order, and end (%s)', async (kind) => {
+  it.each(KINDS)('are complete, in order, and end (%s)', async (kind) => {
     for (const count of [0, 1, 3, 4, 6, 8]) {
       const { client, keys } = await startWith(kind, count);
       const pages = await walk(client, kind);
@@ -65,7 +65,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     }
   });
 
-  it.each(KINDS)('have cursors that hold: the same each time, in each session, and later (%s)', async (kind) => {
+  it.each(KINDS)('have stable cursors: the same each time, in each session, and later (%s)', async (kind) => {
     const { app, client } = await startWith(kind, 8);
     const { nextCursor } = await page(client, kind);
     expect(nextCursor).toMatch(/^[\w-]+$/);
@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
   });
 
-  it.each(KINDS)('refuse a cursor that is not one of ours (%s)', async (kind) => {
+  it.each(KINDS)('refuse a foreign cursor (%s)', async (kind) => {
     const { client } = await startWith(kind, 8);
     const { nextCursor } = await page(client, kind);
     const text = (cursor: string): string => Buffer.from(cursor).toString('base64url');
@@ -94,7 +94,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(await page(client, kind, { cursor: text('1:999999999999999') })).toEqual({ names: [] });
   });
 
-  it.each(KINDS)('neither repeat nor lose others when entries go between two pages (%s)', async (kind) => {
+  it.each(KINDS)('neither repeat nor lose entries when others are removed between two pages (%s)', async (kind) => {
     const { client, entries, keys } = await startWith(kind, 9);
     const first = await page(client, kind);
     expect(first.names).toEqual(keys.slice(0, 3));
@@ -110,7 +110,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(await page(client, kind)).toEqual({ names: [] });
   });
 
-  it.each(KINDS)('show what comes between two pages at their end (%s)', async (kind) => {
+  it.each(KINDS)('show entries that are added between two pages at their end (%s)', async (kind) => {
     const { app, client, entries, keys } = await startWith(kind, 5);
     const first = await page(client, kind);
     entries[1]!.remove();
@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(second![1]).toMatch(/^n4/);
   });
 
-  it.each(KINDS)('are full of what the caller sees (%s)', async (kind) => {
+  it.each(KINDS)('are filled with the entries that the caller may see (%s)', async (kind) => {
     const hosts = Array.from({ length: 12 }, (_, n) => {
       return fourOf(`${n % 3 === 0 ? 'anna' : 'bert'}${n}`, { onClass: [UseGuards(NameGuard)] });
     });
@@ -148,7 +148,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(forBert.flat().every((name) => name.startsWith('bert'))).toBe(true);
   });
 
-  it('are put together by official clients', async () => {
+  it('are joined by official clients', async () => {
     const { app, keys } = await startWith('tool', 10);
     const client = await connect(app);
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(keys);

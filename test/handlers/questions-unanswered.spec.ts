@@ -51,7 +51,7 @@ describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions canno
     ['sample with tools', { sampling: {} }, 'sampling.tools'],
     ['roots', {}, 'roots'],
     ['several', { sampling: {} }, 'roots'],
-  ])('says which capability the client lacks (%s, %j)', async (what, capabilities, lacks) => {
+  ])('fails the call with the capability that the client lacks (%s, %j)', async (what, capabilities, lacks) => {
     const app = await start();
     const client = await app.client({ what: encodeURIComponent(what) }).initialize(LATEST, capabilities);
     const text = expect.stringMatching(new RegExp(`cannot be sent: .* capability "${lacks}"`)) as string;
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions canno
     expect(app.log.texts('error')).toEqual([]);
   });
 
-  it('says that the client did not answer in time', async () => {
+  it('fails the call when the client does not answer in time', async () => {
     const app = await start({ serverRequestTimeoutMs: 30 });
     const client = await app.client({ what: 'elicit' }).initialize(LATEST, { elicitation: {} });
     const stream = (await client.call('ask')).sse();

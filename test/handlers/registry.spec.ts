@@ -45,7 +45,7 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
   };
   const namesOf = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name);
 
-  it('announces tools that come, change and go, to every session', async () => {
+  it('announces tools that are added, changed and removed to every session', async () => {
     const registry = await start();
     const [one, two] = [await connect(), await connect()];
     expect(await namesOf(one.client)).toEqual(['declared']);

@@ -349,7 +349,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     await app.close();
   });
 
-  it('Standard Schemas of parameters and of classes are part of it, and are checked', async () => {
+  it('Standard Schemas of parameters and of classes are part of its schema, and are checked', async () => {
     const { app, tool, call } = await start(adapter, [OrdersController]);
     expect(tool('filter').inputSchema).toMatchObject({
       properties: { tenant: { type: 'string' }, text: { type: 'string' }, max: { type: 'number', maximum: 50 } },
@@ -396,7 +396,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     await app.close();
   });
 
-  it('what stands in a path is a text: never null, and a list as its pipe splits it', async () => {
+  it('an argument in a path is a text: never null, and a list as its pipe splits it', async () => {
     class OptionalDto {
       @IsOptional() @IsString() id?: string;
     }
@@ -555,7 +555,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     },
   );
 
-  it('a guard decides about what the method gets, whatever is renamed and wherever it writes', async () => {
+  it('a guard reads and writes the values that the method gets, whatever is renamed', async () => {
     class OwnerDto {
       @IsString() owner!: string;
     }
@@ -601,7 +601,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     await app.close();
   });
 
-  it('what is of HTTP is no argument', async () => {
+  it('parameters that exist in HTTP alone are no arguments', async () => {
     const { app, tool, call } = await start(adapter, [OrdersController]);
     expect(tool('orders_http').inputSchema.properties).toEqual({});
     expect(await call('orders_http')).toEqual({ request: 'object', session: 'undefined' });
@@ -616,7 +616,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
   });
 });
 
-describe.each(ONE_ADAPTER)('what a route says of its tool, on %s:', (adapter) => {
+describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
   it('hints of its verb, which annotations override', async () => {
     const { app, tool } = await start(adapter, [OrdersController]);
     expect(tool('orders_list').annotations).toEqual({ readOnlyHint: true });
@@ -676,7 +676,7 @@ describe.each(ONE_ADAPTER)('what a route says of its tool, on %s:', (adapter) =>
     await app.close();
   });
 
-  it('what @nestjs/swagger says by references to its document is left out', async () => {
+  it('no texts of @nestjs/swagger that refer to its document', async () => {
     const items = { $ref: getSchemaPath(OrderDto) };
     class PageOfOrders {
       @ApiProperty({ type: 'array', items }) orders!: OrderDto[];
@@ -698,7 +698,7 @@ describe.each(ONE_ADAPTER)('what a route says of its tool, on %s:', (adapter) =>
     await app.close();
   });
 
-  it('a line at the start names the tools without a description', async () => {
+  it('a log line at the start when it has no description', async () => {
     const { app } = await start(adapter, [NotesController, DocumentedController]);
     const lines = app.log.texts('warn').filter((line) => line.includes('without a description'));
     expect(lines).toEqual([

@@ -241,7 +241,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     },
   );
 
-  it('has the arguments where the decorators of its parameters put them, for enhancers of all kinds', async () => {
+  it('has the arguments where the decorators of its parameters read them, for enhancers of all kinds', async () => {
     const { call } = await start({ query: 'owner=bob&limit=9&id=8' });
     const parts = { params: { id: '7' }, query: { limit: '2' }, body: { name: 'lamp' } };
     const { params, query } = parts;
@@ -260,7 +260,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     expect(seen['filter']).toEqual({ params, query, body: { name: 'fails' } });
   });
 
-  it('is one for each call: what a guard writes into it, enhancers and the method of that call see', async () => {
+  it('is made for each call: enhancers and the method see the values that a guard writes into it', async () => {
     const { client } = await start({ revision: '2025-03-26', controllers: [Users] });
     const messages = ['ann', 'bob'].map((name) => client.toolCall('me', { name }));
     const answers = (await (await client.post(messages)).json()) as { result: { structuredContent: object } }[];
@@ -269,7 +269,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     for (const name of ['ann', 'bob']) expect(names).toContainEqual({ name, user: name, ofContext: name });
   });
 
-  it('gives the method what a guard has put in place of an argument', async () => {
+  it('gives the method the value that a guard has put in place of an argument', async () => {
     const { call } = await start();
     const forced = { id: '7', page: '1', body: { owner: 'ann', name: 'lamp' } };
     expect(await call('forced', { id: '7', owner: 'bob', name: 'lamp', page: '2' })).toEqual(forced);

@@ -217,7 +217,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     },
   );
 
-  it('takes the body as arguments, whose class is the schema; the context is there over MCP alone', async () => {
+  it('gets the body as arguments, whose class is the schema, and the context over MCP alone', async () => {
     const { call, http } = await start();
     const line = { name: 'lamp', count: 2 };
     expect(await http('shop/lines', line)).toEqual({
@@ -229,13 +229,13 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect(await call('add_line', { count: 2 })).toContain('name');
   });
 
-  it('takes the query as arguments', async () => {
+  it('gets the query as arguments', async () => {
     const { call, http } = await start();
     expect((await http('shop/pages?page=3')).body).toMatchObject({ page: 3, type: 'number' });
     expect(await call('get_page', { page: 3 })).toMatchObject({ page: 3, type: 'number' });
   });
 
-  it('runs its guards and interceptors around both', async () => {
+  it('runs its guards and interceptors around route and tool', async () => {
     const { call, http } = await start();
     expect((await http('shop/orders/7', { name: 'mine' })).body).toEqual({ id: 7, name: 'mine', wrapped: true });
     expect(await call('rename_order', { id: 7, name: 'mine' })).toEqual({ id: 7, name: 'mine', wrapped: true });
@@ -243,7 +243,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect(await call('rename_order', { id: 8, name: 'x' })).toBe('That is not your order.');
   });
 
-  it('shows pipes the same parameters', async () => {
+  it('gives pipes the same parameters', async () => {
     const { call, http } = await start();
     seen.splice(0);
     const result = { id: 'x', host: 'string', request: 'object', wrapped: true };
@@ -259,7 +259,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect(await call('scoped')).toEqual({ host: 'string' });
   });
 
-  it('gives all arguments where no name is said', async () => {
+  it('gives all arguments to a parameter without a name', async () => {
     const { call, http } = await start();
     expect((await http('shop/all/7?page=1')).body).toMatchObject({ params: { id: '7' }, query: { page: '1' } });
     expect(await call('get_all', { id: '7' })).toMatchObject({ params: { id: '7' }, query: { id: '7' } });
@@ -276,7 +276,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
   };
   const inputSchema = z.object({ id: z.string() });
 
-  it('when a parameter is of HTTP alone', async () => {
+  it('when a parameter exists in HTTP alone', async () => {
     @Controller()
     class WithResponse {
       @Get()
@@ -306,7 +306,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(await failureOf(WithRedirect)).toContain('@Redirect()');
   });
 
-  it('when its parameters have no decorators: Nest would give the route other things', async () => {
+  it('when its parameters have no decorators, as Nest would give the route other values', async () => {
     @Controller()
     class Bare {
       @Get()
@@ -340,7 +340,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(await failureOf(Events)).toContain('it is also a route with @Sse()');
   });
 
-  it('while parameters of routes stay errors where no route is', async () => {
+  it('when a tool that is no route has parameters of routes', async () => {
     @Injectable()
     class NoRoute {
       @Tool({ name: 'broken', inputSchema })

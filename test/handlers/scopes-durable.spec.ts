@@ -116,7 +116,7 @@ describe.each(ONE_ADAPTER)('durable providers on %s', (adapter) => {
     }
   });
 
-  it('serve providers of a request, which have their own', async () => {
+  it('are injected into request-scoped providers, which are made for each request', async () => {
     const app = await start();
     const clients = await Promise.all(['anna', 'bert'].map((user) => app.client(as(user)).initialize()));
     const tenants = ['north', 'south', 'west'];

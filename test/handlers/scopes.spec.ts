@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     );
   };
 
-  it.each(['request', 'inherited'])('get the HTTP request, each its own (%s)', async (host) => {
+  it.each(['request', 'inherited'])('get the HTTP request of their own call (%s)', async (host) => {
     const app = await start();
     const answers = await crowd(app, host);
     for (const { user, name, answer } of answers) {
@@ -184,7 +184,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     }
   });
 
-  it('may be guards of providers that are static', async () => {
+  it('may be guards of static providers', async () => {
     const app = await start();
     const clients = await Promise.all(['anna', 'bert'].map((user) => app.client(as(user)).initialize()));
     const served = await Promise.all(
@@ -230,7 +230,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     expect(new Set(answers.map(({ serial }) => serial)).size).toBe(16);
   });
 
-  it('are shared by the messages of a batch, which came with one HTTP request', async () => {
+  it('are shared by the messages of a batch, which is one HTTP request', async () => {
     const app = await start();
     const client = await app.client(as('anna')).initialize('2025-03-26');
     const batch = KINDS.map((kind) => messageOf(client, kind, 'request'));
@@ -255,7 +255,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     expect(proposals).toEqual(proposals.map((_, n) => [`I am ${n % 2 === 0 ? 'anna' : 'bert'} call${n}`]));
   });
 
-  it('are still those of the request while an Observable goes on', async () => {
+  it('stay the same while an Observable goes on', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class Streaming extends fourOf('streaming', {
       run: (context, _args, self) =>
@@ -285,7 +285,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     );
   });
 
-  it('share with a request-scoped guard of the endpoint', async () => {
+  it('share instances with a request-scoped guard of the endpoint', async () => {
     @Module({ providers: [Basket], exports: [Basket] })
     class BasketModule {}
     @Injectable()

@@ -123,7 +123,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     return { app, clock, over: () => clock.advance(IDLE + LOOK) };
   };
 
-  it('goes by a handle from call to call, from any client of the same principal', async () => {
+  it('is found by its handle in later calls, from any client of the same principal', async () => {
     const { app, over } = await withTime();
     const ann = await meet(app, as('ann'));
     const { cart, data } = await carted(ann);
@@ -136,7 +136,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     await over();
   });
 
-  it('goes on in the other era', async () => {
+  it('is found in the other era', async () => {
     const { app, over } = await withTime();
     const { cart } = await carted(await meet(app, as('ann')));
     const other = era === 'legacy' ? modern : legacy;
@@ -144,7 +144,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     await over();
   });
 
-  it('is of one principal: other callers get advice, and cannot tell whether it exists', async () => {
+  it('belongs to one principal: other callers get advice, and cannot tell whether it exists', async () => {
     const { app, over } = await withTime();
     const ann = await meet(app, as('ann'));
     const { cart } = await carted(ann);
@@ -191,7 +191,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     expect((await caller.call('add', { cart })).isError).toBe(true);
   });
 
-  it('ends when it is not used for the idle timeout, also where there is no session', async () => {
+  it('expires when it is not used for the idle timeout, also without a session', async () => {
     const { app, clock } = await withTime({ eras: era as 'legacy' | 'modern' });
     const caller = await meet(app);
     const { cart } = await carted(caller);
@@ -208,7 +208,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     if (era === 'modern') expect((await again.call('add', { cart })).isError).toBe(true);
   });
 
-  it('has a bounded number, whatever sessions there are, and a bounded size', async () => {
+  it('is bounded in number and size, whatever sessions there are', async () => {
     const { app, over } = await withTime({
       maxSessionsPerPrincipal: 1,
       maxStatesPerPrincipal: 2,
@@ -289,7 +289,7 @@ describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
     expect((await carted(ann)).cart).not.toBe((await carted(ann)).cart);
   });
 
-  it('that fails is told to the client and to the operator', async () => {
+  it('that fails is reported to the client and to the operator', async () => {
     const refuse = () => Promise.reject(new Error('the disk is full'));
     const storage = Object.assign(new Map<string, unknown>(), { set: refuse });
     const stateStore = new Keyv({ store: storage }).on('error', () => {});

@@ -18,7 +18,7 @@ import { as } from '../support/users.js';
 
 const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is unavailable.*may be repeated/);
 
-describe.each(ONE_ADAPTER)('what a client reads when a store is away while its handler runs, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('when a store is unavailable while a handler runs, on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 3_600_000 });
   let clock: ManualClock;
   let backend: NodeBackend;
@@ -93,14 +93,17 @@ describe.each(ONE_ADAPTER)('what a client reads when a store is away while its h
   }
   const names = [...Object.keys(doings), ...Object.keys(opened)];
 
-  it.each(names)('a tool that %s says that the request may be repeated, and the log says why', async (name) => {
-    const client = await app.client(as('ann')).initialize();
-    const response = await patiently(client.call(name, {}, { progressToken: 'p' }));
-    const { result } = await response.json();
-    expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text: MAY_BE_REPEATED }] });
-    expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault' }));
-    expect(app.log.texts('error').join('\n')).toMatch(/A store failed.*the backend is away/);
-  });
+  it.each(names)(
+    'a tool that %s answers that the request may be repeated, and the log has the reason',
+    async (name) => {
+      const client = await app.client(as('ann')).initialize();
+      const response = await patiently(client.call(name, {}, { progressToken: 'p' }));
+      const { result } = await response.json();
+      expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text: MAY_BE_REPEATED }] });
+      expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault' }));
+      expect(app.log.texts('error').join('\n')).toMatch(/A store failed.*the backend is away/);
+    },
+  );
 
   it.each(names)('a tool that %s gets a typed error, with that of the store as its cause', async (name) => {
     const client = await app.client(as('ann')).initialize();

@@ -85,7 +85,7 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     },
   );
 
-  it('P1: resources and prompts that answer so end theirs, streams too', async () => {
+  it('P1: resources and prompts with such an answer end their requests, streams too', async () => {
     const app = await start({ responseMode: 'sse' });
     const client = app.modern();
     const _meta = { id: 1n };
@@ -97,13 +97,16 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
   });
 
   // A rejection that nobody awaits would fail the run: it ends a process.
-  it.each(Object.keys(heedless))('M9: what cannot be said in passing (%s) hurts nobody', async (name) => {
-    const client = (await start({ tools: heedless })).modern();
-    const { result } = await client.ask('tools/call', { name, arguments: {} }, options);
-    expect(result.content).toEqual([{ type: 'text', text: 'done' }]);
-  });
+  it.each(Object.keys(heedless))(
+    'M9: a message that cannot be sent (%s) does not affect the call, nor the process',
+    async (name) => {
+      const client = (await start({ tools: heedless })).modern();
+      const { result } = await client.ask('tools/call', { name, arguments: {} }, options);
+      expect(result.content).toEqual([{ type: 'text', text: 'done' }]);
+    },
+  );
 
-  it('M8: a URI writes no lines of its own into the log', async () => {
+  it('M8: a URI with line breaks writes no lines of its own into the log', async () => {
     const app = await start({ providers: [Remembering] });
     const client = app.modern();
     const uri = 'attack://a\n[Nest] LOG somebody was let in\u001B[31m';
@@ -117,7 +120,7 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     expect(line).not.toMatch(/[\u0000-\u001F]/);
   });
 
-  it('M8: arguments that are nested too deeply to be bound to a state are the fault of the client', async () => {
+  it('M8: arguments that are nested too deeply to be bound to a state are an error of the client', async () => {
     const app = await start({ tools: { ask: (_, ctx) => ctx.elicit('q', form) } });
     const client = app.modern();
     const message = client.message('tools/call', { name: 'ask', arguments: '@' }, { capabilities, id: 3 });
@@ -128,7 +131,7 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     expect(app.log.texts('error')).toEqual([]);
   });
 
-  it('M8: answers that are nested too deeply to be remembered are, too', async () => {
+  it('M8: answers that are nested too deeply to be kept in a state are an error of the client', async () => {
     const twice: HandlerFunction<Record<string, unknown>> = async (_, ctx) => {
       await ctx.sample('first', SAMPLE);
       await ctx.elicit('second', form);

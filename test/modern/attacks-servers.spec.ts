@@ -39,7 +39,7 @@ describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern re
     return { app, client: new ModernClient(app.url) };
   };
 
-  it('server: one that its handler closes answers nevertheless, and is notified once', async () => {
+  it('server: a server that its handler closes answers with an error, and has its "onclose" called once', async () => {
     let closed = 0;
     const signals: AbortSignal[] = [];
     const { app, client } = await start(() => {
@@ -57,7 +57,7 @@ describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern re
     await app.settled(NOTHING);
   });
 
-  it('server: one that is closed while it streams ends the stream with an error', async () => {
+  it('server: a server that is closed while it streams ends the stream with an error', async () => {
     const close = gate();
     const { app, client } = await start(() =>
       serverWith(async (own, { mcpReq }) => {
@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern re
     await app.settled(NOTHING);
   });
 
-  it('server: one whose "onclose" throws affects no other request, however its request ends', async () => {
+  it('server: a server whose "onclose" throws affects no other request, however its request ends', async () => {
     const entered = gate();
     const { app, client } = await start(() => {
       const server = serverWith((_, ctx) => {
@@ -101,7 +101,7 @@ describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern re
     expect(log.texts('error').filter((text) => text.includes('the pool is gone'))).toHaveLength(4);
   });
 
-  it('S15: one that is never made holds up no shutdown, and those who wait for it are told', async () => {
+  it('S15: a server whose factory never settles delays no shutdown, and the requests that wait for it are answered', async () => {
     let making = 0;
     const { app, client } = await start(() => {
       making++;

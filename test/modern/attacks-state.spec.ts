@@ -38,7 +38,7 @@ class Notes {
 describe.each(ONE_ADAPTER)('attacks on the state of modern callers, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Notes] });
 
-  it('state: of one tenant is none of another: of a handle, of the principal, and sealed ones', async () => {
+  it('state: a tenant cannot read the states of another one, be they named by a handle, kept for a principal, or sealed', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, path: 'tenants/:tenant/mcp', idleTimeoutMs: IDLE });
     const tenant = (name: string) => new ModernClient(app.url.replace(':tenant', name), as('ann'));
@@ -60,7 +60,7 @@ describe.each(ONE_ADAPTER)('attacks on the state of modern callers, on %s', (ada
     await app.settled({ states: 0 });
   });
 
-  it('state: of an endpoint is none of another, also where its path is the name of that one', async () => {
+  it('state: an endpoint cannot read the states of another one whose name is its path', async () => {
     const clock = new ManualClock();
     const shared = { clock, stateStore: new InMemoryStateStore(clock), idleTimeoutMs: IDLE };
     const named = await start({ ...shared, name: 'mcp', path: 'admin' });

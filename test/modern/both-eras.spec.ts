@@ -182,27 +182,27 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
     });
     afterEach(() => client.close());
 
-    it('the caller is known, and a result has its structure', async () => {
+    it('get the principal of the caller, and return structured results', async () => {
       await connected();
       expect(client.era).toBe(era);
       const { structuredContent } = await client.call('who');
       expect(structuredContent).toEqual({ principal: 'anna', method: 'tools/call' });
     });
 
-    it('elicitation: one question after the other, each asked once', async () => {
+    it('elicitation: ask one question after the other, each once', async () => {
       await connected();
       expect(textOf(await client.call('book', { who: 'Anna' }))).toBe('Anna goes to Bonn for 3 days: {"sure":true}');
       expect(asked).toEqual(['Where to, Anna?', 'Bonn for 300?']);
       expect(tools.done).toEqual(['priced', 'booked']);
     });
 
-    it.each(['decline', 'cancel'])('elicitation: the user may %s', async (action) => {
+    it.each(['decline', 'cancel'])('elicitation: get the %s of the user', async (action) => {
       await connected({ elicit: () => ({ action }) });
       expect(textOf(await client.call('book', { who: 'Anna' }))).toBe(`Anna stays at home: ${action}`);
       expect(tools.done).toEqual([]);
     });
 
-    it('elicitation: two callers do not get each other’s answers', async () => {
+    it('elicitation: get only the answers of their own caller', async () => {
       await connected({ elicit: () => accept({ city: 'Bonn', days: 3, sure: true }) });
       const other = await connect(app, as('bert'), { elicit: () => ({ action: 'decline' }) });
       const [anna, bert] = await Promise.all([client.call('book', { who: 'A' }), other.call('book', { who: 'B' })]);
@@ -211,24 +211,24 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       await other.close();
     });
 
-    it('sampling', async () => {
+    it('sampling: get the message that the client samples', async () => {
       await connected();
       expect(textOf(await client.call('summarize'))).toBe('a model says: By the Rhine.');
     });
 
-    it('roots', async () => {
+    it('roots: get the roots of the client', async () => {
       await connected();
       expect(textOf(await client.call('where'))).toBe('file:///one,file:///two');
     });
 
-    it('several questions at once', async () => {
+    it('ask several questions at once', async () => {
       await connected();
       const { structuredContent } = await client.call('everything');
       expect(structuredContent).toEqual({ city: 'Bonn', model: 'a model', roots: 2 });
       expect(asked.map(String).toSorted()).toEqual(['Where to?', 'roots', 'sample']);
     });
 
-    it('questions of resources and prompts', async () => {
+    it('ask also in resources and prompts', async () => {
       await connected();
       const { contents } = await client.client.readResource({ uri: 'trips://mine' });
       expect(contents).toMatchObject([{ text: 'read: accept' }]);
@@ -236,13 +236,13 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect(messages).toMatchObject([{ content: { text: 'Plan with 2 roots.' } }]);
     });
 
-    it('questions in the middle of an Observable', async () => {
+    it('ask also in the middle of an Observable', async () => {
       await connected();
       expect(textOf(await client.call('asks-on-the-way'))).toBe('accepted on the way');
       expect(asked).toEqual(['Go on?']);
     });
 
-    it.each(['walk', 'stroll'])('progress, in order and before the result (%s)', async (name) => {
+    it.each(['walk', 'stroll'])('report progress in order and before the result (%s)', async (name) => {
       await connected();
       const seen: unknown[] = [];
       const { content } = await client.call(name, {}, { onprogress: (progress) => seen.push(progress) });
@@ -258,7 +258,7 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect(content).toHaveLength(1);
     });
 
-    it('log: of the level that the client wants', async () => {
+    it('log: send messages of the level that the client has set', async () => {
       await connected();
       await client.wantLogs('info');
       expect((await client.call('walk')).structuredContent).toEqual({ steps: 3 });
@@ -268,7 +268,7 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect(client.logs).toEqual(['a river', 'a stone', 'a river']);
     });
 
-    it.each(['wait', 'slow'])('cancellation reaches the handler (%s)', async (name) => {
+    it.each(['wait', 'slow'])('are cancelled when the client cancels the call (%s)', async (name) => {
       await connected();
       const abort = new AbortController();
       const call = client.call(name, {}, { signal: abort.signal });
@@ -281,7 +281,7 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect((await client.call('who')).isError).toBeFalsy();
     });
 
-    it('errors: what is not the client’s business is not told', async () => {
+    it('errors: send no details of internal errors', async () => {
       await connected();
       const { isError, content } = await client.call('fail');
       expect(isError).toBe(true);

@@ -99,7 +99,7 @@ const allListed = async (app: TestApp) =>
 describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
   const start = testApps(adapter, { guards: [], providers: [Handlers] });
 
-  it('are on every answer that can be kept; without options nothing is', async () => {
+  it('are on every cacheable result, and forbid caching by default', async () => {
     const app = await start();
     expect(await allListed(app)).toEqual(allOf(NONE));
     expect(await read(app, 'app://plain')).toEqual(NONE);
@@ -107,7 +107,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(hintsOf({ result })).toEqual({ ttlMs: undefined, cacheScope: undefined });
   });
 
-  it('are those of the resource, or of what its handler returns', async () => {
+  it('of a resource are those of its options, or of the result of its handler', async () => {
     const app = await start();
     expect(await read(app, 'app://terms')).toEqual(PUBLIC);
     expect(await read(app, 'app://mine')).toEqual(PRIVATE);
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(await read(app, 'app://own')).toEqual({ ttlMs: 5, cacheScope: 'private' });
   });
 
-  it('of lists are those of the option', async () => {
+  it('of lists are those of the option listCache', async () => {
     const app = await start({ listCache: HOUR });
     expect(await allListed(app)).toEqual(allOf(PUBLIC));
     const reserved = await start({ listCache: { ttlMs: 3_600_000 } });
@@ -165,7 +165,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(await listed(app, 'tools/list')).toEqual(PUBLIC);
   });
 
-  it('are not on questions, and say nothing of an answer that depends on the client’s', async () => {
+  it('are missing on questions, and forbid caching of a result that depends on an answer of the client', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     const options = { capabilities: { elicitation: { form: {} } } };
@@ -179,7 +179,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(hintsOf(answered)).toEqual(NONE);
   });
 
-  it('are unknown to the legacy era', async () => {
+  it('are missing on results of the legacy era', async () => {
     const app = await start({ listCache: HOUR });
     const client = await app.client().initialize();
     const ask = async (method: string, params: object = {}) =>
@@ -203,14 +203,14 @@ describe.each(ONE_ADAPTER)('M10: the order of lists on %s', (adapter) => {
     return (result.tools as { name: string }[]).map(({ name }) => name);
   };
 
-  it('is that of discovery: the same in every app, for every client, at every time', async () => {
+  it('is that of discovery, the same in every app and for every client', async () => {
     const apps = [await start(), await start(), await start()];
     for (const app of apps) {
       for (let n = 0; n < 3; n++) expect(await names(app)).toEqual(['b', 'a', 'c', 'guarded']);
     }
   });
 
-  it('puts what is registered last, and leaves what is updated where it is', async () => {
+  it('has newly registered entries last, and updated ones in their place', async () => {
     const app = await start();
     const registry = registryOf(app);
     const handler = () => 'x';

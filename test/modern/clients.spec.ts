@@ -83,7 +83,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
     // Its standalone stream ends with its session, and is not opened again.
     afterEach(() => client.close());
 
-    it('§0: speaks its era, with a session where there are sessions', async () => {
+    it('§0: uses its own era, with a session in the legacy one', async () => {
       expect(client.era).toBe(era);
       expect(client.sessionId === undefined).toBe(era === 'modern');
       const session = era === 'modern' ? 'without a session' : 'in a session';
@@ -91,7 +91,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await app.settled({ sessions: era === 'modern' ? 0 : 1, inFlight: 0 });
     });
 
-    it('tools: lists and calls', async () => {
+    it('lists and calls tools', async () => {
       const { tools } = await client.client.listTools();
       expect(tools.map(({ name }) => name)).toEqual(['add', 'who', 'export', 'forever']);
       expect((await client.call('add', { a: 1, b: 2 })).structuredContent).toEqual({ sum: 3 });
@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await expect(client.call('none')).rejects.toMatchObject({ code: -32602 });
     });
 
-    it('progress and log messages come before the result', async () => {
+    it('gets progress and log messages before the result', async () => {
       const seen: unknown[] = [];
       await client.wantLogs('info');
       const onprogress = ({ progress, total, message }: object & Record<string, unknown>): void => {
@@ -113,7 +113,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       expect(client.logs).toEqual(['exporting']);
     });
 
-    it('resources: lists, templates, reads', async () => {
+    it('lists and reads resources and templates', async () => {
       const { resources } = await client.client.listResources();
       expect(resources.map(({ uri }) => uri)).toEqual(['orders://terms']);
       const { resourceTemplates } = await client.client.listResourceTemplates();
@@ -125,7 +125,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await expect(client.client.readResource({ uri: 'orders://none' })).rejects.toThrow('orders://none');
     });
 
-    it('prompts and completion', async () => {
+    it('lists and gets prompts, and completes their arguments', async () => {
       const { prompts } = await client.client.listPrompts();
       expect(prompts.map(({ name }) => name)).toEqual(['review']);
       const { messages } = await client.client.getPrompt({ name: 'review', arguments: { city: 'Bonn' } });
@@ -137,7 +137,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       expect(completion.values).toEqual(['Bonn', 'Berlin']);
     });
 
-    it('changes: of the list and of a resource are heard of', async () => {
+    it('is notified of changes of a list and of a resource', async () => {
       await client.watch('orders://terms');
       if (era === 'legacy') await app.settled({ readers: 1 });
       else await app.settled({ subscriptions: 1 });
@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await app.settled({ readers: 0, subscriptions: 0, openResponses: 0 });
     });
 
-    it('cancellation: reaches the handler, and the client goes on', async () => {
+    it('cancels a call, which reaches the handler, and goes on', async () => {
       const abort = new AbortController();
       const begun = new Promise<void>((resolve) => {
         client.call('forever', {}, { signal: abort.signal, onprogress: () => resolve() }).catch((error: unknown) => {
@@ -172,7 +172,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
     });
   });
 
-  it('all of them at once, each as itself', async () => {
+  it('all official clients are served at once, each with its own principal', async () => {
     const app = await start();
     const users = ['anna', 'bert', 'cleo', 'dora'];
     const connected = await Promise.all(

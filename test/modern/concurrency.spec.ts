@@ -169,7 +169,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
     await app.settled(NOTHING);
   });
 
-  it('concurrency: ids that look alike are different requests, and come back as they were', async () => {
+  it('concurrency: requests with similar ids are answered separately, with their ids unchanged', async () => {
     const turnstile = new Turnstile(seededRandom(4));
     const app = await start({ tools: { interleaved: interleaved(turnstile) } });
     const client = app.modern();
@@ -209,7 +209,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
     await app.settled(NOTHING);
   });
 
-  it('concurrency: the same id again and again on one kept connection', async () => {
+  it('concurrency: requests with one id on one kept-alive connection each get their own answer', async () => {
     const app = await start({ tools: { echo: ({ n }) => ({ n }) } });
     const client = app.modern();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });

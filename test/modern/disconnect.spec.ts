@@ -125,7 +125,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it('P4: a handler that looks at no signal is not waited for; what it still says is dropped', async () => {
+  it('P4: a handler that ignores its signal is not waited for, and its messages are dropped', async () => {
     const app = await start({ tools: handlers });
     const client = app.modern();
     const posted = forsakenCall(client, 'deaf', { progressToken: 1 });
@@ -189,14 +189,14 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     expect(aborts).toEqual([]);
   });
 
-  describe('and requestTimeoutMs', () => {
+  describe('or whose call takes longer than requestTimeoutMs', () => {
     const startTimed = async (options = {}) => {
       const clock = new ManualClock();
       const app = await start({ tools: handlers, clock, requestTimeoutMs: 1_000, ...options });
       return { clock, app, client: app.modern() };
     };
 
-    it('requestTimeoutMs: before the head: an error as JSON, the handler cancelled', async () => {
+    it('requestTimeoutMs: a call without a head is answered with an error as JSON, and its handler is cancelled', async () => {
       const { app, client, clock } = await startTimed();
       const posted = client.call('waits', {}, { id: 3 });
       await entered.promise;
@@ -212,7 +212,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
       await gone(app, 'handler');
     });
 
-    it('requestTimeoutMs: in the middle of a stream: the error ends it', async () => {
+    it('requestTimeoutMs: a call in the middle of its stream ends it with an error', async () => {
       const { app, client, clock } = await startTimed();
       const stream = await (await client.call('talkingObservable', {}, { id: 3, progressToken: 1 })).sse().count(1);
       await clock.advance(1_000);
@@ -228,7 +228,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     });
   });
 
-  it('E13: a request whose body is cut is not begun', async () => {
+  it('E13: a request whose body is cut is not dispatched', async () => {
     const app = await start({ tools: handlers });
     const client = app.modern();
     const message = client.message('tools/call', { name: 'waits', arguments: {} });

@@ -29,20 +29,20 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
   it.each([
     ['Host', { host: 'evil.test' }],
     ['Origin', { origin: 'http://evil.test' }],
-  ])('E1: a foreign %s is refused before anything is read', async (_, headers) => {
+  ])('E1: a foreign %s is refused before the body is read', async (_, headers) => {
     const message = echoed({ a: 1 });
     const response = await client.post(message, { ...client.headersOf(message), ...(headers as object) });
     await expectRefusal(response, { status: 403, code: -32000 });
     expect(called).toEqual([]);
   });
 
-  it('E1: an Origin that is the own one is fine', async () => {
+  it('E1: an Origin that equals the Host passes', async () => {
     const { origin } = new URL(app.url);
     const response = await client.call('echo', { a: 1 }, { headers: { origin } });
     expect((await response.json()).result.structuredContent).toEqual({ a: 1 });
   });
 
-  it.each(['PUT', 'PATCH', 'HEAD'])('E2: %s is no method of the endpoint', async (method) => {
+  it.each(['PUT', 'PATCH', 'HEAD'])('E2: %s gets 405', async (method) => {
     const message = echoed({ a: 1 });
     const response = await send(app.url, { method, headers: client.headersOf(message) });
     expect(response.status).toBe(405);
@@ -63,7 +63,7 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     },
   );
 
-  it('E5: */* admits both', async () => {
+  it('E5: a request that accepts */* is served', async () => {
     expect((await client.call('echo', {}, { headers: { accept: '*/*' } })).status).toBe(200);
   });
 
@@ -113,7 +113,7 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     expect(called).toEqual([]);
   });
 
-  it('E9: a batch is refused, of one or of many, whatever else it holds', async () => {
+  it('E9: a batch is refused, whatever its number of messages and their kind', async () => {
     for (const batch of [[echoed({})], [echoed({}), { jsonrpc: '2.0', method: 'notifications/x' }]]) {
       const response = await client.post(batch, client.headersOf(echoed({})));
       await expectRefusal(response, { status: 400, code: -32600, says: ['batch'] });
@@ -128,7 +128,7 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     }
   });
 
-  it('E11: characters that are cut across chunks are decoded whole', async () => {
+  it('E11: characters that chunks cut are decoded whole', async () => {
     const text = 'Übergröße 🏳️‍🌈 漢字';
     const message = echoed({ text });
     const bytes = Buffer.from(JSON.stringify(message));

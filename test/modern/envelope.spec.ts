@@ -54,7 +54,7 @@ class Tools {
   }
 }
 
-describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the _meta of a modern request, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Tools], shared: true });
   const client = async (headers?: Record<string, string>): Promise<ModernClient> => {
     called.length = 0;
@@ -70,7 +70,7 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
   const complete = { [VERSION]: MODERN, [CAPABILITIES]: {}, [INFO]: { name: 'raw', version: '1.0.0' } };
   const without = (key: string): object => Object.fromEntries(Object.entries(complete).filter(([k]) => k !== key));
 
-  it('M2 D4: revision and capabilities are enough: a client need not say who it is', async () => {
+  it('M2 D4: a request is served with revision and capabilities alone, without a clientInfo', async () => {
     const response = await posted(without(INFO));
     expect(response.status).toBe(200);
     expect((await response.json()).result.content[0].text).toBe('3');
@@ -95,12 +95,12 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
     ['a logLevel that is none', { ...complete, [LOG_LEVEL]: 'loud' }],
     ['a logLevel that is a number', { ...complete, [LOG_LEVEL]: 4 }],
     ['a logLevel that is null', { ...complete, [LOG_LEVEL]: null }],
-  ])('M2 D4: %s: 400, invalid params, and nothing is called', async (_, meta) => {
+  ])('M2 D4: a request with %s gets 400 with invalid params, and no handler runs', async (_, meta) => {
     await expectRefusal(await posted(meta), { status: 400, code: -32602, id: 9 });
     expect(called).toEqual([]);
   });
 
-  it.each([[['a']], ['text'], [7]])('M2: a _meta that is %j is no _meta', async (meta) => {
+  it.each([[['a']], ['text'], [7]])('M2: a _meta that is %j counts as a missing one', async (meta) => {
     const response = await posted(meta);
     expect(response.status).toBe(400);
     expect((await response.json()).error.code).toBeLessThanOrEqual(-32600);
@@ -133,7 +133,7 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
     '__proto__',
     'constructor',
     'ü',
-  ])('M5: the method %s does not exist', async (method) => {
+  ])('M5: a request of the method %s gets 404', async (method) => {
     const made = await client();
     // A header can say no more than ASCII.
     const headers = method === 'ü' ? { 'mcp-method': '=?base64?w7w=?=' } : {};
@@ -147,7 +147,7 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
     ['tools/call', { name: 'none' }],
     ['prompts/get', { name: 'none' }],
     ['resources/read', { uri: 'app://none' }],
-  ])('M5: %s of something that does not exist is no matter of HTTP', async (method, params) => {
+  ])('M5: %s of an unknown name gets 200 with the error', async (method, params) => {
     const made = await client();
     const response = await made.request(method, params, { id: 5 });
     expect(response.status).toBe(200);
@@ -167,7 +167,7 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
     expect(called).toEqual([]);
   });
 
-  it('M6: before the head: 400 with the capabilities that are missing', async () => {
+  it('M6: a missing capability gets 400 with its name before the head', async () => {
     const made = await client();
     const response = await made.call('needs-sampling', {}, { id: 6 });
     const { data } = await expectRefusal(response, { status: 400, code: -32021, id: 6 });
@@ -176,7 +176,7 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
     expect((await able.json()).result.content[0].text).toBe('sampled');
   });
 
-  it('M6: after the head: the same error in the stream', async () => {
+  it('M6: a missing capability gets the same error in a stream that has begun', async () => {
     const made = await client();
     const response = await made.call('needs-later', {}, { id: 6, progressToken: 1 });
     expect([response.status, response.header('content-type')]).toEqual([200, 'text/event-stream']);

@@ -29,7 +29,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
     await app.settled({ sessions: 1 });
   });
 
-  it('§0: both eras on one endpoint, with the same ids at the same time', async () => {
+  it('§0: one endpoint serves both eras at once, also requests with the same ids', async () => {
     const app = await start({ eras: 'both' });
     const legacy = await app.client().initialize();
     const answers = await Promise.all([
@@ -44,7 +44,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
     expect(bodies.map(({ result }) => result.resultType)).toEqual(['complete', undefined, 'complete', undefined]);
   });
 
-  it('§0: server/discover names what is served', async () => {
+  it('§0: server/discover names the revisions that are served', async () => {
     for (const eras of ['both', 'modern'] as const) {
       const { result } = await modern(await start({ eras })).ask('server/discover');
       expect(result.supportedVersions).toEqual([...MODERN_REVISIONS]);
@@ -78,14 +78,14 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
       expect(data).toEqual({ supported: [MODERN], ...(requested && { requested }) });
     };
 
-    it('§0: initialize is refused with what is served, and makes no session', async () => {
+    it('§0: initialize is refused with the revisions that are served, and makes no session', async () => {
       const app = await startModern();
       const client = app.client();
       await expectLegacyRefused(await client.post(client.initializeMessage()), 1, LATEST);
       await app.settled({ sessions: 0, live: 0 });
     });
 
-    it('§0: requests of sessions are refused with what is served, whatever session they name', async () => {
+    it('§0: requests of sessions are refused with the revisions that are served, whatever session they name', async () => {
       const app = await startModern();
       const client = app.client();
       await expectLegacyRefused(await client.call('greet'), 1);
@@ -127,7 +127,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
       await app.settled({ openResponses: 0 });
     });
 
-    it('§0: the service is there, and has no sessions', async () => {
+    it('§0: McpSessionService is provided, and has no sessions', async () => {
       const app = await startModern();
       expect(await app.service.list()).toEqual([]);
       expect(await app.service.notify(() => true, { method: 'notifications/tools/list_changed' })).toBe(0);
@@ -159,7 +159,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
       expect(error.data.supported).toEqual(LEGACY_REVISIONS);
     });
 
-    it('§0: modern notifications are taken, batches and responses refused', async () => {
+    it('§0: modern notifications are accepted, and modern batches and responses refused', async () => {
       const app = await startLegacy();
       const client = app.client({ 'mcp-protocol-version': MODERN });
       const notified = await client.post({
@@ -173,7 +173,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
       await expectRefusal(await client.post({ jsonrpc: '2.0', id: 1, result: {} }), { status: 400, code: -32600 });
     });
 
-    it('E2: methods are those of sessions', async () => {
+    it('E2: the methods POST, GET and DELETE are served', async () => {
       const app = await startLegacy();
       const response = await send(app.url, { method: 'PUT' });
       expect(response.status).toBe(405);

@@ -136,31 +136,37 @@ describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapt
     ['401', 401, 'Who are you?'],
     ['403', 403, 'Not you'],
     ['false', 403, 'Forbidden'],
-  ])('E3: a guard of the route that says %s speaks to HTTP, before anything is read', async (deny, status, says) => {
-    const app = await start();
-    const denied = client(app, { 'x-deny': deny });
-    for (const body of [denied.message('tools/list'), '{"not json', denied.message('no/such')]) {
-      const response = await denied.post(body, denied.headersOf(denied.message('tools/list')));
-      expect(response.status).toBe(status);
-      if (status === 401) expect(response.header('www-authenticate')).toBe('Bearer');
-      expect((await response.json()).error.message).toMatch(says);
-    }
-  });
+  ])(
+    'E3: a guard of the route that denies with %s does so by HTTP, before the body is read',
+    async (deny, status, says) => {
+      const app = await start();
+      const denied = client(app, { 'x-deny': deny });
+      for (const body of [denied.message('tools/list'), '{"not json', denied.message('no/such')]) {
+        const response = await denied.post(body, denied.headersOf(denied.message('tools/list')));
+        expect(response.status).toBe(status);
+        if (status === 401) expect(response.header('www-authenticate')).toBe('Bearer');
+        expect((await response.json()).error.message).toMatch(says);
+      }
+    },
+  );
 
-  it.each(KINDS)('guards: of a handler deny with 401 at HTTP, or hide it from the caller (%s)', async (kind) => {
-    const app = await start();
-    const unknown = await ask(client(app), kind, 'office');
-    await expectRefusal(unknown, { status: 401, code: -32000, id: 1, says: ['Who are you?'] });
-    expect(unknown.header('www-authenticate')).toBe('Bearer realm="shop"');
-    const clerk = await ask(client(app, as('bert', 'clerk')), kind, 'office', {}, 'x');
-    await expectRefusal(clerk, { status: 200, code: -32602, id: 'x', says: ['not found'] });
-    const admin = await ask(client(app, as('anna', 'admin')), kind, 'office');
-    expect(admin.status).toBe(200);
-    expect(resultText((await admin.json()).result)).toBe('office');
-    await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
-  });
+  it.each(KINDS)(
+    'guards: the guards of a handler deny with the HTTP status 401, or hide the handler from the caller (%s)',
+    async (kind) => {
+      const app = await start();
+      const unknown = await ask(client(app), kind, 'office');
+      await expectRefusal(unknown, { status: 401, code: -32000, id: 1, says: ['Who are you?'] });
+      expect(unknown.header('www-authenticate')).toBe('Bearer realm="shop"');
+      const clerk = await ask(client(app, as('bert', 'clerk')), kind, 'office', {}, 'x');
+      await expectRefusal(clerk, { status: 200, code: -32602, id: 'x', says: ['not found'] });
+      const admin = await ask(client(app, as('anna', 'admin')), kind, 'office');
+      expect(admin.status).toBe(200);
+      expect(resultText((await admin.json()).result)).toBe('office');
+      await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
+    },
+  );
 
-  it('guards: decide before arguments are validated', async () => {
+  it('guards: the guards of a handler decide before arguments are validated', async () => {
     const app = await start();
     for (const args of [{ id: 'fine' }, { id: 7 }]) {
       const response = await ask(client(app, as('bert', 'clerk')), 'tool', 'office', args);
@@ -173,7 +179,7 @@ describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapt
     expect(validated).toBe(1);
   });
 
-  it('guards: where SSE is forced, a refusal is in the stream', async () => {
+  it('guards: in sse mode a denial of a guard is in the stream', async () => {
     const app = await start({ responseMode: 'sse' });
     const response = await ask(client(app, as('bert', 'clerk')), 'tool', 'office');
     expect(response.status).toBe(200);
@@ -182,23 +188,26 @@ describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapt
     expect(stream.messages).toMatchObject([{ id: 1, error: { code: -32602 } }]);
   });
 
-  it.each(KINDS)('lists: are those of the caller, however they interleave (%s)', async (kind) => {
-    const app = await start();
-    const { method, field, key } = LISTS[kind];
-    const names = async (headers: object): Promise<string[]> => {
-      const { result } = await client(app, headers).ask(method, {}, { id: 1 });
-      return result[field].map((entry: Record<string, string>) => entry[key]);
-    };
-    const asked = await Promise.all(
-      Array.from({ length: 30 }, (_, n) => names([{}, as('bert', 'clerk'), as('anna', 'admin')][n % 3]!)),
-    );
-    for (const [n, seen] of asked.entries()) {
-      expect(seen.some((name) => name.startsWith('office'))).toBe(n % 3 === 2);
-      expect(seen.some((name) => name.startsWith('open'))).toBe(true);
-    }
-  });
+  it.each(KINDS)(
+    'lists: each caller gets its own list, also when requests of callers interleave (%s)',
+    async (kind) => {
+      const app = await start();
+      const { method, field, key } = LISTS[kind];
+      const names = async (headers: object): Promise<string[]> => {
+        const { result } = await client(app, headers).ask(method, {}, { id: 1 });
+        return result[field].map((entry: Record<string, string>) => entry[key]);
+      };
+      const asked = await Promise.all(
+        Array.from({ length: 30 }, (_, n) => names([{}, as('bert', 'clerk'), as('anna', 'admin')][n % 3]!)),
+      );
+      for (const [n, seen] of asked.entries()) {
+        expect(seen.some((name) => name.startsWith('office'))).toBe(n % 3 === 2);
+        expect(seen.some((name) => name.startsWith('open'))).toBe(true);
+      }
+    },
+  );
 
-  it('lists: completion is not for whom the guards hide the prompt from', async () => {
+  it('lists: a caller from whom guards hide a prompt gets no completion of its arguments', async () => {
     const app = await start();
     const params = { ref: { type: 'ref/prompt', name: 'office' }, argument: { name: 'city', value: 'B' } };
     const admin = await client(app, as('anna', 'admin')).ask('completion/complete', params);
@@ -210,7 +219,7 @@ describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapt
     expect([clerk.error.code, none.error.code]).toEqual([-32602, -32602]);
   });
 
-  it('request scope: each request has its own providers, and they are its own', async () => {
+  it('request scope: each request has request-scoped providers of its own', async () => {
     const app = await start();
     const users = ['anna', 'bert', 'cleo'];
     const results = await Promise.all(

@@ -79,7 +79,7 @@ describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) =>
     ['Mcp-Name has another case', { 'mcp-name': 'Add' }, ['Add', 'add']],
     ['Mcp-Name is badly encoded', { 'mcp-name': '=?base64?%%%?=' }, ['Mcp-Name', '%%%']],
     ['Mcp-Name says another name in base64', { 'mcp-name': base64('query') }, ['query', 'add']],
-  ])('M4: %s: refused, and nothing is called', async (_, headers, says) => {
+  ])('M4: a request whose %s is refused, and no handler runs', async (_, headers, says) => {
     const made = await client();
     const response = await made.call('add', { a: 1 }, { id: 3, headers });
     await expectRefusal(response, { status: 400, code: HEADER_MISMATCH, id: 3, says });
@@ -118,14 +118,14 @@ describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) =>
     }
   });
 
-  it('M4: subscriptions/listen is checked as any other', async () => {
+  it('M4: the headers of subscriptions/listen are checked as those of other requests', async () => {
     const made = await client();
     const params = { notifications: { toolsListChanged: true } };
     const response = await made.request('subscriptions/listen', params, { id: 3, headers: { 'mcp-method': 'x' } });
     await expectRefusal(response, { status: 400, code: HEADER_MISMATCH, id: 3 });
   });
 
-  it('M4: two lines of one header agree with nothing', async () => {
+  it('M4: a request with two lines of one header is refused', async () => {
     const made = await client();
     const message = made.message('tools/call', { name: 'add', arguments: { a: 1 } }, { id: 3 });
     for (const name of ['mcp-method', 'mcp-name', 'mcp-protocol-version']) {
@@ -136,7 +136,7 @@ describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) =>
     expect(called).toEqual([]);
   });
 
-  it('M4: a tool says in its schema which arguments are in headers', async () => {
+  it('M4: the schema of a tool declares which arguments are in headers', async () => {
     const made = await client();
     const { result } = await made.ask('tools/list');
     const { properties } = result.tools.find(({ name }: { name: string }) => name === 'query').inputSchema;
@@ -159,7 +159,7 @@ describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) =>
     ],
     ['none that is there', { text: 'x' }, {}],
     ['one that is declared nowhere', { text: 'x' }, { 'mcp-param-text': 'y' }],
-  ])('M4: Mcp-Param-* that says what the arguments say is fine: %s', async (_, args, headers) => {
+  ])('M4: a Mcp-Param-* header that equals the argument is accepted: %s', async (_, args, headers) => {
     const made = await client();
     const response = await made.call('query', args, { headers });
     expect(response.status).toBe(200);
@@ -175,14 +175,14 @@ describe.each(ONE_ADAPTER)('the headers of modern requests, on %s', (adapter) =>
     ['a boolean in another case', { exact: true }, { 'mcp-param-exact': 'True' }, ['Mcp-Param-Exact']],
     ['missing for a member of an object', { place: { city: 'Bonn' } }, {}, ['Mcp-Param-City', 'place.city']],
     ['one of two', { region: 'eu', limit: 10 }, region, ['Mcp-Param-Limit']],
-  ])('M4: Mcp-Param-* that is not what the arguments say is refused: %s', async (_, args, headers, says) => {
+  ])('M4: a Mcp-Param-* header that differs from the argument is refused: %s', async (_, args, headers, says) => {
     const made = await client();
     const response = await made.call('query', args, { id: 3, headers });
     await expectRefusal(response, { status: 400, code: HEADER_MISMATCH, id: 3, says });
     expect(called).toEqual([]);
   });
 
-  it('M4: of an argument that is null or fails its schema the schema decides', async () => {
+  it('M4: an argument that is null or fails its schema is refused by the schema, not by its header', async () => {
     const made = await client();
     for (const args of [{ region: null }, { region: { a: 1 } }, { place: 7 }]) {
       const { result } = await made.ask('tools/call', { name: 'query', arguments: args });

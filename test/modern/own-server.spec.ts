@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
   it.each([
     ['McpServer', mcpServer],
     ['Server', lowLevel],
-  ])('server: an %s serves one request, knows who it is for, and is closed after it', async (_, server) => {
+  ])('server: an %s serves one request with its caller, and is closed after it', async (_, server) => {
     const app = await start(server);
     const answers = await Promise.all(
       Array.from({ length: 20 }, async (__, n) => {
@@ -129,7 +129,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await app.settled(NOTHING);
   });
 
-  it('server: discover says what it is', async () => {
+  it('server: server/discover returns the name and the capabilities of the server', async () => {
     const app = await start(mcpServer);
     const { result } = await new ModernClient(app.url).ask('server/discover');
     expect(result.capabilities).toMatchObject({ tools: {}, logging: {} });
@@ -137,7 +137,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await eventually(() => expect(closed).toBe(1));
   });
 
-  it('server: is closed however the request ends', async () => {
+  it('server: the server of a request is closed however the request ends', async () => {
     const app = await start(mcpServer);
     const client = new ModernClient(app.url);
     await (await client.request('no/such')).text();
@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await app.settled(NOTHING);
   });
 
-  it('server: streams what belongs to the request', async () => {
+  it('server: the messages of a server for its request are on the stream of that request', async () => {
     const app = await start(mcpServer);
     hold.open();
     const stream = (await new ModernClient(app.url).call('talks', {}, { logLevel: 'info' })).sse();
@@ -183,7 +183,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await app.settled(NOTHING);
   });
 
-  it('server: a session of the same endpoint has its own for as long as it lasts', async () => {
+  it('server: a session of the same endpoint has a server of its own until the session ends', async () => {
     const app = await start(mcpServer);
     const legacy = await app.client(as('anna')).initialize();
     await new ModernClient(app.url, as('bert')).ask('tools/call', { name: 'who', arguments: {} });
@@ -195,7 +195,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     expect(closed).toBe(1);
   });
 
-  it('M3: one that was not made for the revision: refused with what it speaks, and one warning', async () => {
+  it('M3: a server that was not made for the revision refuses with those that it serves, and one warning is logged', async () => {
     const app = await start(() => new McpServer(info));
     const client = new ModernClient(app.url);
     for (let n = 1; n <= 3; n++) {
@@ -210,7 +210,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await app.settled(NOTHING);
   });
 
-  it('M3: the official client that chooses by itself falls back to a session then', async () => {
+  it('M3: the official client that negotiates its era falls back to a session with a server that lacks the revision', async () => {
     const app = await start(() => {
       const server = new McpServer(info);
       server.registerTool('who', {}, () => ({ content: [{ type: 'text', text: 'an old one' }] }));
@@ -223,7 +223,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await app.service.terminateAll();
   });
 
-  it('M1: the official client that chooses by itself needs no session with one that was', async () => {
+  it('M1: the official client that negotiates its era needs no session with a server that has the revision', async () => {
     const app = await start(mcpServer);
     const { client, transport } = await autoClient(app);
     expect([client.getNegotiatedProtocolVersion(), transport.sessionId]).toEqual([MODERN, undefined]);
@@ -235,14 +235,17 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     ['throws', () => Promise.reject(new Error('no database')), 'no database'],
     ['returns something else', () => ({}) as never, 'must return a new McpServer'],
     ['returns one of another copy of the SDK', () => new foreign.McpServer(info), 'another copy'],
-  ])('server: a factory that %s is told to the operator, not to the client', async (_, server, says) => {
-    const app = await begin({ server });
-    log$.attach(app.app);
-    const response = await new ModernClient(app.url).request('tools/list', {}, { id: 8 });
-    await expectGenericFailure(response, 8);
-    expect(log$.texts('error').join()).toContain(says);
-    await app.settled(NOTHING);
-  });
+  ])(
+    'server: the error of a factory that %s is reported to the operator, not to the client',
+    async (_, server, says) => {
+      const app = await begin({ server });
+      log$.attach(app.app);
+      const response = await new ModernClient(app.url).request('tools/list', {}, { id: 8 });
+      await expectGenericFailure(response, 8);
+      expect(log$.texts('error').join()).toContain(says);
+      await app.settled(NOTHING);
+    },
+  );
 
   it('server: one and the same server for two requests is refused while the first one uses it', async () => {
     const one = (await mcpServer({} as never)) as McpServer;
@@ -276,7 +279,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     await app.settled(NOTHING);
   });
 
-  it('P4: a client that leaves while its server is being made', async () => {
+  it('P4: the server of a client that leaves while it is being made is closed', async () => {
     const making = gate();
     const made = gate();
     const app = await start(async (context) => {

@@ -54,7 +54,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
   const runsOf = ({ nodes }: TestApp): string[] =>
     nodes.flatMap(({ app }) => app.get(AskingHandlers, { strict: false }).runs);
 
-  it('M8: end the run, and are answered in the next', async () => {
+  it('M8: a question ends the run of its handler, and the next run gets the answer', async () => {
     const app = await start();
     const client = rounds(app);
     const first = await client.asked('greet');
@@ -73,12 +73,12 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual([]);
   });
 
-  it('M8: without a state it is a first run, with the given answers', async () => {
+  it('M8: a request without a state is a first run, with the answers that it carries', async () => {
     const client = rounds(await start());
     expect(textOf((await client.call('greet', { inputResponses: { name: accept('Ann') } })).result)).toBe('Hello Ann');
   });
 
-  it('M8: are asked again until the answer fits', async () => {
+  it('M8: a question is asked again until its answer fits the schema', async () => {
     const client = rounds(await start());
     let { requestState } = await client.asked('greet');
     for (const wrong of [
@@ -96,7 +96,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect(textOf(result.result)).toBe('Hello decline');
   });
 
-  it('M8: an answer under a name of the prototype is none', async () => {
+  it('M8: an answer under a name of the prototype is ignored', async () => {
     const client = rounds(await start());
     const inputResponses = JSON.parse(
       '{"__proto__":{"name":{"action":"accept","content":{"name":"Eve"}}},"constructor":{}}',
@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect(Object.keys(asked.inputRequests)).toEqual(['name']);
   });
 
-  it('M8: what was done once stays done, over several rounds', async () => {
+  it('M8: a step of once() runs once over several rounds of questions', async () => {
     const app = await start();
     const client = rounds(app);
     const args = { arguments: { item: 'tea' } };
@@ -125,27 +125,33 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect(runsOf(app)).toEqual(['number']);
   });
 
-  it.each(['caught', 'filtered', 'intercepted', 'dropped'])('M8: the mark wins: %s', async (name) => {
-    const app = await start();
-    const client = rounds(app);
-    const { inputRequests, requestState } = await client.asked(name);
-    expect(Object.keys(inputRequests)).toEqual(['name']);
-    const { result } = await client.call(name, { inputResponses: { name: accept('Ann') }, requestState });
-    expect(textOf(result)).toBe(name === 'dropped' ? 'done' : 'Hello Ann');
-  });
+  it.each(['caught', 'filtered', 'intercepted', 'dropped'])(
+    'M8: a question is asked, whatever the app does with its error (%s)',
+    async (name) => {
+      const app = await start();
+      const client = rounds(app);
+      const { inputRequests, requestState } = await client.asked(name);
+      expect(Object.keys(inputRequests)).toEqual(['name']);
+      const { result } = await client.call(name, { inputResponses: { name: accept('Ann') }, requestState });
+      expect(textOf(result)).toBe(name === 'dropped' ? 'done' : 'Hello Ann');
+    },
+  );
 
-  it.each(['streamed', 'generated'])('M8: what was reported before stays sent: %s', async (name) => {
-    const client = new ModernClient((await start()).url);
-    const response = await client.call(name, {}, { capabilities: CAPABILITIES, progressToken: 'p' });
-    const stream = response.sse();
-    await stream.end();
-    expect(stream.messages).toMatchObject([
-      { method: 'notifications/progress', params: { progressToken: 'p', progress: 1 } },
-      { result: { resultType: 'input_required', inputRequests: { name: {} } } },
-    ]);
-  });
+  it.each(['streamed', 'generated'])(
+    'M8: the progress that is sent before a question precedes the question: %s',
+    async (name) => {
+      const client = new ModernClient((await start()).url);
+      const response = await client.call(name, {}, { capabilities: CAPABILITIES, progressToken: 'p' });
+      const stream = response.sse();
+      await stream.end();
+      expect(stream.messages).toMatchObject([
+        { method: 'notifications/progress', params: { progressToken: 'p', progress: 1 } },
+        { result: { resultType: 'input_required', inputRequests: { name: {} } } },
+      ]);
+    },
+  );
 
-  it('M8: prompts and resources ask too', async () => {
+  it('M8: prompts and resources can ask too', async () => {
     const client = rounds(await start());
     const requests: [string, Record<string, unknown>, string][] = [
       ['prompts/get', { name: 'letter' }, 'messages'],
@@ -160,7 +166,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     }
   });
 
-  it('M8: a completion cannot ask, and says so', async () => {
+  it('M8: a completion that asks fails with the reason', async () => {
     const client = rounds(await start());
     const ref = { type: 'ref/resource', uri: 'app://greeting/{word}' };
     const { error } = await client.request('completion/complete', { ref, argument: { name: 'word', value: 'h' } });
@@ -201,7 +207,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect(result).toMatchObject({ resultType: 'input_required', inputRequests: { where: {} } });
   });
 
-  it('M8: a state expires', async () => {
+  it('M8: a state is refused after its time to live', async () => {
     const clock = new ManualClock();
     const client = rounds(await start({ clock, requestStateTtlMs: 60_000 }));
     const { requestState } = await client.asked('greet');
@@ -212,7 +218,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect((await client.call('greet', answered)).error).toEqual(INVALID_STATE);
   });
 
-  it('M8: a state that becomes too large fails the call; the log says why, the client does not learn', async () => {
+  it('M8: a state that becomes too large fails the call with a generic error, and the log has the reason', async () => {
     const app = await start();
     const { error } = await rounds(app).call('forgetful');
     expect(error).toMatchObject({ code: -32603 });
@@ -220,7 +226,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual([expect.stringMatching(/of "forgetful" failed.*"maxRequestStateBytes"/)]);
   });
 
-  it('M6: a client that lacks what the handler needs is told so, before the answer has begun by HTTP', async () => {
+  it('M6: a client without a required capability gets HTTP 400 before the stream has begun', async () => {
     const client = new ModernClient((await start()).url);
     const response = await client.call('sampled', {}, { capabilities: { elicitation: {} } });
     expect(response.status).toBe(400);
@@ -231,7 +237,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     });
   });
 
-  it('M6: and in the stream when it has begun, whatever the handler catches', async () => {
+  it('M6: a client without a required capability gets the error in a stream that has begun, whatever the handler catches', async () => {
     const client = new ModernClient((await start()).url);
     const response = await client.call('sampled late', {}, { capabilities: {}, progressToken: 1 });
     expect(response.status).toBe(200);
@@ -242,13 +248,16 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     });
   });
 
-  it.each(['caught', 'filtered', 'intercepted', 'by hand', 'all'])('M6: nothing wins over it: %s', async (name) => {
-    const client = new ModernClient((await start()).url);
-    const response = await client.call(name, {}, { capabilities: { elicitation: { url: {} } } });
-    expect(response.status).toBe(400);
-    const { error } = await response.json();
-    expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: { form: {} } } } });
-  });
+  it.each(['caught', 'filtered', 'intercepted', 'by hand', 'all'])(
+    'M6: a client without a required capability gets 400, whatever the app does with the error (%s)',
+    async (name) => {
+      const client = new ModernClient((await start()).url);
+      const response = await client.call(name, {}, { capabilities: { elicitation: { url: {} } } });
+      expect(response.status).toBe(400);
+      const { error } = await response.json();
+      expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: { form: {} } } } });
+    },
+  );
 
   describe('asked of the official client', () => {
     const clients = askedClients();
@@ -299,7 +308,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     });
     const old = 'o'.repeat(32);
 
-    it('M8: one asks, the other goes on, also while keys are rotated', async () => {
+    it('M8: one node asks, and another one continues, also while keys are rotated', async () => {
       const [one, two] = await deployed([{ requestStateKeys: [old] }, { requestStateKeys: [KEY, old] }]);
       const { requestState } = await rounds(one!).asked('greet');
       const answered = { inputResponses: { name: accept('Ann') }, requestState };
@@ -309,7 +318,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
       expect(refused.error).toEqual(INVALID_STATE);
     });
 
-    it('M8: keys must be given where sessions are shared, unless there is nothing to seal', async () => {
+    it('M8: an app with shared sessions does not start without requestStateKeys, unless nothing is sealed', async () => {
       const keyless = { requestStateKeys: undefined };
       await expect(deployed([keyless])).rejects.toThrow(McpOptionError);
       await expect(deployed([keyless])).rejects.toThrow('"requestStateKeys" is required');

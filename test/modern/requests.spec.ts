@@ -44,7 +44,7 @@ class Tools {
 describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Tools] });
 
-  it('M1: server/discover tells what is served', async () => {
+  it('M1: server/discover returns the revisions and capabilities of the server', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     const { result } = await client.ask('server/discover');
@@ -70,7 +70,7 @@ describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
     await app.settled({ sessions: 0, live: 0 });
   });
 
-  it('P6: what a handler says beside its answer is on its own response, without event ids', async () => {
+  it('P6: the messages of a handler are on the response of its call, without event ids', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     const response = await client.call('steps', {}, { progressToken: 'p', logLevel: 'info' });
@@ -87,7 +87,7 @@ describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
     expect(stream.primes).toEqual([]);
   });
 
-  it('M9: log messages come only to who asked for them', async () => {
+  it('M9: only a request with a log level gets log messages', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     const stream = (await client.call('steps', {}, { progressToken: 1 })).sse();
@@ -95,7 +95,7 @@ describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
     expect(stream.messages.filter(({ method }) => method === 'notifications/message')).toEqual([]);
   });
 
-  it('M11: a handler has the caller and no session; session ids and cursors are ignored', async () => {
+  it('M11: a handler gets the caller and no session, and session ids and cursors are ignored', async () => {
     const app = await start();
     const client = new ModernClient(app.url, as('anna'));
     const headers = { 'mcp-session-id': 'nobody', 'last-event-id': '0_1' };

@@ -54,7 +54,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     },
   );
 
-  it('P3: auto: JSON when the answer comes first, with no trace', async () => {
+  it('P3: in auto mode a call whose answer comes first is JSON, and leaves nothing behind', async () => {
     const app = await start({ clock: new ManualClock(), tools: { quick } });
     const client = app.modern();
     const response = await client.call('quick', {}, heard);
@@ -63,7 +63,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, openResponses: 0, timers: 0 });
   });
 
-  it('P3: auto: SSE with the first message that is no answer, at once', async () => {
+  it('P3: in auto mode the first message that is no answer begins a stream at once', async () => {
     const { waits, called, release } = waiting();
     const both: Tool = async (args, ctx) => {
       await ctx.log('info', 'a word');
@@ -82,7 +82,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
   });
 
-  it('P3: auto: SSE at sseAfterMs, not before, and the head at once', async () => {
+  it('P3: in auto mode a stream begins at sseAfterMs, not before, and its head is sent at once', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const app = await start({ clock, tools: { waits } });
@@ -102,7 +102,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     expect(gists(stream.messages)).toEqual(['late']);
   });
 
-  it('P3: sseAfterMs 0: a call that takes a moment is SSE', async () => {
+  it('P3: with sseAfterMs 0 a call that is not answered synchronously is a stream', async () => {
     const { waits, called, release } = waiting();
     const client = (await start({ sseAfterMs: 0, tools: { waits } })).modern();
     const response = await client.call('waits');
@@ -112,7 +112,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     expect(gists((await readAll(response)).messages)).toEqual(['done']);
   });
 
-  it('P3: sse: always SSE, its head before the answer; what is refused has its status', async () => {
+  it('P3: in sse mode every call is a stream whose head precedes the answer, and refusals have their HTTP status', async () => {
     const { waits, called, release } = waiting();
     const client = (await start({ responseMode: 'sse', clock: new ManualClock(), tools: { quick, waits } })).modern();
     const response = await client.call('waits');
@@ -126,7 +126,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await refused.text();
   });
 
-  it('P3: json: always JSON, however long it takes; what is said beside is dropped', async () => {
+  it('P3: in json mode every call is JSON, however long it takes, and other messages are dropped', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const both: Tool = async (args, ctx) => {
@@ -146,7 +146,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await app.settled({ inFlight: 0, loggedStreams: 0, events: 0 });
   });
 
-  it('P6: everything is on its own response and in order, the answer last', async () => {
+  it('P6: the messages of a handler are on the response of its call in order, the answer last', async () => {
     const client = (await start({ tools: { steps, talks, fails }, errorDetails: false })).modern();
     const streams = await Promise.all(
       ['steps', 'talks', 'fails'].map(async (name) => readAll(await client.call(name, {}, { ...heard, id: 1 }))),
@@ -163,7 +163,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     ['debug', ['debug', 'info', 'notice', 'error']],
     ['notice', ['notice', 'error']],
     ['emergency', []],
-  ])('M9: a request with the logLevel %s is told %j', async (logLevel, told) => {
+  ])('M9: a request with the logLevel %s gets the messages %j', async (logLevel, told) => {
     const logs: Tool = async (_, ctx) => {
       for (const level of ['debug', 'info', 'notice', 'error'] as const) await ctx.log(level, level, 'of the test');
       return 'logged';
@@ -216,7 +216,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, events: 0 });
   });
 
-  it('P10: the head of a stream keeps proxies from buffering it, and the headers of the app', async () => {
+  it('P10: the head of a stream keeps proxies from buffering it, and has the headers of the app', async () => {
     const client = (
       await start({
         tools: { talks },
@@ -235,7 +235,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await readAll(response);
   });
 
-  it('P11: frames have an event, one line of data, and no id; nothing primes', async () => {
+  it('P11: the events of a stream have a type, one line of data and no id, and none primes', async () => {
     const client = (await start({ tools: { talks } })).modern();
     const { body, events, primes, retryMs } = await readAll(await client.call('talks', {}, heard));
     const frames = body.split('\n\n').filter(Boolean);
@@ -244,7 +244,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     expect([events.map(({ id }) => id), primes, retryMs]).toEqual([[undefined, undefined, undefined], [], undefined]);
   });
 
-  it('P12: a comment for every keepAliveMs of silence', async () => {
+  it('P12: a silent stream gets a comment every keepAliveMs', async () => {
     const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const client = (await start({ clock, tools: { waits } })).modern();

@@ -58,7 +58,7 @@ describe.each(ONE_ADAPTER)('shutdown with modern requests, on %s', (adapter) => 
     expect(aborted).toBe(name === 'waits' ? 1 : 0);
   });
 
-  it('S15: a stream ends with an error, its Observable is unsubscribed', async () => {
+  it('S15: a stream ends with an error, and the Observable of its handler is unsubscribed', async () => {
     const stream = await (await client.call('observable', {}, { id: 'a', progressToken: 1 })).sse().count(1);
     await closedFast();
     expect(await stream.end()).toBe('end');
@@ -66,7 +66,7 @@ describe.each(ONE_ADAPTER)('shutdown with modern requests, on %s', (adapter) => 
     expect(left).toBe(1);
   });
 
-  it('S15: many of both eras at once', async () => {
+  it('S15: many calls of both eras are all answered', async () => {
     const legacy = await app.client().initialize();
     const posted = Array.from({ length: 25 }, () => client.call('waits', {}, { id: 1 }));
     const streams = await Promise.all(
@@ -91,7 +91,7 @@ describe.each(ONE_ADAPTER)('shutdown with modern requests, on %s', (adapter) => 
     expect([aborted, left]).toEqual([26, 25]);
   });
 
-  it('E13: requests while it shuts down get 503 and Retry-After', async () => {
+  it('E13: requests that come during the shutdown get 503 and Retry-After', async () => {
     const arrived = gate();
     const go = gate();
     await app.shutDown();

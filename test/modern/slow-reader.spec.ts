@@ -149,7 +149,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     },
   );
 
-  it('P13: an Observable that emits all in one go is merged, not held', async () => {
+  it('P13: the progress of an Observable that emits synchronously is merged, not buffered', async () => {
     const client = (await start({ tools: handlers })).modern();
     const stream = (await client.call('flood', {}, heard)).sse();
     expect(await stream.end()).toBe('end');
@@ -159,7 +159,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     expect(left).toEqual(['flood']);
   });
 
-  it('P13: an Observable whose client reads after all comes to its end', async () => {
+  it('P13: an Observable whose client reads again completes', async () => {
     const app = await start({ clock: new ManualClock(), tools: handlers });
     const client = app.modern();
     const response = await client.call('fast', {}, heard);
@@ -174,7 +174,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     expect(reports.at(-1)).toBe(EVENTS);
   });
 
-  it('P13: a handler that waits for nothing is cut, which cancels it', async () => {
+  it('P13: a handler that awaits none of its messages is cancelled when its buffer is full', async () => {
     const app = await start({ clock: new ManualClock(), tools: handlers });
     const client = app.modern();
     const socket = await ignoring(client, 'heedless');
@@ -184,7 +184,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     socket.destroy();
   });
 
-  it('P13: a reader that takes nothing for two keep-alive periods is cut, which cancels', async () => {
+  it('P13: a reader that reads nothing for two keep-alive periods is cut, which cancels its call', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, tools: handlers });
     const client = app.modern();
@@ -198,7 +198,7 @@ describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) =>
     await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
   });
 
-  it('P13: an answer larger than everything is sent whole', async () => {
+  it('P13: an answer that is larger than the buffer is sent completely', async () => {
     const answer = 'y'.repeat(8 * MEBIBYTE);
     const client = (
       await start({

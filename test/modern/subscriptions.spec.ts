@@ -94,7 +94,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     return { status: response.status, retryAfter: response.header('retry-after'), id, ...error };
   };
 
-  it('M7: the acknowledgement comes first, then what was asked for, each with the subscription id', async () => {
+  it('M7: a client gets the acknowledgement first, then the notifications that it asked for, each with the subscription id', async () => {
     const app = await start();
     const stream = await listen(
       app,
@@ -143,7 +143,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     ]);
   });
 
-  it('M7: nothing honored: acknowledged, and ended with a result at once', async () => {
+  it('M7: a subscription of which nothing is honored is acknowledged, and ends with a result at once', async () => {
     const app = await start();
     for (const filter of [{}, { toolsListChanged: false }, { resourceSubscriptions: [SALARIES] }]) {
       const stream = await listen(app, filter, as('bert', 'clerk'), 3);
@@ -165,13 +165,13 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     { resourceSubscriptions: [7] },
     { resourceSubscriptions: Array.from({ length: 1_001 }, (_, n) => `a://${n}`) },
     { resourceSubscriptions: ['a://'.padEnd(2_049, 'x')] },
-  ])('M7: a filter that is none is refused (case %#)', async (filter) => {
+  ])('M7: a malformed filter is refused (case %#)', async (filter) => {
     const app = await start();
     expect(await refused(app, filter)).toMatchObject({ status: 400, id: 'x', code: -32602 });
     await app.settled({ subscriptions: 0, openResponses: 0 });
   });
 
-  it('M7: above the total limit gets 503, above the limit of the caller 429, and no open one is ended', async () => {
+  it('M7: a subscription above the total limit gets 503, one above the limit of the caller 429, and open ones go on', async () => {
     const app = await start({ maxSubscriptions: 4, maxSubscriptionsPerPrincipal: 2 });
     const filter = { promptsListChanged: true };
     const streams = [await listen(app, filter), await listen(app, filter)];
@@ -185,7 +185,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     expect(await afterAll(app, ...streams)).toEqual(streams.map(() => ['ack']));
   });
 
-  it('M7: both eras hear of one call, whatever says it', async () => {
+  it('M7: clients of both eras are notified by one call, on the service or in a handler', async () => {
     const app = await start();
     const subscriber = await listen(app, {
       promptsListChanged: true,
@@ -222,7 +222,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     ]);
   });
 
-  it('M7: a slow reader hears of each change once, as soon as it reads again', async () => {
+  it('M7: a slow reader is notified of each change once, as soon as it reads again', async () => {
     const app = await start({ maxBufferedBytes: 1 });
     const uris = [1, 2, 3].map((n) => `orders://${n}/lines`.padStart(2_000, 'x'));
     for (const uri of uris) registryOf(app).registerResource({ uri, name: uri.slice(-20), handler: () => 'long' });
@@ -252,7 +252,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     expect(told!.filter((gist) => gist === 'tools')).toHaveLength(1);
   });
 
-  it('M7: a client that goes leaves nothing', async () => {
+  it('M7: a client that leaves ends its subscription, and nothing of it is left', async () => {
     const app = await start();
     const streams = await Promise.all(Array.from({ length: 20 }, () => listen(app, { toolsListChanged: true })));
     await app.settled({ subscriptions: 20, openResponses: 20 });
@@ -261,7 +261,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     expect(await app.service.notify(() => true, TOOLS)).toBe(0);
   });
 
-  it('M7: a client that goes while guards decide leaves nothing', async () => {
+  it('M7: a client that leaves while guards decide leaves no subscription', async () => {
     const app = await start();
     const [modern, raw] = [client(app), app.client()];
     const body = modern.message('subscriptions/listen', { notifications: { resourceSubscriptions: [UNDECIDED] } });
@@ -272,7 +272,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     await app.settled({ subscriptions: 0 });
   });
 
-  it('M7: shutdown waits for no guard', async () => {
+  it('M7: a shutdown waits for no guard', async () => {
     const app = await start();
     const answer = refused(app, { resourceSubscriptions: [UNDECIDED] });
     await app.settled({ subscriptions: 1 });
@@ -280,7 +280,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     expect(await answer).toMatchObject({ status: 503, id: 'x', retryAfter: '1' });
   });
 
-  it('M7: shutdown ends it with a proper result', async () => {
+  it('M7: a shutdown ends a subscription with its result', async () => {
     const app = await start();
     const stream = await listen(app, { toolsListChanged: true }, {}, 9);
     const begin = performance.now();
@@ -311,7 +311,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
       return made;
     };
 
-    it('M7: its handlers hear, and its close() ends it', async () => {
+    it('M7: the subscription calls the handlers of the client, and ends by its close()', async () => {
       const app = await start();
       const made = await connect(app, as('bert', 'clerk'));
       const told: string[] = [];
@@ -327,7 +327,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
       await app.settled({ subscriptions: 0, openResponses: 0 });
     });
 
-    it('M7: it is told of a graceful end, and why it was refused', async () => {
+    it('M7: the client learns of a graceful end, and why its subscription was refused', async () => {
       const app = await start({ maxSubscriptionsPerPrincipal: 1 });
       const made = await connect(app);
       const subscription = await made.listen({ toolsListChanged: true });
@@ -345,7 +345,7 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
       for (const node of nodes.splice(0)) await node.app.close();
     });
 
-    it('M7: a change on one node is heard on all, once', async () => {
+    it('M7: a change on one node is notified once on every node', async () => {
       const deployment = new Deployment();
       const options: TestAppOptions = {
         adapter,
@@ -385,7 +385,7 @@ describe.each(ONE_ADAPTER)("subscriptions/listen of an application's own server 
     app = await TestApp.start({ adapter, server });
   };
 
-  it('M7: what its capabilities say is honored, and URIs as asked', async () => {
+  it('M7: lists are honored by the capabilities of the server, and URIs as the client asked', async () => {
     await start({ prompts: { listChanged: true }, tools: {}, resources: { subscribe: true } }, [
       ...LEGACY_REVISIONS,
       ...MODERN_REVISIONS,
@@ -403,7 +403,7 @@ describe.each(ONE_ADAPTER)("subscriptions/listen of an application's own server 
     expect(gists(stream)).toEqual(['ack', 'any://thing', 'prompts']);
   });
 
-  it('M3: one that does not speak the revision says which it does', async () => {
+  it('M3: a server that does not serve the revision refuses with those that it serves', async () => {
     await start({ tools: { listChanged: true } }, LEGACY_REVISIONS);
     const response = await new ModernClient(app.url).request(
       'subscriptions/listen',
