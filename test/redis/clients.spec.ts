@@ -6,8 +6,8 @@ import { RedisRoom } from '../support/redis-room.js';
 
 const NOBODY = 'redis://127.0.0.1:1';
 
-describe('what redisBackend() takes', () => {
-  it('connects to nothing before it is used', async () => {
+describe('the arguments of redisBackend()', () => {
+  it('make no connection before the backend is used', async () => {
     const backend = redisBackend(NOBODY);
     await backend.close();
   });
@@ -21,11 +21,11 @@ describe('what redisBackend() takes', () => {
     ['heartbeat', { heartbeat: 5 } as never],
     ['eventLog.maxEvent', { eventLog: { maxEvent: 5 } as never }],
     ['eventLog.maxEvents', { eventLog: { maxEvents: 0 } }],
-  ])('an option "%s" that cannot work is refused', (option, options) => {
+  ])('are refused with an option "%s" that cannot work', (option, options) => {
     expect(() => redisBackend(NOBODY, options)).toThrow(expect.objectContaining({ name: 'McpOptionError', option }));
   });
 
-  it.each([undefined, null, {}, 5])('refuses %s, and says what it takes', (target) => {
+  it.each([undefined, null, {}, 5])('are refused when they are %s, with the accepted kinds', (target) => {
     expect(() => redisBackend(target as never)).toThrow(RedisSetupError);
     expect(() => redisBackend(target as never)).toThrow('an instance of Redis or Cluster');
   });
@@ -63,7 +63,7 @@ describeRedis('a client of the app’s own', () => {
     redis.disconnect();
   });
 
-  it('with another database is another deployment', async () => {
+  it('makes another deployment with another database', async () => {
     const options = { prefix: room.prefix };
     const [one, two] = [redisBackend(`${room.redis.url}/1`, options), redisBackend(`${room.redis.url}/2`, options)];
     const heard: unknown[] = [];
@@ -78,7 +78,7 @@ describeRedis('a client of the app’s own', () => {
     await Promise.all([one.close(), two.close()]);
   });
 
-  it('serves the three parts one by one', async () => {
+  it('serves each of the three stores alone', async () => {
     const connection = new RedisConnection(room.redis.url, { prefix: room.prefix });
     expect(await new RedisSessionStore(connection).count()).toBe(0);
     await connection.close();

@@ -39,7 +39,7 @@ describeRedis('nodes whose clocks are days apart', () => {
     await Promise.all([0, 1, 2].map((at) => nodes[2 - at]!.sessionStore.delete(`session-${at}`)));
   });
 
-  it('agree on what is logged, and take no other one for dead', async () => {
+  it('agree on the log, and consider no other node dead', async () => {
     const lost: unknown[] = [];
     const heard = nodes.map(({ messageBus }) => messageBus.lost$.subscribe((node) => lost.push(node)));
     const [early, now, late] = nodes.map(({ eventStore }) => eventStore);

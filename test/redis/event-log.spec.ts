@@ -32,7 +32,7 @@ describeRedis('the event log in Redis', () => {
     return { ...node, store, append };
   };
 
-  it('tells the node of the newest reader in the same step, unless that is the node that appends', async () => {
+  it('notifies the node of the newest reader in the same step as the append, unless that node appends', async () => {
     const [here, there] = [await setup(), room.node()];
     await Promise.all([here.messageBus.connected(), there.messageBus.connected()]);
     const heard: Record<string, unknown[]> = { here: [], there: [] };
@@ -56,7 +56,7 @@ describeRedis('the event log in Redis', () => {
     expect(heard).toEqual({ here: ['marker'], there: [appended, appended, 'marker'] });
   });
 
-  it('leaves nothing behind after drop, half a minute later, whatever was in it', async () => {
+  it('is deleted half a minute after drop(), whatever was in it', async () => {
     const { store, append } = await setup({ eventLog: { maxEvents: 100 } });
     const opens = { node: 'n', requests: [1, 2] };
     await append('open', ['1', '2'], { opens });
@@ -85,7 +85,7 @@ describeRedis('the event log in Redis', () => {
     await vi.waitFor(async () => expect((await room.keys()).filter((key) => key.startsWith('{:node'))).toEqual([]));
   });
 
-  it('takes back what was noted of a node and is over, when another one looks', async () => {
+  it('removes calls of a node that are over when another node reads', async () => {
     const { store, append } = await setup();
     await append('over', ['1'], { opens: { node: 'n', requests: [1] }, end: true });
     await append('running', ['1'], { opens: { node: 'n', requests: [2] } });
@@ -96,7 +96,7 @@ describeRedis('the event log in Redis', () => {
     await vi.waitFor(async () => expect(await room.redis.admin.smembers(note)).toEqual(['s running']));
   });
 
-  it('lives as long as anything is heard of the session, and not for ever', async () => {
+  it('is kept while the session is used, and expires afterwards', async () => {
     const { store, sessionStore, append } = await setup();
     await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize }, CAPS);
     await append('0', ['1']);
@@ -115,7 +115,7 @@ describeRedis('the event log in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('frees the events of a finished stream in time, though nothing more is heard of the session', async () => {
+  it('frees the events of a finished stream in time, though the session is not used any more', async () => {
     const { store, append } = await setup({ eventLog: { finishedStreamMs: MINUTE_MS } });
     await append('call', ['1'], { end: true });
     expect(await room.keys()).toContain('{s}:events:call');
@@ -144,7 +144,7 @@ describeRedis('the event log in Redis', () => {
     expect((await store.stats!()).bytes).toBeLessThanOrEqual(420);
   });
 
-  it('an append to a session that is over its bytes costs Redis little, however many streams it has', async () => {
+  it('evicts for an append by few commands, however many streams the session has', async () => {
     const { append } = await setup({ eventLog: { maxEvents: 1_000, maxBytes: 100_000 } });
     for (let n = 0; n < 500; n++) await append(`call ${n}`, ['1', '2'], { opens: { node: 'n', requests: [n] } });
     const looked = async () => {
@@ -157,7 +157,7 @@ describeRedis('the event log in Redis', () => {
     expect((await looked()) - before).toBeLessThan(100 * 500);
   });
 
-  it.each([1, 2, 3])('keeps the newest of each stream, and the sums are right (seed %i)', async (seed) => {
+  it.each([1, 2, 3])('keeps the newest event of each stream, and correct sums (seed %i)', async (seed) => {
     const random = seededRandom(seed);
     const pick = (count: number) => Math.floor(random() * count);
     const { store, append } = await setup({ eventLog: { maxEvents: 100, maxBytes: 8_000 } });

@@ -54,7 +54,7 @@ describeRedis(
       };
     };
 
-    it('fails at once with an error that is not final, and goes on when Redis is back', async () => {
+    it('a store call fails at once with an error that is not final, and works when Redis is back', async () => {
       const { eventStore, sessionStore } = node();
       await eventStore.open('s');
       await server.kill();
@@ -72,7 +72,7 @@ describeRedis(
       expect((await eventStore.append('s', '0', ['1'], { writer: 'w', seq: 1 })).first).toBe(1);
     });
 
-    it('comes up without Redis, and connects when it is there', async () => {
+    it('a backend starts without Redis, and connects when Redis is there', async () => {
       await server.kill();
       const { eventStore, messageBus } = node();
       const connected = messageBus.connected();
@@ -82,7 +82,7 @@ describeRedis(
       await stubbornly(() => eventStore.open('s'));
     });
 
-    it('logs once that Redis is unavailable, and once that it is available again', async () => {
+    it('a backend logs once that Redis is unavailable, and once that it is available again', async () => {
       const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
       const log = vi.spyOn(Logger.prototype, 'log').mockImplementation(() => {});
       const { eventStore, messageBus } = node();
@@ -98,7 +98,7 @@ describeRedis(
       expect(log.mock.lastCall?.[0]).toContain('Redis is available again');
     });
 
-    it('waits no longer than a command may take for a Redis that takes connections and answers nothing', async () => {
+    it('a store call fails after commandTimeoutMs when Redis accepts connections and answers nothing', async () => {
       const { eventStore } = node();
       await eventStore.open('s');
       const options = { writer: 'w', seq: 1 };
@@ -113,7 +113,7 @@ describeRedis(
       expect((await eventStore.read('s', '0', 0, 9)).events.map(({ data }) => data)).toEqual(['1', '2']);
     });
 
-    it('appends everything once and in order while its connections are cut', async () => {
+    it('a store appends each event once and in order while its connections are cut', async () => {
       const [here, there] = [node(), node()];
       await here.eventStore.open('s');
       const cut = () => void admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').catch(() => {});
@@ -132,7 +132,7 @@ describeRedis(
       }
     });
 
-    it('does without its scripts being known', async () => {
+    it('a store works when Redis has lost its scripts', async () => {
       const { eventStore, sessionStore, messageBus } = node();
       await messageBus.connected();
       await eventStore.open('s');
@@ -144,7 +144,7 @@ describeRedis(
       expect((await eventStore.read('s', '0', 0, 100)).events).toHaveLength(20);
     });
 
-    it('repeats no message over a connection that comes back at once, and says that some were lost', async () => {
+    it('a bus repeats no message after a reconnection, and reports that some were lost', async () => {
       const [a, b] = [node(), node()];
       await Promise.all([a.messageBus.connected(), b.messageBus.connected()]);
       const heard: unknown[] = [];
@@ -161,7 +161,7 @@ describeRedis(
       expect(heard).toEqual([...new Set(heard as number[])].toSorted((one, other) => one - other));
     });
 
-    it('tells all nodes when messages were lost', async () => {
+    it('a bus reports on all nodes that messages were lost', async () => {
       const [a, b] = [node(), node()];
       await Promise.all([a.messageBus.connected(), b.messageBus.connected()]);
       const told = { a: 0, b: 0 };
@@ -178,7 +178,7 @@ describeRedis(
       await vi.waitFor(() => expect(heard.at(-1)).toBe('after'));
     });
 
-    it('keeps a bounded number of messages while Redis is unavailable', async () => {
+    it('a bus keeps a bounded number of messages while Redis is unavailable', async () => {
       const { messageBus } = node();
       await messageBus.connected();
       await server.kill();
@@ -191,7 +191,7 @@ describeRedis(
       expect(heard.at(-1)).toBe('to itself all the same');
     });
 
-    it('considers no node dead because Redis was unavailable', async () => {
+    it('no node counts as dead because Redis was unavailable', async () => {
       const nodes = [node(), node(), node()];
       const lost: string[] = [];
       for (const { messageBus } of nodes) messageBus.lost$.subscribe(({ node }) => lost.push(node));
@@ -216,7 +216,7 @@ describeRedis(
       expect(await admin.zcard('mcp:{:bus}:nodes')).toBe(3);
     });
 
-    it('registers again with a Redis that has lost everything', async () => {
+    it('a node registers again with a Redis that has lost all data', async () => {
       const { messageBus } = node();
       await messageBus.connected();
       let told = 0;
@@ -230,7 +230,7 @@ describeRedis(
       await vi.waitFor(() => expect(told).toBeGreaterThan(0));
     });
 
-    it('is closed for good, also while Redis is unavailable', async () => {
+    it('a backend stays closed, also when it is closed while Redis is unavailable', async () => {
       const backend = node();
       await backend.messageBus.connected();
       await server.kill();

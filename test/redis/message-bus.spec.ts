@@ -22,7 +22,7 @@ describeRedis('the message bus on Redis', () => {
     { describe, it },
   );
 
-  it('is flushed when Redis has taken what was said, and at once when nothing waits', async () => {
+  it('is flushed when Redis has accepted all messages, and at once when none waits', async () => {
     const room = await RedisRoom.open();
     const [speaker, hearer] = [room.node().messageBus, room.node().messageBus];
     await Promise.all([speaker, hearer].map((node) => node.connected()));

@@ -11,7 +11,7 @@ vi.mock('../../src/redis/connection/ioredis-package.cjs', () => ({
   },
 }));
 
-it('says what to install when it is given a URL and ioredis is missing', () => {
+it('redisBackend() with a URL fails with what to install when ioredis is missing', () => {
   expect(() => redisBackend('redis://localhost:6379')).toThrow(RedisSetupError);
   expect(() => redisBackend('redis://localhost:6379')).toThrow('npm install ioredis');
 });

@@ -40,7 +40,7 @@ describeRedis('nodes that live and die', () => {
   };
   const registered = () => room.redis.admin.zrange(`${room.prefix}:{:bus}:nodes`, '0', '-1');
 
-  it('one of the others is told of a node that has died', async () => {
+  it('one node is notified when another one has died', async () => {
     const [dead, ...others] = [await pausable(), await living(), await living(), await living()];
     const told = () => others.flatMap(({ lost }) => lost);
     await vi.waitFor(() => expect(told().length).toBe(1), 5_000);
@@ -50,7 +50,7 @@ describeRedis('nodes that live and die', () => {
     expect(await registered()).toHaveLength(3);
   });
 
-  it('another one is told, when that one dies before it is done; done twice is done', async () => {
+  it('another node is notified when the notified one dies too, and completing the work twice has no effect', async () => {
     const dead = await pausable();
     const first = await living();
     await vi.waitFor(() => expect(first.lost).toHaveLength(1), 5_000);
@@ -62,7 +62,7 @@ describeRedis('nodes that live and die', () => {
     await second.lost[0]!.done();
   });
 
-  it('a node that was paused and taken for dead goes on, is known again, and looks what it has missed', async () => {
+  it('a node that was paused and considered dead registers again, and catches up', async () => {
     const paused = await pausable();
     const other = await living();
     let missed = 0;
@@ -80,7 +80,7 @@ describeRedis('nodes that live and die', () => {
     await Promise.all([paused.close(), paused.clock.advance(10_000)]);
   });
 
-  it('time in which Redis was away counts for no node: who has died before is found as soon as without it', async () => {
+  it('a node that died before an outage of Redis is found as soon as without the outage', async () => {
     const life = { heartbeatMs: 10_000, deadAfterMs: 60_000 };
     const dead = await pausable(life);
     const [one, other] = [await pausable(life), await pausable(life)];
@@ -112,7 +112,7 @@ describeRedis('nodes that live and die', () => {
     await Promise.all([dead, one, other].map(({ close, clock }) => Promise.all([close(), clock.advance(10_000)])));
   });
 
-  it('when none has heard that it claimed a dead one, one is told after the lease', async () => {
+  it('one node is notified of a dead node after the lease of a claim that reached no node', async () => {
     const heir = await living();
     const lost = `${room.prefix}:{:bus}:lost`;
     await room.redis.admin.zadd(lost, Date.now() + QUICK.deadAfterMs, 'dead');
@@ -148,7 +148,7 @@ describeRedis('nodes that live and die', () => {
     expect(listening.lost[0]!.node).toBe(dead.messageBus.nodeId);
   });
 
-  it('what a dead node ran is found, also by a node that came later', async () => {
+  it('the calls of a dead node are found, also by a node that started later', async () => {
     const dead = await pausable();
     const node = dead.messageBus.nodeId;
     await dead.eventStore.open('s');

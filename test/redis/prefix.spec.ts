@@ -22,7 +22,7 @@ describe('a prefix in Redis', () => {
   const shop = { name: 'shop', path: 'mcp' };
   const admin = { name: 'admin', path: 'admin' };
 
-  it('that two endpoints of an app have prevents the start, with an error that names both', async () => {
+  it('that two endpoints of an app use prevents the start, with an error that names both', async () => {
     const starting = Test.createTestingModule({ imports: [endpoint('a', 'app'), endpoint('b', 'app')] }).compile();
     await expect(starting).rejects.toMatchObject({
       option: 'prefix',

@@ -60,7 +60,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('are not claimed when the record was touched and the index has not heard of it', async () => {
+  it('are not claimed as idle when the record was touched, but not yet the index', async () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);
     expect(await store.touch('s')).toBe(true);
@@ -71,7 +71,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
-  it('end in their time when they were touched during a claim, not after its lease', async () => {
+  it('expire after their idle timeout when they were touched during a claim, not after its lease', async () => {
     await begin('s');
     await room.redis.admin.zadd(`${room.prefix}:{:sessions}:seen`, 1, 's');
     expect(await store.claimExpired(10_000, 9)).toEqual([]);
@@ -91,7 +91,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
-  it('of which the record is missing are listed nowhere, and leave the index in their time', async () => {
+  it('without a record are not listed, and leave the index in time', async () => {
     await begin('kept', 'p');
     await begin('lost', 'p');
     await del('{lost}:session');
@@ -103,7 +103,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await begin('new', 'p')).toBe('created');
   });
 
-  it('of which the index was lost can be read and ended all the same', async () => {
+  it('can be read and ended when the index was lost', async () => {
     await begin('s', 'p');
     await del('{:sessions}:seen', '{:sessions}:owner', '{:sessions}:of:p:p');
     expect(await store.touch('s')).toBe(true);
@@ -111,7 +111,7 @@ describeRedis('the sessions in Redis', () => {
     expect((await store.delete('s'))?.id).toBe('s');
   });
 
-  it('vanish by themselves when no node is left, and not while one is heard of', async () => {
+  it('expire when no node is left, and not while one sends heartbeats', async () => {
     await begin('s', 'p');
     for (let n = 0; n < 4; n++) {
       await room.advance(DAY_MS / 2);
@@ -129,7 +129,7 @@ describeRedis('the sessions in Redis', () => {
     expect((await store.get('s'))?.id).toBe('s');
   });
 
-  it('are not claimed as unused when the record was touched and the index has not heard of it', async () => {
+  it('are not claimed as unused when the record was touched, but not yet the index', async () => {
     await begin('s');
     const dying = room.node().sessionStore;
     refuse(dying, 'touch', 1);
@@ -154,7 +154,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('E13: that are unused give way to one that is begun on any node', async () => {
+  it('E13: that are unused are ended for a new one on any node', async () => {
     const ids = Array.from({ length: 2 }, (_, n) => `session-of-node-${n}-`.padEnd(22, 'x'));
     const nodes = await Promise.all(
       ids.map((id) => {

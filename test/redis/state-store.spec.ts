@@ -47,7 +47,7 @@ describeRedis('the state store on Redis', () => {
       expect(await room.keys()).toEqual([]);
     });
 
-    it('stay where a value has no end, and leave with it', async () => {
+    it('do not expire for a value without an end, and are deleted with it', async () => {
       await keep('path.mcp:p:a', TTL_MS);
       await keep('path.mcp:p:b');
       await room.advance(10 * TTL_MS);

@@ -21,7 +21,7 @@ describeRedis('the task store on Redis', () => {
     { describe, it },
   );
 
-  it('keeps everything in one slot, and nothing for ever', async () => {
+  it('keeps all keys in one slot, and none without expiry', async () => {
     const room = await RedisRoom.open();
     try {
       const { taskStore } = room.node();

@@ -56,7 +56,7 @@ it('the client waits for the result of a task, however long it takes', async () 
   expect((await passing(clock, result)).content).toEqual([{ type: 'text', text: 'done A' }]);
 });
 
-it('its Observable shows what the task says of itself', async () => {
+it('the Observable of callTool() emits the status messages of the task', async () => {
   const { client, clock, tools, ...app } = await connected();
   const events = lastValueFrom(client.callTool$('reports').pipe(toArray()));
   await until(() => tools.reports$.observed);
@@ -71,7 +71,7 @@ it('its Observable shows what the task says of itself', async () => {
   expect((await passing(clock, events)).map(gist)).toEqual(['first', 'second', [{ type: 'text', text: 'the end' }]]);
 });
 
-it('the progress of callTool() is what the task says of itself', async () => {
+it('the progress of callTool() has the status messages of the task', async () => {
   const { client, clock, tools, ...app } = await connected();
   const said: (string | undefined)[] = [];
   const result = client.callTool('reports', {}, { onprogress: ({ message }) => said.push(message) });
@@ -103,7 +103,7 @@ it('questions of a task are answered by the handlers of the client', async () =>
   expect(asked).toEqual(['A?', 'B?', 'C?']);
 });
 
-it('unsubscribing cancels the task', async () => {
+it('a client that unsubscribes cancels the task', async () => {
   const { client, clock, tools, service } = await connected();
   const call = client.callTool$('slow', { label: 'A' }).subscribe();
   await working({ clock, service } as TasksApp);
@@ -113,7 +113,7 @@ it('unsubscribing cancels the task', async () => {
   expect((await service.list())[0]!.status).toBe('cancelled');
 });
 
-it('a task that fails, or is cancelled by another one, is an error', async () => {
+it('the client throws when the task fails, or is cancelled by another client', async () => {
   const { client, clock, tools, service } = await connected();
   tools.door.open();
   await expect(passing(clock, client.callTool('breaks'))).rejects.toMatchObject({
@@ -129,14 +129,14 @@ it('a task that fails, or is cancelled by another one, is an error', async () =>
   expect(await service.counts()).toMatchObject({ failed: 1, running: 0 });
 });
 
-it('a client that is told not to knows no tasks', async () => {
+it('a client with tasks turned off gets an ordinary answer', async () => {
   const { client, tools, service } = await connected({ tasks: false });
   tools.door.open();
   expect((await client.callTool('slow', { label: 'A' })).content).toEqual([{ type: 'text', text: 'done A' }]);
   expect([tools.seen, await service.list()]).toEqual([['begun as a call'], []]);
 });
 
-it('in a session there are no tasks', async () => {
+it('a client in a session gets no task', async () => {
   const { client, clock, tools, service } = await connected({ client: {} });
   tools.door.open();
   expect((await client.callTool('slow', { label: 'A' })).content).toEqual([{ type: 'text', text: 'done A' }]);

@@ -38,7 +38,7 @@ describe('a task of another caller', () => {
     await heard.close();
   });
 
-  it.each(METHODS)('is unknown to %s, in the same words (T5)', async (method) => {
+  it.each(METHODS)('is unknown to %s, with the error of a task that does not exist (T5)', async (method) => {
     const { as, tools } = await started();
     const [ann, bob, anonymous] = [await as('ann'), await as('bob'), await as()];
     const id = await ann.begin('slow', { label: 'A' });
@@ -107,7 +107,7 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
     return { status: response.status, challenge: response.headers.get('www-authenticate'), error };
   };
 
-  it.each(METHODS)('T5, A7: without them %s is refused as the call is', async (method) => {
+  it.each(METHODS)('T5, A7: without the scopes %s is refused as the call is', async (method) => {
     const { wide, narrow } = await paying();
     const id = await wide.begin('pay');
     const refused = await refusal(await narrow.post(method, ask(id)));
@@ -121,7 +121,7 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
     expect((await wide.ask(method, ask(id))).status).toBe(200);
   });
 
-  it('T5, T7: without them a subscription leaves it out', async () => {
+  it('T5, T7: without the scopes is left out of a subscription', async () => {
     const { wide, narrow } = await paying();
     const id = await wide.begin('pay');
     for (const [caller, honored] of [
@@ -135,7 +135,7 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
     }
   });
 
-  it.each(METHODS)('T5: without them %s is served by an app that has the tool no more', async (method) => {
+  it.each(METHODS)('T5: without the scopes is served to %s by an app that no longer has the tool', async (method) => {
     const clock = new ManualClock();
     const shared = { clock, tasks: { store: new InMemoryTaskStore(clock) } };
     const id = await (await paying(shared)).wide.begin('pay');
@@ -163,8 +163,8 @@ const FORGED_IDS = [
   '-'.repeat(22),
 ];
 
-describe('what is no task', () => {
-  it.each(FORGED_IDS)('has no id such as %j, and no store is asked', async (id) => {
+describe('a malformed task id', () => {
+  it.each(FORGED_IDS)('such as %j is refused, also while the store is unavailable', async (id) => {
     const store = new InMemoryTaskStore();
     const backend = new NodeBackend();
     const { caller } = await started({ tasks: { store: backend.over(store) } });
@@ -177,7 +177,7 @@ describe('what is no task', () => {
     backend.back();
   });
 
-  it.each([undefined, null, 7, ['x'], { toString: 'x' }])('nor %j', async (id) => {
+  it.each([undefined, null, 7, ['x'], { toString: 'x' }])('such as %j is refused, though it is no text', async (id) => {
     const { caller } = await started();
     for (const method of METHODS) expect((await caller.ask(method, ask(id))).error.code).toBeLessThan(-32000);
   });
@@ -202,8 +202,8 @@ class Retried {
   }
 }
 
-describe('caps', () => {
-  it('T5: refuse one task more, and its handler does not run', async () => {
+describe('the caps of tasks', () => {
+  it('T5: refuse a task above them, and its handler does not run', async () => {
     const { as, caller, tools, service } = await started({
       tasks: { maxTasks: 4, maxTasksPerPrincipal: 1, maxAnonymousTasks: 2 },
     });
@@ -223,7 +223,7 @@ describe('caps', () => {
     expect([tools.seen.length, (await service.list()).length]).toEqual([4, 4]);
   });
 
-  it('T5: refuse it as often as an interceptor tries again', async () => {
+  it('T5: refuse the task as often as an interceptor tries again', async () => {
     const { app, caller } = await started({ providers: [TaskTools, Retried], tasks: { maxTasks: 1 } });
     const { runs } = app.get(Retried);
     const id = await caller.begin('retried');
@@ -233,7 +233,7 @@ describe('caps', () => {
     expect(runs).toHaveLength(2);
   });
 
-  it('leave a call that became none in time an ordinary one', async () => {
+  it('leave a call an ordinary one that would become a task above them', async () => {
     const { caller, tools, clock } = await started({ tasks: { maxTasks: 1 } });
     await caller.begin('slow', { label: 'A' });
     const call = caller.call('late');
@@ -252,7 +252,7 @@ describe('caps', () => {
     expect(error).toMatchObject({ code: -32603, message: expect.stringContaining('"maxResultBytes"') });
   });
 
-  it('of results bound what a task ends with, and not the answer that there is a task', async () => {
+  it('of results bound the result of a task, and not the answer that creates it', async () => {
     const { caller } = await started({ endpoint: { maxResultBytes: 100 } });
     const id = await caller.begin('large', { bytes: 200 });
     await until(async () => (await caller.get(id)).status === 'completed');
@@ -274,8 +274,8 @@ class Asker {
   }
 }
 
-describe('answers', () => {
-  it('under the names of Object.prototype are answers like any other', async () => {
+describe('answers to the questions of a task', () => {
+  it('under names of Object.prototype are accepted like any other', async () => {
     const { app, caller } = await started({ providers: [TaskTools, Asker] });
     expect(app.get(Asker)).toBeDefined();
     const keys = ['constructor', 'toString', 'hasOwnProperty', '0'];
@@ -303,7 +303,7 @@ describe('answers', () => {
     });
   });
 
-  it('T3: that are none leave the question open; those that do not fit have it asked again, under another key', async () => {
+  it('T3: that are malformed leave the question open, and those that do not fit make the task ask again under another key', async () => {
     const { caller } = await started({ providers: [TaskTools, Asker] });
     const id = await caller.begin('ask_keys', { keys: ['a'] });
     const open = async () => Object.keys((await caller.get(id)).inputRequests ?? {});
@@ -329,7 +329,7 @@ describe('answers', () => {
     expect(Object.keys((await caller.get(id)).inputRequests)).toEqual(['b']);
   });
 
-  it('that never fit are asked for eight times', async () => {
+  it('that never fit are requested eight times', async () => {
     const { caller } = await started({ providers: [TaskTools, Asker] });
     const id = await caller.begin('ask_keys', { keys: ['a'] });
     for (let n = 1; n <= 8; n++) {
@@ -341,7 +341,7 @@ describe('answers', () => {
     expect((await caller.get(id)).result).toMatchObject({ isError: true });
   });
 
-  it('that a client cannot give are not asked for: the task has failed', async () => {
+  it('that a client cannot give are not requested, and the task fails', async () => {
     const { caller } = await started();
     caller.capabilities = { extensions: { [TASKS]: {} } };
     const id = await caller.begin('asks');
@@ -368,7 +368,7 @@ describe('a subscription to tasks', () => {
     await expect(caller.listen(['x'])).rejects.toThrow(/400 .*-32021.*requiredCapabilities/);
   });
 
-  it('T7: is told of a task at most once a second, of what it is then, and of its end', async () => {
+  it('T7: is notified of a task at most once a second with its current state, and of its end', async () => {
     const { caller, tools, clock } = await started();
     const id = await caller.begin('reports');
     const heard = await caller.listen([id], { toolsListChanged: true });
@@ -409,7 +409,7 @@ describe('a subscription to tasks', () => {
     await heard.close();
   });
 
-  it('that is left behind leaves nothing behind', async () => {
+  it('leaves nothing behind when its client leaves', async () => {
     const { caller, clock, service } = await started();
     const id = await caller.begin('slow', { label: 'A' });
     const heard = await caller.listen([id]);
@@ -437,7 +437,7 @@ describe('an unavailable store', () => {
     expect(tools.seen).toEqual([]);
   });
 
-  it('has the end of a task when it is back', async () => {
+  it('gets the end of a task when it is back', async () => {
     const { caller, backend, tools, clock } = await faulty();
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);

@@ -35,7 +35,7 @@ describeRedis('nodes that are processes', () => {
     return { node, caller: new TaskCaller(loneFetch, undefined, `${url}/mcp`) };
   };
 
-  it('T6: of one that is killed the tasks have failed within the lease, and are answered no more', async () => {
+  it('T6: the tasks of a killed node fail within the lease, and get no later result', async () => {
     room = await RedisRoom.open();
     const [a, b, c] = await Promise.all([start(), start(), start()]);
     const [slow, asks] = [await a.caller.begin('slow', { label: 'x' }), await a.caller.begin('asks')];

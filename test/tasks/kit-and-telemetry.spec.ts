@@ -58,7 +58,7 @@ it('callTool() of the kit returns the result of a task, and answers what it asks
   expect(progress).toMatchObject([1, 2, 3].map((at) => ({ progress: at, message: `step ${at}` })));
 });
 
-it('callTool() of the kit has the progress that a task reports just before it ends', async () => {
+it('callTool() of the kit returns the progress that a task reports just before it ends', async () => {
   const call = mcp.callTool('reports');
   const tools = app.get(TaskTools);
   await expect.poll(() => tools.reports$.observed, { interval: 5, timeout: 10_000 }).toBe(true);
@@ -80,7 +80,7 @@ it('the kit without tasks calls a tool as a client does that does not support th
   await plain.close();
 });
 
-it('the counts of a node have its tasks: for health checks, Prometheus, and expectNothingLeft()', async () => {
+it('the counts of a node include its tasks, for health checks, Prometheus and expectNothingLeft()', async () => {
   const tools = app.get(TaskTools);
   const call = mcp.callTool('slow', { label: 'A' });
   const service = app.get(McpSessionService);
@@ -93,7 +93,7 @@ it('the counts of a node have its tasks: for health checks, Prometheus, and expe
   expect(await registry.metrics()).toContain('mcp_server_tasks{endpoint="mcp"} 0');
 });
 
-it('spans and metrics name the methods of tasks, and no task', async () => {
+it('spans and metrics name the methods of tasks, but no task id', async () => {
   app.get(TaskTools).door.open();
   const { text } = await mcp.callTool('slow', { label: 'A' });
   expect(text).toBe('done A');

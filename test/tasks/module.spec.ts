@@ -44,7 +44,7 @@ async function start(metadata: ModuleMetadata): Promise<NestFastifyApplication> 
 const refused = (metadata: ModuleMetadata, message: RegExp) => expect(start(metadata)).rejects.toThrow(message);
 
 describe('a tool with tasks', () => {
-  it('keeps an app from starting that keeps none, and says what to import', async () => {
+  it('stops the start of an app without McpTasksModule, with what to import', async () => {
     await refused(
       { imports: [endpoint()], providers: [TaskTools] },
       /TaskTools\.slow.*Import McpTasksModule\.forRoot\(\) of "nestjs-mcp-streamable\/tasks"/,
@@ -52,7 +52,7 @@ describe('a tool with tasks', () => {
     await start({ imports: [endpoint(), McpTasksModule.forRoot()], providers: [TaskTools] });
   });
 
-  it('cannot be registered at run time there, and can elsewhere', async () => {
+  it('cannot be registered at run time without McpTasksModule, and can with it', async () => {
     const tool = { name: 'late', task: 'optional', handler: () => 'x' } as const;
     const registry = (await start({ imports: [endpoint()] })).get(McpRegistry, { strict: false });
     expect(() => registry.registerTool(tool)).toThrow(/McpTasksModule/);
@@ -72,7 +72,7 @@ describe('a tool with tasks', () => {
     { afterMs: -1 },
     { ttlMs: 0 },
     { pollIntervalMs: '1s' },
-  ])('says when it becomes one: not %j', async (task) => {
+  ])('stops the start with the malformed option %j', async (task) => {
     @Injectable()
     class Tools {
       @Tool({ name: 'odd', task } as ToolOptions)
@@ -107,7 +107,7 @@ describe('McpTasksModule', () => {
     await refused({ imports: twice }, /has two McpTasksModule/);
   });
 
-  it('of each of several endpoints has a service of its own', async () => {
+  it('has a service of its own for each of several endpoints', async () => {
     @Injectable()
     class Page {
       constructor(
@@ -151,7 +151,7 @@ describe('McpTasksModule', () => {
     expect(await app.get(McpTaskService, { strict: false }).list()).toEqual([]);
   });
 
-  it('wants a store that the nodes of a backend share', async () => {
+  it('requires a store that the nodes of a backend share', async () => {
     const backend = {
       sessionStore: shared(new InMemorySessionStore()),
       eventStore: new InMemoryEventStore({}, undefined, 'shared'),
@@ -166,7 +166,7 @@ describe('McpTasksModule', () => {
     await start({ imports: [of({}), McpTasksModule.forRoot({ store: new InMemoryTaskStore() })] });
   });
 
-  it('says of changes on any node', async () => {
+  it('reports changes of tasks on any node', async () => {
     @Injectable()
     class Watching {
       readonly seen: string[] = [];

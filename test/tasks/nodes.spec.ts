@@ -124,7 +124,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     expect(await status(a.caller, id)).toBe('cancelled');
   });
 
-  it('signals that get lost are made up for at the next tick', async () => {
+  it('a task whose signals are lost gets answers and cancellation at the next tick', async () => {
     const [a, b] = await three();
     a.bus.fate = () => 'lost';
     const [asks, slow] = [await a.caller.begin('asks'), await a.caller.begin('slow', { label: 'x' })];
@@ -146,7 +146,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await heard.close();
   });
 
-  it('T6: A is killed: its task has failed within the lease, for all that ask', async () => {
+  it('T6: a task of the killed node A fails within the lease, on every node', async () => {
     const [a, b, c] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     await shared.advance(LEASE_MS);
@@ -165,7 +165,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     expect(await b.caller.get(id)).toEqual(failed);
   });
 
-  it('T6, T7: A is killed: who listens at B is told within the lease and a tick, though nothing asks', async () => {
+  it('T6, T7: a subscriber at B is notified of the failed task of the killed node A within the lease and a tick', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     const heard = await b.caller.listen([id]);
@@ -176,7 +176,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await heard.close();
   });
 
-  it('A stops: its tasks have failed', async () => {
+  it('the tasks of A fail when A stops', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     await until(() => a.tools.seen.length === 1);

@@ -8,7 +8,7 @@ import { YearTools } from '../../examples/snippets/year-tools.js';
 
 afterEach(() => void vi.useRealTimers());
 
-it('the code of docs/tasks.md', async () => {
+it('the code of docs/tasks.md begins, follows and ends tasks', async () => {
   const testing = await Test.createTestingModule({
     imports: [ReportsModule],
     providers: [YearTools, RunningReports],

@@ -15,7 +15,7 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
 };
 
 describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
-  it('T1, T2: is answered with the task, and its result is asked for', async () => {
+  it('T1, T2: is answered with the task, whose result the client polls', async () => {
     const { caller, tools } = await started({ adapter });
     const { status, result } = await caller.call('slow', { label: 'A' });
     expect(status).toBe(200);
@@ -43,7 +43,7 @@ describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
     expect(tools.seen).toEqual(['begun as a task']);
   });
 
-  it('T3: asks through the task, in parts', async () => {
+  it('T3: asks its client through the task, and accepts the answers in parts', async () => {
     const { caller } = await started({ adapter });
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'input_required');
@@ -143,21 +143,21 @@ describe('a client that did not declare the extension', () => {
   });
 });
 
-describe('what becomes a task', () => {
-  it('T1: is nothing that its guards or its schema refuse', async () => {
+describe('a call becomes a task', () => {
+  it('T1: only if its guards and its schema accept it', async () => {
     const { caller, service, tools } = await started();
     expect((await caller.call('denied')).status).toBe(401);
     expect((await caller.call('slow', { label: 7 })).result).toMatchObject({ resultType: 'complete', isError: true });
     expect([await service.list(), tools.seen]).toEqual([[], []]);
   });
 
-  it('is no call of a tool without tasks, whatever "params.task" says', async () => {
+  it('only if its tool has tasks, whatever "params.task" says', async () => {
     const { caller } = await started();
     const { result } = await caller.ask('tools/call', { name: 'plain', arguments: {}, task: { ttl: 1 } });
     expect(result).toMatchObject({ resultType: 'complete', content: [{ text: 'plain' }] });
   });
 
-  it('is what takes longer than "afterMs"', async () => {
+  it('when it takes longer than "afterMs"', async () => {
     const { caller, tools, clock } = await started();
     const call = caller.call('late');
     await until(() => clock.pending > 2);
@@ -172,7 +172,7 @@ describe('what becomes a task', () => {
     expect((await slow).result).toMatchObject({ resultType: 'task', ttlMs: 5_000, pollIntervalMs: 70 });
   });
 
-  it('T1: asks in rounds before, and through the task behind', async () => {
+  it('T1: and asks in rounds before that, and through the task afterwards', async () => {
     const { caller } = await started();
     const round = await caller.call('asks_first');
     expect(round.result).toMatchObject({ resultType: 'input_required', inputRequests: { first: {} } });
@@ -225,7 +225,7 @@ class Agent {
 }
 
 describe('a task', () => {
-  it('calls other tools on behalf of its caller, and work that it left behind does not', async () => {
+  it('calls other tools on behalf of its caller, which code that outlives it cannot', async () => {
     const { app, as } = await started({ providers: [TaskTools, Agent] });
     const { doors, callers } = app.get(Agent);
     const ann = await as('ann');
@@ -237,7 +237,7 @@ describe('a task', () => {
     expect(callers).toEqual(['ann', 'undefined']);
   });
 
-  it('has the limit of the tool for its result, and not for the answer with the task', async () => {
+  it('limits its result by the option of the tool, but not the answer with the task', async () => {
     const { caller } = await started({ providers: [TaskTools, Bounded] });
     const id = await caller.begin('bounded');
     await until(async () => (await caller.get(id)).status === 'completed');
@@ -273,7 +273,7 @@ describe('a task', () => {
     expect(await caller.get(id)).not.toHaveProperty('statusMessage');
   });
 
-  it('T6: is gone when its time is over, and its handler is aborted', async () => {
+  it('T6: is deleted after its time to live, and its handler is aborted', async () => {
     const { caller, tools, clock } = await started({ tasks: { ttlMs: 1_000 } });
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
@@ -282,7 +282,7 @@ describe('a task', () => {
     expect(await caller.get(id)).toMatchObject({ code: -32602 });
   });
 
-  it('T6: has failed when the server stops', async () => {
+  it('T6: fails when the server stops', async () => {
     const { caller, tools, app, service } = await started();
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
@@ -292,7 +292,7 @@ describe('a task', () => {
   });
 });
 
-it('over stdio a call becomes a task all the same, which is asked for and listened to', async () => {
+it('a call over stdio becomes a task, which the client can poll and subscribe to', async () => {
   const { app, tools, service } = await started();
   const client = await LineClient.of(app);
   const known = { extensions: { [TASKS]: {} } };
@@ -308,7 +308,7 @@ it('over stdio a call becomes a task all the same, which is asked for and listen
   expect(service.running).toBe(0);
 });
 
-it('the extension is declared by server/discover', async () => {
+it('server/discover declares the extension of tasks', async () => {
   const { caller } = await started();
   const { result } = await caller.ask('server/discover');
   expect(result.capabilities.extensions).toEqual({ [TASKS]: {} });

@@ -72,7 +72,7 @@ const opened = async (script = new Script()) => {
   return { script, clock, transport, heard, answer };
 };
 
-describe('a task is asked for', () => {
+describe('our client transport polls a task', () => {
   it.each([
     [undefined, 1_000],
     [null, 1_000],
@@ -85,7 +85,7 @@ describe('a task is asked for', () => {
     [300, 300],
     [1e12, 60_000],
     [Infinity, 60_000],
-  ])('at a sensible pace, also of a server that says %s', async (pollIntervalMs, ms) => {
+  ])('at a bounded pace, also when the server sets pollInterval %s', async (pollIntervalMs, ms) => {
     const { script, clock, transport, answer } = await opened();
     const task = { ...TASK, pollIntervalMs, status: 'working' };
     script.call = () => ({ result: { ...task, resultType: 'task' } });
@@ -131,7 +131,7 @@ describe('a task is asked for', () => {
     expect((await answer()).result).toEqual({ content: [], resultType: 'complete' });
   });
 
-  it('not for ever: five failures in a row are an error', async () => {
+  it('until five failures in a row, which are an error', async () => {
     const { script, clock, transport, answer } = await opened();
     script.get = () => new Error('broken');
     await transport.send(CALL);
@@ -140,7 +140,7 @@ describe('a task is asked for', () => {
     expect((await answer()).error).toMatchObject({ code: -32000, message: expect.stringContaining('broken') });
   });
 
-  it('no more when the server says that there is none: it has restarted', async () => {
+  it('until the server reports that it is unknown, as after a restart', async () => {
     const { script, clock, transport, answer } = await opened();
     script.get = () => ({ error: { code: -32602, message: 'There is no task.' } });
     await transport.send(CALL);
@@ -152,7 +152,7 @@ describe('a task is asked for', () => {
     });
   });
 
-  it('however often, listeners neither gather nor warn', async () => {
+  it('without piling up listeners, however often', async () => {
     const { script, clock, transport } = await opened();
     const warnings: Error[] = [];
     const warned = (warning: Error): void => void warnings.push(warning);
@@ -173,7 +173,7 @@ describe('a task is asked for', () => {
   });
 });
 
-describe('a call that is given up', () => {
+describe('a call that its caller cancels', () => {
   const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: CALL.id } } as const;
 
   it.each(['signal', 'notification'])('has its task cancelled, by %s', async (by) => {
@@ -207,7 +207,7 @@ describe('a call that is given up', () => {
     },
   );
 
-  it('while a poll hangs leaves nothing behind', async () => {
+  it('leaves nothing behind while a poll hangs', async () => {
     const { script, clock, transport } = await opened();
     script.get = () => undefined;
     const leaving = new AbortController();
@@ -219,7 +219,7 @@ describe('a call that is given up', () => {
   });
 });
 
-it('closing ends all polls, and leaves the tasks to themselves', async () => {
+it('closing the transport ends all polls, and cancels no task', async () => {
   const { script, clock, transport, answer } = await opened();
   await transport.send(CALL);
   await clock.advance(150);
