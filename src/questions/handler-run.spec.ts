@@ -256,14 +256,14 @@ describe('M8: a question without an answer', () => {
     expect(await rig.converse(handler, { [key]: accept('Ann') })).toEqual({ result: 'Ann', asked: [[key]] });
   });
 
-  it('keeps nothing of what nobody asked for', async () => {
+  it('keeps no answers to questions that were not asked', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => valueOf(await ctx.elicit('name', form()));
     const first = (await rig.call(handler, { responses: { junk: accept('x'.repeat(10_000)) } })) as InputRequiredResult;
     expect(first.requestState!.length).toBeLessThan(300);
   });
 
-  it('is dropped without a trace when nobody waits for it', async () => {
+  it('is dropped when the handler does not await it', async () => {
     const rig = new Rig('modern');
     const handler: Handler = (ctx) => {
       void ctx.elicit('a', form());
@@ -275,7 +275,7 @@ describe('M8: a question without an answer', () => {
   });
 });
 
-describe('M8: the mark wins', () => {
+describe('M8: a question suspends its run', () => {
   const asks = (ctx: McpContext) => ctx.elicit('name', form()).then(valueOf);
   const handlers: Record<string, Handler> = {
     'a catch that returns': async (ctx) => {
@@ -329,13 +329,13 @@ describe('M8: the mark wins', () => {
     },
   };
 
-  it.each(Object.entries(handlers))('over %s', async (_, handler) => {
+  it.each(Object.entries(handlers))('despite %s', async (_, handler) => {
     const rig = new Rig('modern');
     const { asked, result } = await rig.converse(handler, { name: accept('Ann') });
     expect({ asked, result }).toEqual({ asked: [['name']], result: 'Ann' });
   });
 
-  it('and waits for the handler: what it asks on the way out is asked too', async () => {
+  it('and waits for the handler, whose later questions are asked too', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => {
       const answers = await Promise.allSettled([ctx.elicit('a', form()), turn().then(() => ctx.elicit('b', form()))]);
@@ -345,7 +345,7 @@ describe('M8: the mark wins', () => {
     expect({ asked, result }).toEqual({ asked: [['a', 'b']], result: 'fulfilled,fulfilled' });
   });
 
-  it('throws a signal that is one', async () => {
+  it('by a HandlerSignal that it throws', async () => {
     const rig = new Rig('modern');
     const thrown: unknown[] = [];
     await rig.call((ctx) => ctx.elicit('name', form()).catch((error: unknown) => thrown.push(error)));
@@ -353,14 +353,14 @@ describe('M8: the mark wins', () => {
     expect(thrown[0]).toMatchObject({ name: 'HandlerSuspended', message: expect.stringContaining('"name"') });
   });
 
-  it('but not over what a handler throws before it asks', async () => {
+  it('but not when the handler throws before it asks', async () => {
     const rig = new Rig('modern');
     await expect(rig.call(() => Promise.reject(new Error('mine')))).rejects.toThrow('mine');
   });
 });
 
 describe('M8: ctx.once', () => {
-  it('is done in one run, and known in all later ones', async () => {
+  it('runs in one run, and keeps its result for all later ones', async () => {
     const rig = new Rig('modern');
     let runs = 0;
     const handler: Handler = async (ctx) => {
@@ -443,7 +443,7 @@ describe('M8: a state', () => {
     expect(runs).toBe(0);
   });
 
-  it('that becomes too large fails the call, says so in the log, and tells the client nothing', async () => {
+  it('that becomes too large fails the call with a generic error, and the log has the reason', async () => {
     const rig = new Rig('modern', 2_048);
     const call = rig.call(async (ctx) => {
       await ctx.once('secret', () => 's3cret'.repeat(1_000));
@@ -475,7 +475,7 @@ describe('M6: a client that lacks a capability', () => {
       { sampling: { tools: {} } },
     ],
     ['roots', {}, { method: 'roots/list' }, { roots: {} }],
-  ])('is told which: %s', async (_, capabilities, question, requiredCapabilities) => {
+  ])('gets the name of the capability: %s', async (_, capabilities, question, requiredCapabilities) => {
     const rig = new Rig('modern');
     rig.capabilities = capabilities;
     const call = rig.call((ctx) => ctx.ask({ key: question }));
@@ -512,8 +512,8 @@ describe('M6: a client that lacks a capability', () => {
   });
 });
 
-describe('what cannot ask', () => {
-  it('fails typed in the modern era, and says so', async () => {
+describe('a method that cannot ask', () => {
+  it('fails with a typed error in the modern era', async () => {
     const { run, ctx } = new Rig('modern').begin({}, false);
     const outcome = run.finish(() => ctx.elicit('a', form()));
     await expect(outcome).rejects.toBeInstanceOf(ServerRequestError);
@@ -573,13 +573,13 @@ describe('the legacy era', () => {
       (ctx) => ctx.sample('a', { ...SAMPLE, tools: [] }),
     ],
     ['roots', { roots: 'none' }, (ctx) => ctx.roots('a')],
-  ])('D23: an answer that is none is a typed error: %s', async (_, answer, handler) => {
+  ])('D23: a malformed answer is a typed error: %s', async (_, answer, handler) => {
     const rig = new Rig('legacy');
     rig.answering = () => answer;
     await expect(rig.call(handler)).rejects.toMatchObject({ name: 'ServerRequestError', code: 'INVALID_ANSWER' });
   });
 
-  it('D23: an answer is what the specification has of it, with tools where they were offered', async () => {
+  it('D23: an answer has the fields of the specification, with tools where they were offered', async () => {
     const rig = new Rig('legacy');
     rig.answering = () => ({ ...text, content: USE });
     expect(await rig.call((ctx) => ctx.sample('a', { ...SAMPLE, tools: [] }))).toMatchObject({ content: USE });
@@ -592,7 +592,7 @@ describe('the legacy era', () => {
     expect(await rig.call(handler)).toEqual(accept('x'));
   });
 
-  it('does once what is to be done once', async () => {
+  it('runs a step of once() once', async () => {
     let runs = 0;
     const handler: Handler = (ctx) => Promise.all([ctx.once('a', () => ++runs), ctx.once('a', () => ++runs)]);
     const rig = new Rig('legacy');
@@ -672,7 +672,7 @@ describe.each(['modern', 'legacy'] as const)('in both eras: %s', (era) => {
     expect([done, rig.asked]).toEqual([1, era === 'modern' ? [] : ['a', 'b']]);
   });
 
-  it('D28: what was asked by a result has its answer in the next run, and what is asked again keeps it', async () => {
+  it('D28: a question of a result has its answer in the next run, and keeps it when it is asked again', async () => {
     const rig = new Rig(era);
     const runs: string[][] = [];
     const handler: Handler = async (ctx) => {
@@ -719,7 +719,7 @@ describe.each(['modern', 'legacy'] as const)('in both eras: %s', (era) => {
     expect(rig.sent).toEqual([]);
   });
 
-  it('says what the client can do', () => {
+  it('gives the handler the capabilities of the client', () => {
     const rig = new Rig(era);
     rig.capabilities = { roots: {} };
     expect(rig.begin().ctx.clientCapabilities).toEqual({ roots: {} });
@@ -817,7 +817,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     expect({ ...((await call) as object) }).toEqual({ a: accept('a'), b: accept('b'), c: text, d: { roots: [] } });
   });
 
-  it('D22: are sent as those revisions have them', async () => {
+  it('D22: are sent in the form of those revisions', async () => {
     const rig = new Rig('legacy');
     rig.answering = ({ params }) => (params?.['mode'] === 'url' ? { action: 'accept' } : accept('x'));
     await rig.call((ctx) => {
@@ -924,7 +924,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
       { method: 'sampling/createMessage', params: SAMPLE },
     ],
     ['roots that are none', { roots: [{ uri: 'https://a.example' }] }, { method: 'roots/list' }],
-  ])('D23: fail with an answer that is none: %s', async (_, answer, question) => {
+  ])('D23: fail with a malformed answer: %s', async (_, answer, question) => {
     const rig = new Rig('legacy');
     rig.answering = () => answer;
     const failure = await failureOf(rig, () => inputRequired({ inputRequests: { a: question as never } }));

@@ -41,12 +41,15 @@ function refusal(task: () => unknown): unknown {
 }
 
 describe('a sealed state', () => {
-  it.each(['', '{}', 'ä€😀\ufffd', 'x'.repeat(10_000), ' leading', '1 2 3'])('opens again: %j', (payload) => {
-    const some = states();
-    expect(some.open(some.seal(payload, BINDING), BINDING)).toBe(payload);
-  });
+  it.each(['', '{}', 'ä€😀\ufffd', 'x'.repeat(10_000), ' leading', '1 2 3'])(
+    'opens to the text that was sealed: %j',
+    (payload) => {
+      const some = states();
+      expect(some.open(some.seal(payload, BINDING), BINDING)).toBe(payload);
+    },
+  );
 
-  it('shows nothing of what it holds, and is another one each time', () => {
+  it('does not reveal its content, and differs each time', () => {
     const some = states();
     const sealed = some.seal('the answer', BINDING);
     expect(sealed).toMatch(/^[\w-]+$/);
@@ -54,7 +57,7 @@ describe('a sealed state', () => {
     expect(some.seal('the answer', BINDING)).not.toBe(sealed);
   });
 
-  it('does not open when any of its bytes is another one', () => {
+  it('does not open when any of its bytes was changed', () => {
     const some = states();
     const bytes = Buffer.from(some.seal('payload', BINDING), 'base64url');
     for (const index of bytes.keys()) {
@@ -66,7 +69,7 @@ describe('a sealed state', () => {
     }
   });
 
-  it('has one text: what a lenient decoder reads alike is refused', () => {
+  it('has one spelling: texts that a lenient decoder reads alike are refused', () => {
     const some = states();
     // 17 bytes of content: two characters of the last group, whose spare bits say nothing.
     const sealed = ['a', 'bb', 'ccc'].map((text) => some.seal(text, BINDING)).find((text) => text.length % 4 === 2)!;
@@ -87,7 +90,7 @@ describe('a sealed state', () => {
     }
   });
 
-  it('does not open in part, or with something behind it', () => {
+  it('does not open when it is cut, or when text is appended', () => {
     const some = states();
     const sealed = some.seal('payload', BINDING);
     for (let length = 0; length < sealed.length; length++) {
@@ -97,7 +100,7 @@ describe('a sealed state', () => {
   });
 
   it.each(['', 'x', '{}', '=', '__proto__', '\u0000', '😀'.repeat(100), 'A'.repeat(200), 'A'.repeat(1_000_000)])(
-    'is what we made, and nothing else: %j',
+    'is not any text that was never sealed: %j',
     (state) => {
       expect(refusal(() => states().open(state, BINDING))).toEqual(REFUSAL);
     },
@@ -105,7 +108,7 @@ describe('a sealed state', () => {
 });
 
 describe('a sealed state expires', () => {
-  it('at its time', async () => {
+  it('after ttlMs, and not before', async () => {
     const clock = new ManualClock();
     const some = states({ ttlMs: 1_000 }, clock);
     const sealed = some.seal('payload', BINDING);
@@ -115,7 +118,7 @@ describe('a sealed state expires', () => {
     expect(refusal(() => some.open(sealed, BINDING))).toEqual(REFUSAL);
   });
 
-  it('by the time it was sealed with, not by that of who opens it', async () => {
+  it('by the ttlMs of the node that sealed it, not of the one that opens it', async () => {
     const clock = new ManualClock();
     const sealed = states({ ttlMs: 1_000 }, clock).seal('payload', BINDING);
     await clock.advance(2_000);
@@ -158,11 +161,11 @@ describe('a sealed state belongs', () => {
         params: { ...BINDING.params, _meta: { progressToken: 2 }, inputResponses: {}, requestState: 'x' },
       },
     ],
-  ])('whatever %s', (_, same) => {
+  ])('to its caller and request whatever %s', (_, same) => {
     expect(states().open(sealed, { ...BINDING, ...same })).toBe('payload');
   });
 
-  it('to one endpoint', () => {
+  it('to one endpoint, and is refused by others', () => {
     for (const endpoint of [
       { name: undefined, path: 'other' },
       { name: 'mcp', path: 'mcp' },
@@ -172,7 +175,7 @@ describe('a sealed state belongs', () => {
     }
   });
 
-  it('to nobody: somebody with the empty name cannot use it', () => {
+  it('to anonymous callers, and is refused for principals such as the empty name', () => {
     const anonymous = { ...BINDING, principal: undefined };
     const some = states();
     const state = some.seal('payload', anonymous);
@@ -182,13 +185,13 @@ describe('a sealed state belongs', () => {
     }
   });
 
-  it('and parameters that are nested too deeply are no way around it', () => {
+  it('to its parameters, and is refused for others that are nested too deeply to be compared', () => {
     const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`) as unknown;
     expect(refusal(() => states().open(sealed, { ...BINDING, params: { deep } }))).toEqual(REFUSAL);
   });
 });
 
-describe('secrets', () => {
+describe('the keys of sealed states', () => {
   it('seal with the first, open with all', () => {
     const old = states({ secrets: [SECRET] });
     const rotated = states({ secrets: [OTHER_SECRET, SECRET] });

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { deferred } from '../common/promises.js';
 import { OnceResults } from './run-memory.js';
 
-describe('what is done once', () => {
-  it('is done once, and shared by those who come meanwhile', async () => {
+describe('a step that is done once', () => {
+  it('runs once, and calls that come meanwhile share its result', async () => {
     const once = new OnceResults();
     const done = deferred<number>();
     let runs = 0;
@@ -34,7 +34,7 @@ describe('what is done once', () => {
     expect(await once.run('key', () => 'now')).toBe('now');
   });
 
-  it('gives everybody a copy of what it was', async () => {
+  it('gives each call a copy of its result', async () => {
     const once = new OnceResults();
     const mine = { list: [1] };
     const first = (await once.run('key', () => mine)) as typeof mine;
@@ -54,7 +54,7 @@ describe('what is done once', () => {
     },
   );
 
-  it('may be nothing: what is done for its effect', async () => {
+  it('may have no result', async () => {
     const once = new OnceResults();
     expect(await once.run('key', async () => {})).toBeUndefined();
     expect(await new OnceResults(once.entries()).run('key', () => 'again')).toBeUndefined();
@@ -87,11 +87,11 @@ describe('what is done once', () => {
     expect(await new OnceResults().run('key', () => [same, same])).toEqual([same, same]);
   });
 
-  it('needs a key that is a text', async () => {
+  it('requires a key that is a string', async () => {
     await expect(new OnceResults().run(7 as never, () => 1)).rejects.toThrow('7 cannot be the key of ctx.once()');
   });
 
-  it('settles when all that runs has come to an end', async () => {
+  it('settles when all running steps have ended', async () => {
     const once = new OnceResults();
     const [first, second] = [deferred(), deferred()];
     const events: string[] = [];

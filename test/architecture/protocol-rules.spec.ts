@@ -24,7 +24,7 @@ describe('the rules of the protocol', () => {
   const rules = readRules(document);
   const named = readNamed('src', 'test');
 
-  it('are found', () => {
+  it('are read from the document, more than a hundred of them', () => {
     expect(rules.length).toBeGreaterThan(100);
   });
 
@@ -35,15 +35,15 @@ describe('the rules of the protocol', () => {
     expect(missing).toEqual([]);
   });
 
-  it('have a test each that names it', () => {
+  it('have at least one test each whose title names them', () => {
     expect(rules.filter((rule) => testsOf(rule, named).length === 0).map(({ id }) => id)).toEqual([]);
   });
 
-  it('are all that titles of tests name', () => {
+  it('include every id that the title of a test names', () => {
     expect(unknownIds(rules, named)).toEqual([]);
   });
 
-  it('lead to their files and tests: with `-u` this file writes the table', async () => {
+  it('have a current table of files and tests, which `-u` writes', async () => {
     await expect(withTable(document, rules, named)).toMatchFileSnapshot(fileURLToPath(new URL(DOCUMENT, root)));
   });
 });

@@ -40,7 +40,7 @@ class Recording implements NestInterceptor {
   }
 }
 
-describe('what comes in', () => {
+describe('incoming messages', () => {
   const start = testApps('fastify', { errorDetails: false });
   afterEach(() => void seen.splice(0));
 
@@ -64,7 +64,7 @@ describe('what comes in', () => {
       expect(seen).toEqual([args, args, args, args, uri, uri]);
     });
 
-    it('and a client is what it said where its era says so', async () => {
+    it('handlers see the capabilities that a client declared as its era requires', async () => {
       const app = await start();
       registryOf(app).registerTool({ name: 'client', handler: (_, ctx: McpContext) => ctx.clientCapabilities });
       const caller = await Caller.of(app, era, { roots: {} });
@@ -82,13 +82,13 @@ describe('what comes in', () => {
       ['a method of the other era', other, { level: 5 }, -32601, 'Method not found'],
       ['malformed parameters', 'tools/call', { name: 'none', arguments: 5 }, -32602, '"params.arguments"'],
       ['what is not there', 'tools/call', { name: 'none', arguments: {} }, -32602, 'Tool "none" not found'],
-    ])('%s wins over what comes after', async (_, method, params, code, text) => {
+    ])('%s is refused before the checks that follow it', async (_, method, params, code, text) => {
       const caller = await Caller.of(await start(), era);
       const { error } = await caller.ask(method, params);
       expect(error).toMatchObject({ code, message: expect.stringContaining(text) });
     });
 
-    it('a handler runs when all of that is right, and not before', async () => {
+    it('a handler runs only when all checks have passed', async () => {
       const app = await start();
       const ran: string[] = [];
       registryOf(app).registerTool({ name: 'runs', handler: () => ran.push('ran') });
@@ -129,18 +129,21 @@ describe('what comes in', () => {
     ...['', 'no/such', 'constructor', '__proto__', 'toString'].map((method) => [method, []] as const),
   ];
 
-  it.each(ERAS)('D3: the %s era has its own methods, and HTTP says so where there is no session', async (era) => {
-    const caller = await Caller.of(await start(), era);
-    for (const [method, eras] of METHODS) {
-      if (method === '' && era === 'modern') continue; // Its header is empty, which is an error of its own.
-      const { status, error } = await caller.ask(method);
-      const found = error?.code !== -32601;
-      expect({ method, found }).toEqual({ method, found: eras.includes(era) });
-      if (found) continue;
-      expect(error).toEqual({ code: -32601, message: 'Method not found' });
-      expect(status).toBe(era === 'modern' ? 404 : 200);
-    }
-  });
+  it.each(ERAS)(
+    'D3: an unknown method of the %s era is refused, by HTTP 404 where there is no session',
+    async (era) => {
+      const caller = await Caller.of(await start(), era);
+      for (const [method, eras] of METHODS) {
+        if (method === '' && era === 'modern') continue; // Its header is empty, which is an error of its own.
+        const { status, error } = await caller.ask(method);
+        const found = error?.code !== -32601;
+        expect({ method, found }).toEqual({ method, found: eras.includes(era) });
+        if (found) continue;
+        expect(error).toEqual({ code: -32601, message: 'Method not found' });
+        expect(status).toBe(era === 'modern' ? 404 : 200);
+      }
+    },
+  );
 
   it.each(ERAS)('D3: a handler that says "method not found" is no missing method, in the %s era', async (era) => {
     const app = await start();
@@ -264,7 +267,7 @@ describe('what comes in', () => {
     });
   });
 
-  describe.each(ERAS)('D7: what a client answers, in the %s era', (era) => {
+  describe.each(ERAS)('D7: an answer of a client, in the %s era', (era) => {
     const started = async (): Promise<Caller> => {
       const app = await start();
       registerAll(app, 'answers', (_: object, { inputResponses }: McpContext) =>
@@ -323,7 +326,7 @@ describe('what comes in', () => {
       return { app, entered, go, client: await app.client().initialize() };
     };
 
-    it('has neither answer nor error afterwards, and its handler the reason', async () => {
+    it('gets neither answer nor error, and its handler gets the reason', async () => {
       const { app, entered, go, client } = await started();
       const events = recordedEvents(app);
       const posted = client.call('waits', {}, { id: 'call' });
@@ -339,7 +342,7 @@ describe('what comes in', () => {
       expect(events.filter(({ type }) => type === 'protocol-error')).toEqual([]);
     });
 
-    it('is named: a cancellation without an id is ignored, and so is that of "initialize"', async () => {
+    it('is named by its id: a cancellation without one is ignored, and so is that of "initialize"', async () => {
       const { app, entered, go, client } = await started();
       await client.notify('notifications/cancelled', { requestId: 1 });
       const posted = client.call('waits', {}, { id: 'call' });
@@ -400,7 +403,7 @@ describe('what comes in', () => {
       }
     });
 
-    it('whose data JSON cannot write fail as what cannot be read does', async () => {
+    it('whose data JSON cannot write fail as unreadable errors do', async () => {
       const circle: Record<string, unknown> = {};
       circle['self'] = circle;
       const { caller } = await failing(() => new commonJs.ProtocolError(-32050, 'hunter2', circle));
@@ -411,7 +414,7 @@ describe('what comes in', () => {
       }
     });
 
-    it('tell nothing of what was not meant for clients', async () => {
+    it('send no details that are not meant for clients', async () => {
       const { caller } = await failing(() => Object.assign(new Error('hunter2'), { code: -32050, data: 'hunter2' }));
       for (const kind of ['resource', 'prompt'] as const) {
         const { error } = await caller.ask(...REQUESTS[kind]('fails'));
@@ -422,7 +425,7 @@ describe('what comes in', () => {
   });
 
   describe.each(ERAS)('D10: errors of another copy of the SDK, in the %s era', (era) => {
-    it('are what they are', async () => {
+    it('keep their codes', async () => {
       const { ProtocolError, ResourceNotFoundError, MissingRequiredClientCapabilityError } = commonJs;
       const app = await start();
       const errors: Record<string, () => Error> = {
@@ -443,7 +446,7 @@ describe('what comes in', () => {
       }
     });
 
-    it('and so are its questions', async () => {
+    it('questions made by that copy are asked too', async () => {
       const app = await start();
       const { inputRequired } = commonJs;
       registerAll(app, 'asks', (_: object, { inputResponses = {} }: McpContext) =>

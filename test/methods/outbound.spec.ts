@@ -23,7 +23,7 @@ const sample = (more: object = {}): McpQuestion => ({
 });
 const roots: McpQuestion = { method: 'roots/list' };
 
-describe('what a server asks and tells', () => {
+describe('requests and notifications of a server', () => {
   const start = testApps('fastify', { sseAfterMs: 60_000, errorDetails: false });
 
   /** An app whose tool `asks` asks that, and tells what came of it; `returns` leaves it to the dispatcher. */
@@ -130,7 +130,7 @@ describe('what a server asks and tells', () => {
     });
   });
 
-  describe('D21: what a model is told of tools is paired', () => {
+  describe('D21: tool uses and tool results of a sampling question are paired', () => {
     const text = { type: 'text', text: 'x' };
     const use = (id: string): object => ({ type: 'tool_use', id, name: 'look', input: {} });
     const result = (toolUseId: string): object => ({ type: 'tool_result', toolUseId, content: [] });
@@ -213,7 +213,7 @@ describe('what a server asks and tells', () => {
       return stream.messages[0];
     };
 
-    it.each(ERAS)('a form says that it is one, and has the schema of forms, in the %s era', async (era) => {
+    it.each(ERAS)('a form has the mode "form" and the schema of forms, in the %s era', async (era) => {
       const { method, params } = await asked(
         { method: 'elicitation/create', params: { message: 'Who?', requestedSchema: schema } },
         era,
@@ -223,7 +223,7 @@ describe('what a server asks and tells', () => {
       expect((await asked(form, era)).params).toMatchObject({ mode: 'form', ...FORM });
     });
 
-    it('a URL has an id where the revision wants one', async () => {
+    it('a URL has an id where the revision requires one', async () => {
       const first = await asked(page, 'legacy');
       const second = await asked(page, 'legacy');
       expect(first.params).toEqual({ ...PAGE, elicitationId: expect.stringMatching(/^.{16,}$/) });
@@ -299,7 +299,7 @@ describe('what a server asks and tells', () => {
     };
     const toldOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
 
-    it('in time, or the client is told that it does not matter any more', async () => {
+    it('after its time, and is cancelled at the client', async () => {
       const { clock, app, stream, id } = await clocked();
       await clock.advance(9_999);
       await app.settled({ outbound: 1 });
@@ -341,7 +341,7 @@ describe('what a server asks and tells', () => {
       );
     });
 
-    it('with its call, of which nothing more is heard', async () => {
+    it('with its call when that is cancelled, without an answer', async () => {
       const { app, caller, stream } = await clocked();
       await caller.session.notify('notifications/cancelled', { requestId: 2 });
       expect(await stream.end()).toBe('end');
@@ -390,7 +390,7 @@ describe('what a server asks and tells', () => {
       stream.destroy();
     });
 
-    it('has its time, progress or not, unless it shall begin anew', async () => {
+    it('keeps its timeout despite progress, unless it is configured to restart', async () => {
       const { clock, app, session, stream } = await listening();
       const options = { timeout: 1_000, onprogress: () => {} };
       const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options));
@@ -402,7 +402,7 @@ describe('what a server asks and tells', () => {
       stream.destroy();
     });
 
-    it('has an end however much progress there is', async () => {
+    it('ends at its total timeout, however much progress there is', async () => {
       const { clock, app, session, stream } = await listening();
       const heard: unknown[] = [];
       const options = {

@@ -56,7 +56,7 @@ const RIGHT: readonly Requested[] = [
 ];
 const CACHED = RIGHT.map(([method]) => method).filter((method) => /list$|discover|read/.test(method));
 
-describe('what goes out', () => {
+describe('outgoing results', () => {
   const startApp = testApps('fastify', { providers: [Everything], instructions: 'Add a lot.' });
   const start = async (options = {}): Promise<TestApp> => {
     const app = await startApp(options);
@@ -66,7 +66,7 @@ describe('what goes out', () => {
   };
   const whole = (more: object): object => ({ content: [SAID], contents: [], messages: [], ...more });
 
-  it('D13: a result of revision 2026-07-28 says that it is one, that of a session does not', async () => {
+  it('D13: a result of revision 2026-07-28 has a resultType, that of a session has none', async () => {
     const app = await start();
     const [modern, legacy] = [await Caller.of(app, 'modern'), await Caller.of(app, 'legacy')];
     for (const request of RIGHT) {
@@ -110,7 +110,7 @@ describe('what goes out', () => {
     }
   });
 
-  describe('D14: who has made a result', () => {
+  describe('D14: the server info', () => {
     const infoOf = ({ result }: { result?: { _meta?: Record<string, unknown> } }): unknown =>
       result?._meta?.[SERVER_INFO];
     const test = { name: 'test', version: '1.0.0' };
@@ -129,7 +129,7 @@ describe('what goes out', () => {
       expect([failed.result.isError, infoOf(failed)]).toEqual([true, test]);
     });
 
-    it('is what the handler says of itself, if it does, beside the rest of its "_meta"', async () => {
+    it('is the one that the handler sets, if any, beside the rest of its "_meta"', async () => {
       const app = await start();
       registerAll(app, 'own', () => whole({ _meta: { [SERVER_INFO]: OWN, more: 1 } }));
       registerAll(app, 'other', () => whole({ _meta: { more: 1 } }));
@@ -143,7 +143,7 @@ describe('what goes out', () => {
       }
     });
 
-    it('is in what a subscription ends with', async () => {
+    it('is in the result that ends a subscription', async () => {
       const app = await start();
       const client = new ModernClient(app.url);
       const [some, none] = [await client.listen({ toolsListChanged: true }), await client.listen({})];
@@ -155,7 +155,7 @@ describe('what goes out', () => {
       expect(infoOf(some.messages.at(-1))).toEqual(test);
     });
 
-    it('is not what sessions are told in results', async () => {
+    it('is not in results of sessions', async () => {
       const caller = await Caller.of(await start(), 'legacy');
       for (const request of RIGHT.slice(1)) expect(infoOf(await caller.ask(...request))).toBeUndefined();
     });
@@ -215,7 +215,7 @@ describe('what goes out', () => {
       },
     );
 
-    it('tasks, which the modern era does not know, are not said in either', async () => {
+    it('tasks, which the modern era does not have, are deleted in both', async () => {
       const app = await start();
       const [modern, legacy] = [await Caller.of(app, 'modern'), await Caller.of(app, 'legacy')];
       for (const caller of [modern, legacy]) {
@@ -255,11 +255,11 @@ describe('what goes out', () => {
       ['a map', () => new Map([['a', 1]]), {}],
       ['a prototypeless object', () => Object.assign(Object.create(null) as object, { a: 1 }), { a: 1 }],
       ['structured content of a class', () => ({ content: [SAID], structuredContent: new Order() }), { id: 1, at: AT }],
-    ])('are what JSON has of %s', async (_, make, sent) => {
+    ])('are the JSON of %s', async (_, make, sent) => {
       expect((await ask(make)).result.structuredContent).toEqual(sent);
     });
 
-    it('are what a whole result says of itself', async () => {
+    it('are the toJSON() of a whole result', async () => {
       for (const kind of ASKABLE) {
         const made = whole({ contents: [{ uri: 'a://b', text: 'x' }], messages: ['x'] });
         const { result } = await ask(() => ({ ...whole({ secret: 1 }), toJSON: () => made }), kind);
@@ -315,7 +315,7 @@ describe('what goes out', () => {
     expect((await caller.call('either')).result).toMatchObject({ isError: true });
   });
 
-  describe('D19: an endpoint says what it is', () => {
+  describe('D19: an endpoint sends its name and capabilities', () => {
     const CAPABILITIES = {
       tools: { listChanged: true },
       prompts: { listChanged: true },
