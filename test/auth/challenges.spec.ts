@@ -49,13 +49,13 @@ class Notes {
   }
 }
 
-describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
   const idp = authorizationServer();
   const start = protectedApps(adapter, idp, { providers: [Tools] });
   afterEach(() => Tools.ran.mockClear());
 
   describe.each(ERAS)('in the %s era', (era) => {
-    it('A2, A3, A6, A12: without a token: 401, where the metadata is, the scopes, and no error', async () => {
+    it('A2, A3, A6, A12: a request without a token gets 401 with the URL of the metadata and the scopes, without an error', async () => {
       const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
       const response = await knocker(app, era)();
       expect(response.status).toBe(401);
@@ -65,12 +65,12 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect(await response.json()).toMatchObject({ ...refusal(), id: null });
     });
 
-    it('A3: without scopes there is no parameter for them', async () => {
+    it('A3: the challenge has no parameter "scope" without scopes', async () => {
       const response = await knocker(await start(), era)();
       expect(challengeIn(response)).toEqual({ resource_metadata: METADATA_URL });
     });
 
-    it('A4: a token in the query or in the body is not looked at', async () => {
+    it('A4: a token in the query or in the body is ignored', async () => {
       const app = await start();
       const token = await idp().token({ aud: 'https://mcp.test/mcp' });
       const inQuery = await knocker({ url: `${app.url}?access_token=${token}` }, era)();
@@ -80,7 +80,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect(inBody.status).toBe(401);
     });
 
-    it('A4: the token is wanted on each request, whatever session it names', async () => {
+    it('A4: a token is required on each request, whatever session it names', async () => {
       const app = await start();
       const headers = await bearer(idp());
       const { request } = await asker(app, era, headers);
@@ -90,7 +90,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect(Tools.ran).toHaveBeenCalledOnce();
     });
 
-    it('A6: a malformed one: 400', async () => {
+    it('A6: a malformed token gets 400', async () => {
       const knock = knocker(await start(), era);
       for (const authorization of [
         'Bearer',
@@ -109,7 +109,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       }
     });
 
-    it('A12: credentials of another scheme are none', async () => {
+    it('A12: credentials of another scheme count as a missing token', async () => {
       const knock = knocker(await start(), era);
       for (const authorization of ['Basic YTpi', 'Bearerx abc', 'Bearer-x abc', 'DPoP abc', '']) {
         const response = await knock({ authorization });
@@ -117,7 +117,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       }
     });
 
-    it('A6: a token that is not valid: 401 with what is wrong', async () => {
+    it('A6: an invalid token gets 401 with the reason', async () => {
       const app = await start({ auth: { requiredScopes: ['notes:read'] } });
       const response = await knocker(app, era)({ authorization: 'Bearer garbage' });
       expect(response.status).toBe(401);
@@ -129,7 +129,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       });
     });
 
-    it('A6, A7: too few scopes for anything here: 403 with all of them', async () => {
+    it('A6, A7: a token without the required scopes gets 403 with all of them', async () => {
       const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
       const response = await knocker(app, era)(await bearer(idp(), 'notes:read'));
       expect(response.status).toBe(403);
@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect(app.log.texts('debug').join('\n')).not.toContain('Not you');
     });
 
-    it('A2: and one of a guard of a handler', async () => {
+    it('A2: a 401 of a guard of a handler has a challenge too', async () => {
       const { request } = await asker(await start(), era, await bearer(idp()));
       const response = await request('tools/call', { name: 'strict', arguments: {} });
       expect([response.status, challengeIn(response)['resource_metadata']]).toEqual([401, METADATA_URL]);
@@ -214,7 +214,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect((await knocker(app, era)()).status).toBe(401);
     });
 
-    it('A6: while keys cannot be had, a token is not refused: 503', async () => {
+    it('A6: a token gets 503 while the keys cannot be fetched', async () => {
       const away = 'http://127.0.0.1:9';
       const app = await start({ auth: { authorizationServers: [idp().issuer], jwt: { jwksUri: `${away}/jwks` } } });
       const response = await knocker(app, era)(await bearer(idp()));
@@ -223,7 +223,7 @@ describe.each(ONE_ADAPTER)('who must log in is told where, on %s', (adapter) => 
       expect(app.log.texts('error')).toHaveLength(1);
     });
 
-    it('callers without a token are let in where they are wanted; a bad token is bad all the same', async () => {
+    it('callers without a token are served where that is allowed, and bad tokens are refused', async () => {
       const app = await start({ auth: { anonymous: true, requiredScopes: ['notes:read'] } });
       const knock = knocker(app, era);
       expect((await knock()).status).toBe(200);

@@ -97,7 +97,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     }
   });
 
-  it('A2: it is where clients look: at the path of the resource, and without one', async () => {
+  it('A2: is served where clients look: at the path of the resource, and at the well-known path itself', async () => {
     const origin = originOf(await start());
     for (const path of ['/mcp', '', '/mcp/', '/', '/mcp?x=1']) {
       const response = await read(origin, WELL_KNOWN + path);
@@ -193,7 +193,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     expect((await response.json()).resource).toBe('https://mcp.test/one');
   });
 
-  it('without the option nothing is there', async () => {
+  it('is not served without the option "auth"', async () => {
     const app = await startApp({ imports: [McpStreamableModule.forRoot({ serverInfo })] });
     for (const path of ['', '/mcp']) {
       const response = await read(app.base, WELL_KNOWN + path);
@@ -202,7 +202,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     }
   });
 
-  it('the option may come from a factory', async () => {
+  it('is served with an option "auth" that comes from a factory', async () => {
     const auth = { resource: RESOURCE, authorizationServers: [idp().issuer] };
     const useFactory = () => Promise.resolve({ serverInfo, auth });
     const app = await startApp({ imports: [McpStreamableModule.forRootAsync({ useFactory })] });
@@ -225,7 +225,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     expect(failure.message).toContain(`A route of the app has the path ${WELL_KNOWN}/mcp`);
   });
 
-  it('A1: so do two endpoints with one path of their resources', async () => {
+  it('A1: two endpoints whose resources have one path stop the start', async () => {
     const failure = await startFailure(adapter, () => ({
       imports: [endpoint('one', RESOURCE), endpoint('two', RESOURCE)],
     }));

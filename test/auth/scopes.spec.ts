@@ -88,7 +88,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
 
   describe.each(ERAS)('in the %s era', (era) => {
     describe.each(KINDS)('of a %s', (kind) => {
-      it('A7: too few: 403, and all that the operation needs', async () => {
+      it('A7: is refused with 403 and all scopes of the operation when some are missing', async () => {
         const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
         for (const [host, scope] of [
           ['secret', 'notes:read notes:write'],
@@ -110,7 +110,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
         }
       });
 
-      it('A7: enough: served', async () => {
+      it('A7: is served when the token has the scopes', async () => {
         const all = 'notes:read notes:list notes:write notes:send';
         const caller = await asker(await start(), era, await bearer(idp(), all));
         for (const host of ['open', 'secret', 'shown', 'both']) {
@@ -118,7 +118,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
         }
       });
 
-      it('A11: lists show what the token allows, in one session too', async () => {
+      it('A11: is listed only if the token allows it, also within one session', async () => {
         const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
         const names = (...hosts: string[]) => hosts.map((host) => nameOf(kind, host));
         const hosts = names('open', 'secret', 'shown', 'both', 'mixed');
@@ -131,7 +131,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       });
     });
 
-    it('A7: what a class inherits adds up', async () => {
+    it('A7: scopes that a class inherits are added', async () => {
       const app = await start();
       const one = await asker(app, era, await bearer(idp(), 'notes:read'));
       const refused = await one.request('tools/call', { name: 'inherited', arguments: {} });
@@ -148,7 +148,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       expect([response.status, challengeIn(response)['scope']]).toEqual([403, 'notes:read contacts:read']);
     });
 
-    it('A8: a broad scope stands for narrow ones, in calls, in lists and for all requests', async () => {
+    it('A8: a broad scope implies narrow ones, in calls, in lists and for all requests', async () => {
       const implies = { 'notes:admin': ['notes:editor'], 'notes:editor': ['notes:write', 'notes:read'] };
       const app = await start({ auth: { implies } });
       const caller = await asker(app, era, await bearer(idp(), 'notes:admin'));
@@ -159,7 +159,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       expect(challengeIn(refused)['scope']).toBe('notes:read notes:list notes:write notes:send');
     });
 
-    it('A8: a function may say what stands for what', async () => {
+    it('A8: a function may decide which scopes imply others', async () => {
       const implies = (granted: string, needed: string) => needed.startsWith(granted.replace(/\*$/, ''));
       const caller = await asker(await start({ auth: { implies } }), era, await bearer(idp(), 'notes:*'));
       expect((await ask(caller, 'tool', 'both')).status).toBe(200);
@@ -171,7 +171,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       }
     });
 
-    it('A7, A12: a caller without a token, where these are let in: 401 without an error', async () => {
+    it('A7, A12: a caller without a token, where that is allowed, gets 401 without an error', async () => {
       const app = await start({ auth: { anonymous: true } });
       const caller = await asker(app, era, {});
       expect((await ask(caller, 'tool', 'open')).status).toBe(200);
@@ -183,7 +183,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       expect(challengeIn(refused)).toEqual({ scope: 'notes:read notes:write', resource_metadata: METADATA_URL });
     });
 
-    it('A7: after the stream has begun it is a JSON-RPC error that names the scopes', async () => {
+    it('A7: a refusal after the stream has begun is a JSON-RPC error that names the scopes', async () => {
       hold = gate();
       const app = await start({ responseMode: 'auto', sseAfterMs: 1 });
       const caller = await asker(app, era, await bearer(idp(), 'notes:read'));
@@ -197,7 +197,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       });
     });
 
-    it('A7: so it is where every answer is a stream', async () => {
+    it('A7: a refusal in sse mode is a JSON-RPC error that names the scopes', async () => {
       const caller = await asker(await start({ responseMode: 'sse' }), era, await bearer(idp(), 'notes:read'));
       const stream = (await ask(caller, 'tool', 'secret')).sse();
       await stream.end();
@@ -222,7 +222,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
     });
   });
 
-  it('A7: in a batch it is a JSON-RPC error that names the scopes', async () => {
+  it('A7: a refusal in a batch is a JSON-RPC error that names the scopes', async () => {
     const app = await start();
     const client = await app.client(await bearer(idp(), 'notes:read')).initialize('2025-03-26');
     const response = await client.post([
@@ -237,7 +237,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
     expect(answers.find(({ id }) => id === 'b')).toMatchObject({ result: { content: [{ text: 'open' }] } });
   });
 
-  it('news of a resource are for those who may read it', async () => {
+  it('only callers that may read a resource are notified of its changes', async () => {
     const app = await start();
     const few = await asker(app, 'legacy', await bearer(idp(), 'notes:read'));
     const refused = await (await few.request('resources/subscribe', { uri: 'secret://fixed' })).json();
@@ -293,7 +293,7 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     }
   });
 
-  it('refuses what is no scope, when it is written', () => {
+  it('refuses a malformed scope when the decorator is applied', () => {
     for (const scopes of [[], [''], ['a b'], ['a"'], ['ä'], [undefined]]) {
       expect(() => RequireScopes(...(scopes as [string]))).toThrow('@RequireScopes() takes scopes');
     }

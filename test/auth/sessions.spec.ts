@@ -30,7 +30,7 @@ describe.each(ONE_ADAPTER)('sessions of callers with tokens, on %s', (adapter) =
     expect(result.content[0].text).toBe(`${idp().issuer}|ann`);
   });
 
-  it('A13: the same subject of another issuer does not find it', async () => {
+  it('A13: the same subject of another issuer does not find the session', async () => {
     const other = closed(await AuthorizationServer.start());
     const app = await start({ auth: { authorizationServers: [idp().issuer, other.issuer] } });
     const client = await app.client(await bearer(idp())).initialize();
@@ -45,7 +45,7 @@ describe.each(ONE_ADAPTER)('sessions of callers with tokens, on %s', (adapter) =
     expect((await client.delete()).status).toBe(204);
   });
 
-  it('A13: nor does a caller without a token, where these are let in, or the other way round', async () => {
+  it('A13: a caller without a token does not find the session of one with a token, nor the other way round', async () => {
     const app = await start({ auth: { anonymous: true } });
     const client = await app.client(await bearer(idp())).initialize();
     client.headers = {};
@@ -55,7 +55,7 @@ describe.each(ONE_ADAPTER)('sessions of callers with tokens, on %s', (adapter) =
     expect((await anonymous.call('who')).status).toBe(404);
   });
 
-  it('E13: callers without a token, where these are let in, leave half of the places', async () => {
+  it('E13: callers without a token leave half of the sessions to others', async () => {
     const app = await start({ auth: { anonymous: true }, maxSessions: 2 });
     await app.client().initialize();
     const another = app.client();
@@ -98,7 +98,7 @@ describe.each(ONE_ADAPTER)('streams of callers with tokens, on %s', (adapter) =>
     resumed.destroy();
   });
 
-  it('A13: so does a subscription, without the result that would mean that nothing more will come', async () => {
+  it('A13: a subscription ends when its token expires, without the result of a graceful end', async () => {
     const app = await start();
     const client = new ModernClient(app.url, await bearer(idp(), '', inSeconds(60)));
     const stream = await client.listen({ toolsListChanged: true });
@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('streams of callers with tokens, on %s', (adapter) =>
     await app.settled({ subscriptions: 0, timers: 0 });
   });
 
-  it('A13: the tolerance lets the token in, and ends the stream all the same', async () => {
+  it('A13: a token within the clock tolerance is accepted, and its stream ends', async () => {
     const app = await start({ auth: { clockToleranceMs: 30_000 } });
     const client = await app.client(await bearer(idp(), '', inSeconds(60))).initialize();
     await clock.advance(70_000);
@@ -119,7 +119,7 @@ describe.each(ONE_ADAPTER)('streams of callers with tokens, on %s', (adapter) =>
     expect(await stream.end()).toBe('end');
   });
 
-  it.each(ERAS)('A13: what was asked for with a good token is answered (%s)', async (era) => {
+  it.each(ERAS)('A13: a call that began with a valid token is answered after it has expired (%s)', async (era) => {
     const held = gate();
     const app = await start({ sseAfterMs: 10 });
     registryOf(app).registerTool({ name: 'slow', handler: () => held.promise.then(() => 'done') });
@@ -135,7 +135,7 @@ describe.each(ONE_ADAPTER)('streams of callers with tokens, on %s', (adapter) =>
     expect(stream.messages.at(-1).result.content[0].text).toBe('done');
   });
 
-  it('A13: streams stay open where the app says so, and where a token has no end', async () => {
+  it('A13: streams stay open with closeStreamsOnExpiry false, and with tokens without an expiry', async () => {
     const staying = await start({ auth: { closeStreamsOnExpiry: false } });
     const one = await staying.client(await bearer(idp(), '', inSeconds(60))).initialize();
     const first = await one.listen();

@@ -43,7 +43,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     return JSON.parse(result.content[0].text as string);
   };
 
-  it.each(ERAS)('a handler sees who calls and what its token allows (%s)', async (era) => {
+  it.each(ERAS)('a handler gets the caller and the scopes of its token (%s)', async (era) => {
     const exp = now() + 100;
     const headers = await bearer(idp(), 'notes:read notes:write', { exp });
     expect(await who(await start(), headers, era)).toEqual({
@@ -124,7 +124,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect((await knock({ authorization: `Bearer ${good}` })).status).toBe(200);
   });
 
-  it('A5: garbage of any size is refused, and nothing is asked for it', async () => {
+  it('A5: malformed tokens of any size are refused without a request to the issuer', async () => {
     const app = await start();
     const knock = knocker(app, 'modern');
     const asked = idp().requests.length;
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual([]);
   });
 
-  it('what a token claims cannot break out of the header', async () => {
+  it('the claims of a token cannot add headers to the answer', async () => {
     const response = await knocker(
       await start(),
       'modern',
@@ -158,7 +158,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(response.header('x-evil')).toBeUndefined();
   });
 
-  it('nor out of its line in the log', async () => {
+  it('the claims of a token cannot add lines to the log', async () => {
     const app = await start();
     const aud = `x\r\nLOG forged\u2028${'y'.repeat(2_000)}`;
     await knocker(app, 'modern')(await bearer(idp(), '', { aud }));
@@ -177,7 +177,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect((await knock(await bearer(idp(), '', { aud: 'https://mcp.test/MCP' }))).status).toBe(401);
   });
 
-  it('A5: identity providers that name the audience otherwise are told of', async () => {
+  it('A5: the audiences of the option "auth.jwt.audience" are accepted, and another one is refused with a warning', async () => {
     const app = await start({ auth: { jwt: { audience: ['api://notes', 'e7a1-client-id'] } } });
     const knock = knocker(app, 'modern');
     for (const [aud, status] of [
@@ -215,7 +215,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(wrong.log.texts('error')).toEqual([expect.stringContaining('"auth.jwt.scopes" gave "a b"')]);
   });
 
-  it('A14: a client that calls for itself is the caller where the app says so, else it gets 500', async () => {
+  it('A14: a client that calls for itself is the caller with clientsAreCallers, and gets 500 without', async () => {
     const app = await start({ auth: { clientsAreCallers: true } });
     const headers = await bearer(idp(), '', { sub: undefined, client_id: undefined, azp: 'robot' });
     expect(await who(app, headers)).toMatchObject({ clientId: 'robot', principal: `client:${idp().issuer}|robot` });
@@ -286,7 +286,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     ['of another issuer', { issuer: 'https://evil.test' }, 'its issuer is "https://evil.test"'],
     ['with keys that come over plain HTTP', { jwks_uri: 'http://keys.test/jwks' }, 'it is not "https"'],
     ['without keys', { jwks_uri: undefined }, 'it has no "jwks_uri"'],
-  ])('metadata %s is not believed', async (_what, metadata, text) => {
+  ])('metadata %s is refused', async (_what, metadata, text) => {
     const own = closed(await AuthorizationServer.start({ metadata }));
     const app = await start({ auth: { authorizationServers: [own.issuer] } });
     const knock = knocker(app, 'modern');
@@ -298,7 +298,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(app.log.texts('error')[0]).toContain('"auth.jwt.jwksUri"');
   });
 
-  it('issuers have keys of their own: one does not speak for another', async () => {
+  it('a token that is signed with the key of another issuer is refused', async () => {
     const other = closed(await AuthorizationServer.start());
     const app = await start({ auth: { authorizationServers: [idp().issuer, other.issuer] } });
     expect((await who(app, await bearer(idp()))).principal).toBe(`${idp().issuer}|ann`);
@@ -315,7 +315,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect((await knocker(app, 'modern')(await bearer(idp()))).status).toBe(401);
   });
 
-  it('A16: an issuer that is away is asked after 1 s, 2 s, 4 s; the log has its outage and its end', async () => {
+  it('A16: the keys of an unavailable issuer are requested after 1 s, 2 s and 4 s, and the log has the outage and its end', async () => {
     const clock = new ManualClock();
     const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
     own.failing = true;
@@ -435,7 +435,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       expect(verify).toHaveBeenCalledOnce();
     });
 
-    it('are verified 50 at once, and more of them wait for their turn', async () => {
+    it('are verified 50 at once, and further ones wait for their turn', async () => {
       const knock = knocker(await start(), 'modern');
       const headers = await bearer(idp());
       expect((await knock(headers)).status).toBe(200);

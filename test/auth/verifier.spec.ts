@@ -187,7 +187,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     });
   });
 
-  it('A13: who calls is the subject of its issuer, as far as these are told', async () => {
+  it('A13: the caller is the subject of its issuer, as far as the token names them', async () => {
     const app = await start({ auth: { verifier } });
     for (const [extra, principal] of [
       [{ iss: 'https://a.test', sub: 'ann' }, 'https://a.test|ann'],
@@ -231,7 +231,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(await who(app, 'x')).toBe('made by Nest');
   });
 
-  it('that cannot be had stops the start', async () => {
+  it('that cannot be injected stops the start', async () => {
     class Missing implements OAuthTokenVerifier {
       verifyAccessToken = (token: string) => Promise.resolve(infoOf(token));
     }
@@ -442,7 +442,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     },
   );
 
-  it('what it fails by is logged, without the token', async () => {
+  it('the error of a verifier is logged, without the token', async () => {
     verify.mockRejectedValue(new Error('The introspection endpoint is away'));
     const app = await start({ auth: { verifier } });
     await knocker(app, 'modern')(as('secret-token'));

@@ -16,7 +16,7 @@ import { fakes, INITIALIZE } from './transports.js';
 
 const DONE = { content: [] };
 
-describe('what is sent', () => {
+describe('messages that our client transport sends', () => {
   const { server, transport } = fakes();
 
   it('C1: each message is a POST of its own, with session id and version, and headers from a fresh callback', async () => {
@@ -52,7 +52,7 @@ describe('what is sent', () => {
     expect(fake.requests[0]!.headers).not.toHaveProperty('mcp-protocol-version');
   });
 
-  it('what "requestMeta" adds to "_meta": what the caller has put there stays; repeated, it is the same', async () => {
+  it('"requestMeta" adds to "_meta", keeps the values of the caller, and is the same when a request is repeated', async () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, status(503)).on({ rpc: 'tools/call' }, result(DONE));
     let made = 0;
@@ -73,7 +73,7 @@ describe('what is sent', () => {
     expect(sent[0]!.params).not.toHaveProperty('_meta');
   });
 
-  it('C1: what is sent before the session is known waits for it; answers to the server never wait', async () => {
+  it('C1: messages that are sent before the session is known wait for it, and answers to the server never wait', async () => {
     const fake = await server();
     const init = held();
     fake.on({ rpc: 'initialize' }, init.answer);
@@ -98,7 +98,7 @@ describe('what is sent', () => {
     expect(fake.seen({ rpc: 'tools/call' })[0]!.headers['mcp-protocol-version']).toBe('2025-06-18');
   });
 
-  it('C1: what waited for a session that could not be started fails with it', async () => {
+  it('C1: messages that wait for a session fail when it cannot be started', async () => {
     const fake = (await server()).on({ rpc: 'initialize' }, status(500));
     const recorded = transport(fake.url);
     await recorded.transport.start();
@@ -137,7 +137,7 @@ describe('what is sent', () => {
   });
 });
 
-describe('what is received', () => {
+describe('messages that our client transport receives', () => {
   const { server, transport, client } = fakes();
 
   it.each([
@@ -174,7 +174,7 @@ describe('what is received', () => {
     expect(recorded.errors).toEqual([]);
   });
 
-  it('C3: what is neither is an error that says what it is', async () => {
+  it('C3: a response that is neither JSON nor an event stream is a typed error', async () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, status(200, { 'content-type': 'text/html' }, '<html>log in</html>'));
     fake.on({ rpc: 'tools/call' }, status(200, { 'content-type': 'application/json' }, '<html>'));
@@ -284,7 +284,7 @@ describe('credentials', () => {
     expect(sent).toEqual([...Array(3).fill('Bearer old'), ...Array(3).fill('Bearer new')]);
   });
 
-  it('C8: what was sent with credentials that are replaced by now is sent again without asking for others', async () => {
+  it('C8: a request with replaced credentials is sent again without calling the hook', async () => {
     const fake = (await server()).begins();
     const slow = held();
     fake.on({ rpc: 'tools/call' }, slow.answer).on({ rpc: 'tools/call' }, status(401));
@@ -299,7 +299,7 @@ describe('credentials', () => {
     expect(refreshed).toBe(1);
   });
 
-  it('C8: once only, and what the hook throws is what the call fails with', async () => {
+  it('C8: a request is sent again once only, and an error of the hook fails the call', async () => {
     const fake = (await server()).begins().on({ rpc: 'tools/call' }, status(401), 3);
     let mayRefresh = true;
     const recorded = await transport(fake.url, {
@@ -312,7 +312,7 @@ describe('credentials', () => {
     await expect(recorded.call(2)).rejects.toThrow('log in again');
   });
 
-  it('redirects are followed within the origin, and nowhere else', async () => {
+  it('redirects are followed within the origin only', async () => {
     const other = await server();
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, status(307, { location: '/mcp/' })).on({ rpc: 'tools/call' }, result(DONE));

@@ -81,7 +81,7 @@ describe('McpClientModule, with our own server', () => {
     expect(await lastValueFrom(orders.state$, { defaultValue: 'completed' })).toBe('completed');
   });
 
-  it('callTool$: progress, then the result, then the end', async () => {
+  it('callTool$ emits progress, then the result, then completes', async () => {
     const app = await start({ tools });
     const { orders } = await buyer(options(app.url));
     const events = await lastValueFrom(orders.callTool$('count').pipe(toArray()));
@@ -92,7 +92,7 @@ describe('McpClientModule, with our own server', () => {
     ] satisfies Partial<McpToolCallEvent>[] | object[]);
   });
 
-  it('callTool$: cold, and unsubscribing cancels the call on the server', async () => {
+  it('callTool$ is cold, and unsubscribing cancels the call on the server', async () => {
     const app = await start({ tools });
     const { orders } = await buyer(options(app.url));
     const call$ = orders.callTool$('wait');
@@ -107,7 +107,7 @@ describe('McpClientModule, with our own server', () => {
     expect((await app.service.counts()).inFlight).toBe(0);
   });
 
-  it('callTool$: an error is an error', async () => {
+  it('callTool$ fails with the error of the call', async () => {
     const app = await start({ tools });
     const { orders } = await buyer(options(app.url));
     await expect(lastValueFrom(orders.callTool$('no such tool'))).rejects.toBeInstanceOf(Error);
@@ -159,7 +159,7 @@ describe('McpClientModule', () => {
     }
   });
 
-  it('a failed connection fails those who wait for it; the next use tries again', async () => {
+  it('a failed connection fails the calls that wait for it, and the next call connects anew', async () => {
     fake = (await FakeMcpServer.start()).on({ rpc: 'initialize' }, status(401)).begins();
     fake.on({ method: 'DELETE' }, status(204));
     const { orders } = await buyer(options(fake.url));
@@ -181,7 +181,7 @@ describe('McpClientModule', () => {
     await fake.quiet();
   });
 
-  it('forRootAsync: names what the factory configures', async () => {
+  it('forRootAsync names the clients that the factory configures', async () => {
     @Module({ providers: [{ provide: 'URL', useValue: 'http://127.0.0.1:9/mcp' }], exports: ['URL'] })
     class SettingsModule {}
     @Injectable()

@@ -140,7 +140,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectRefusal(await initialize('ann'), { status: 418, code: -32000 });
   });
 
-  it('that fail are an error of ours: generic to the client, told to the log', async () => {
+  it('that throw an Error fail the request: generic to the client, with the reason in the log', async () => {
     const canActivate = (): never => {
       throw new Error('the directory is down at ldap://secret');
     };

@@ -51,7 +51,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
 
   const lines = (level: 'log' | 'warn') => app.log.texts(level).filter((text) => text.startsWith('MCP endpoint'));
 
-  it('says once what is served, and where', async () => {
+  it('reports once which handlers are served, and at which path', async () => {
     app = await NestApp.start(adapter, {
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [Orders],
@@ -120,14 +120,14 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
     expect(lines('warn')).toEqual([expect.stringMatching(/at \/mcp has no handlers.*"providers"/)]);
   });
 
-  it('says that the servers are those of the app, and does not warn', async () => {
+  it('reports that the app makes its servers, and does not warn', async () => {
     const server = () => serverSaying(() => 'hello');
     app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, server })] });
     expect(lines('log')).toEqual([expect.stringMatching(/at \/mcp.*"server"/)]);
     expect(lines('warn')).toEqual([]);
   });
 
-  it('speaks of the options of forRootAsync too', async () => {
+  it('reports the options of forRootAsync too', async () => {
     const server = () => serverSaying(() => 'hello');
     const useFactory = async (): Promise<McpStreamableOptions> => ({ serverInfo, server });
     app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRootAsync({ useFactory })] });
@@ -157,7 +157,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
   const refusals = (level: 'debug' | 'warn') =>
     app.log.texts(level).filter((text) => text.includes('was answered with'));
 
-  it('are lines at debug, with the status and why, and hold neither tokens nor session ids', async () => {
+  it('are lines at debug, with the status and the reason, without tokens and session ids', async () => {
     await start({ maxBodyBytes: 1_000, principal: () => 'ann' });
     const client = app.client();
     await client.initialize();

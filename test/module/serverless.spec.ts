@@ -144,21 +144,21 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
       expect(gists([resultOf(await send({ body, base64: true }))])).toEqual(['Zoë']);
     });
 
-    it('M1: revision 2026-07-28 needs no more than that', async () => {
+    it('M1: a client of revision 2026-07-28 is served', async () => {
       const send = await serve(what);
       const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call', 'mcp-name': 'echo' };
       const body = call('echo', { arguments: { name: 'hi' }, _meta: modernMeta() });
       expect(gists([resultOf(await send({ body, headers }))])).toEqual(['hi']);
     });
 
-    it('progress is left out of JSON', async () => {
+    it('a JSON answer has no progress', async () => {
       const send = await serve(what);
       expect(gists([resultOf(await send({ body: call('steps', { _meta: { progressToken: 1 } }) }))])).toEqual([
         'stepped',
       ]);
     });
 
-    it('many events at once get their own answers', async () => {
+    it('many events at once each get their own answer', async () => {
       const send = await serve(what);
       const names = Array.from({ length: 20 }, (_, n) => `call ${n}`);
       const answers = await Promise.all(names.map((name) => send({ body: call('echo', { arguments: { name } }) })));
@@ -181,7 +181,7 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
       if (status === 405) expect(headers['allow']).toBe('POST');
     });
 
-    it('E1: Host and Origin are checked against what is listed; there is no loopback', async () => {
+    it('E1: Host and Origin are checked against the lists, without exceptions for loopback', async () => {
       const send = await serve(what, { allowedHosts: [HOST], allowedOrigins: ['https://app.example.com'] });
       const body = request(2, 'ping');
       resultOf(await send({ body }));

@@ -45,7 +45,7 @@ describe('ModernClient', () => {
     expect(wanted({ [LOG_LEVEL_META_KEY]: 'debug' })).toEqual(['debug', 'warning', 'emergency']);
   });
 
-  it('is what the request says of it; it has no session', () => {
+  it('has the fields of its request, and no session', () => {
     const clientInfo = { name: 'spec', version: '1' };
     const meta = { [CLIENT_INFO_META_KEY]: clientInfo, [CLIENT_CAPABILITIES_META_KEY]: { roots: {} } };
     const { call } = callWith(meta);
@@ -77,7 +77,7 @@ describe('ModernClient', () => {
     expect(late).toEqual([]);
   });
 
-  it('P8: gets no notifications after the answer, or without an exchange: that is told', async () => {
+  it('P8: gets no notifications after the answer, or without an exchange, which is reported', async () => {
     const { client, call, exchange, late } = callWith();
     exchange.answer(1, '"answer"');
     await call.notify(LOG);

@@ -102,7 +102,7 @@ describe('Subscriptions', () => {
 
   afterEach(() => reported.mockRestore());
 
-  it('acknowledges first what it honors, then tells of it, and of nothing else', async () => {
+  it('acknowledge first what they honor, then notify of that, and of nothing else', async () => {
     const response = await opened(
       { toolsListChanged: true, promptsListChanged: false, resourceSubscriptions: ['a://1', 'a://1'], other: 1 },
       undefined,
@@ -134,7 +134,7 @@ describe('Subscriptions', () => {
     expectNothingLeft();
   });
 
-  it('ends gracefully, with a result under the id of the request', async () => {
+  it('end gracefully, with a result under the id of the request', async () => {
     const [one, two] = [await opened({ toolsListChanged: true }, 'ann', 7), await opened({ toolsListChanged: true })];
     subscriptions.close();
     subscriptions.close();
@@ -150,7 +150,7 @@ describe('Subscriptions', () => {
     );
   });
 
-  it('acknowledges and ends at once when nothing is honored', async () => {
+  it('are acknowledged and end at once when nothing is honored', async () => {
     make({ capabilities: async () => ({ tools: {} }) });
     for (const filter of [{}, { toolsListChanged: true }, { resourceSubscriptions: ['a://1'] }]) {
       const response = await opened(filter);
@@ -160,7 +160,7 @@ describe('Subscriptions', () => {
     }
   });
 
-  it('refuses a filter that is none, and keeps nothing of it', () => {
+  it('are refused for a malformed filter, and nothing of them is kept', () => {
     expect(() => listen(undefined)).toThrow(expect.objectContaining({ code: 'INVALID_PARAMS' }) as Error);
     expectNothingLeft();
   });
@@ -172,7 +172,7 @@ describe('Subscriptions', () => {
       return uri === 'a://public' || uri === `a://${principal}`;
     });
 
-    it('leaves out resources that are hidden from him, without a word', async () => {
+    it('leave out resources that are hidden from the caller', async () => {
       make({ admits });
       const uris = ['a://public', 'a://ann', 'a://bob', 'nowhere://'];
       const [ann, bob] = await Promise.all(
@@ -185,7 +185,7 @@ describe('Subscriptions', () => {
       expect(bob!.gists).toEqual(['ack', 'a://public', 'a://bob']);
     });
 
-    it('asks of each URI once, and stops asking when he has gone', async () => {
+    it('run guards once for each URI, and stop when the caller has left', async () => {
       admits.mockClear();
       make({ admits });
       const uris = Array.from({ length: 120 }, (_, n) => `a://${n}`);
@@ -200,7 +200,7 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it('asks of one URI in a turn of the event loop, and of 50 at the same time', async () => {
+    it('run guards for one URI in a turn of the event loop, and for 50 at the same time', async () => {
       let answering = 0;
       const waiting: (() => void)[] = [];
       make({
@@ -221,7 +221,7 @@ describe('Subscriptions', () => {
       await serving.reply;
     });
 
-    it('tells after the acknowledgement of what changed while his guards decided', async () => {
+    it('notify after the acknowledgement of changes that came while guards decided', async () => {
       let decide: ((admitted: boolean) => void) | undefined;
       make({ admits: (uri) => (uri === 'a://slow' ? new Promise((resolve) => (decide = resolve)) : NO) });
       const serving = listen({ resourceSubscriptions: ['a://hidden', 'a://slow'], toolsListChanged: true });
@@ -261,7 +261,7 @@ describe('Subscriptions', () => {
   });
 
   describe('with caps', () => {
-    it('refuses one more than there may be, and ends nobody', async () => {
+    it('are refused above the cap, and none is ended', async () => {
       const open: Response[] = [];
       for (let n = 0; n < 10; n++) open.push(await opened({ toolsListChanged: true }, `user ${n}`));
       expect(() => listen({ toolsListChanged: true }, 'late', 'x')).toThrow(
@@ -276,7 +276,7 @@ describe('Subscriptions', () => {
       expect(open.every(({ completed }) => !completed)).toBe(true);
     });
 
-    it.each([['ann'], [undefined]])('counts the subscriptions of %s', async (principal) => {
+    it.each([['ann'], [undefined]])('are counted for each caller: %s', async (principal) => {
       // The one that is still being decided counts too.
       const first = listen({ toolsListChanged: true }, principal);
       await Promise.all([1, 2].map(() => opened({ toolsListChanged: true }, principal)));
@@ -291,7 +291,7 @@ describe('Subscriptions', () => {
   });
 
   describe('with a slow reader', () => {
-    it('remembers each change once and tells of it when there is room', async () => {
+    it('keep each change once, and notify of it when there is room', async () => {
       const response = await opened({ toolsListChanged: true, resourceSubscriptions: ['a://1', 'a://2'] });
       response.paused = true;
       for (let n = 0; n < 100; n++) changes$.next({ uri: `a://${n % 3}` });
@@ -304,7 +304,7 @@ describe('Subscriptions', () => {
       expect(response.gists).toEqual(['ack', 'tools', 'a://1', 'a://2', 'a://2']);
     });
 
-    it('stops again in the middle', async () => {
+    it('stop again in the middle', async () => {
       const response = new Response();
       response.paused = true;
       response.open(await listen({ resourceSubscriptions: ['a://1', 'a://2', 'a://3'] }).reply);
@@ -323,7 +323,7 @@ describe('Subscriptions', () => {
       expect(response.gists).toEqual(['ack', 'a://1', 'a://2', 'a://3', 'a://1']);
     });
 
-    it('keeps nothing back before a proper end', async () => {
+    it('send all changes before a graceful end', async () => {
       const response = await opened({ toolsListChanged: true });
       response.paused = true;
       changes$.next({ list: 'tools' });
@@ -332,13 +332,13 @@ describe('Subscriptions', () => {
     });
   });
 
-  it('tells of everything that was asked for when something may have been missed', async () => {
+  it('notify of all that was asked for when changes may have been missed', async () => {
     const response = await opened({ promptsListChanged: true, resourceSubscriptions: ['a://1'] });
     changes$.next('missed');
     expect(response.gists).toEqual(['ack', 'prompts', 'a://1']);
   });
 
-  it('ends gracefully when there is nothing more to hear', async () => {
+  it('end gracefully when no further changes can come', async () => {
     const response = await opened({ toolsListChanged: true });
     changes$.complete();
     expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
@@ -347,8 +347,8 @@ describe('Subscriptions', () => {
     expectNothingLeft();
   });
 
-  describe('that is ended before its response is there', () => {
-    it('is refused while guards decide, also when they never do', async () => {
+  describe('that end before the response is opened', () => {
+    it('are refused while guards decide, also when they never do', async () => {
       let signal: AbortSignal | undefined;
       make({
         admits: (_uri, context) => {
@@ -364,7 +364,7 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it('is acknowledged and ended once its response is there', async () => {
+    it('are acknowledged and ended once the response is opened', async () => {
       const reply = await listen({ toolsListChanged: true }).reply;
       changes$.next({ list: 'tools' });
       subscriptions.close();
@@ -373,7 +373,7 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it.each(['before', 'after'])('leaves nothing when its client goes %s the reply', async (when) => {
+    it.each(['before', 'after'])('leave nothing when the client leaves %s the reply', async (when) => {
       const serving = listen({ toolsListChanged: true });
       if (when === 'after') await serving.reply;
       serving.abandon();
@@ -389,7 +389,7 @@ describe('Subscriptions', () => {
   it.each([
     ['a refusal', new McpError('UNSUPPORTED_PROTOCOL_VERSION', 'not here'), 'UNSUPPORTED_PROTOCOL_VERSION', 0],
     ['a fault', new Error('secret'), 'INTERNAL_ERROR', 1],
-  ])('passes on %s of the server', async (_what, error, code, faults) => {
+  ])('pass on %s of the server', async (_what, error, code, faults) => {
     make({ capabilities: () => Promise.reject(error) });
     const refused = await listen({ toolsListChanged: true }, undefined, 'x').reply.catch((reason: unknown) => reason);
     expect(refused).toMatchObject({ code });
@@ -398,7 +398,7 @@ describe('Subscriptions', () => {
     expectNothingLeft();
   });
 
-  it('leaves nothing behind, whatever comes in whatever order', async () => {
+  it('leave nothing behind, in any order of events', async () => {
     for (let seed = 1; seed <= 60; seed++) {
       const random = seededRandom(seed);
       const chance = (probability: number): boolean => random() < probability;
