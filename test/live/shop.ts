@@ -21,6 +21,7 @@ export class ShopTools {
 
   @Tool({ name: 'price_quote', description: 'Quotes', inputSchema: z.object({}) })
   async quote(@McpArgs() _: object): Promise<string> {
+    // Real time: the page of screenshots shows how long calls take.
     await new Promise((resolve) => setTimeout(resolve, 3 + 20 * Math.random() ** 3));
     return '12';
   }

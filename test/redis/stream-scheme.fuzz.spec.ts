@@ -48,6 +48,7 @@ const DROPPED_MS = 30_000;
 /** Longer than it takes any node to find out who the newest reader is. */
 const STALLED_MS = 8_000;
 
+/** Real time: Redis, whose clock decides about nodes and retries, is a process that is paused and restarted. */
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 type Said = AppendedMessage | { type: 'replaced'; session: string; stream: string; reader: string; upTo?: number };

@@ -312,4 +312,5 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return text;
 }
 
+/** Real time: the client repeats a request to nodes that are processes of their own. */
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

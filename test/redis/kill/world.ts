@@ -12,6 +12,7 @@ const FAULTS = 5;
 /** After all faults are over; what lasts longer has been found late long before. */
 const PATIENCE_MS = 15_000;
 
+/** Real time: nodes and Redis are processes that are killed, paused and cut off for so long. */
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** What a world was like, in numbers. */
