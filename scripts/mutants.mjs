@@ -94,7 +94,7 @@ function described(text, { start, end, replacement, kind }) {
 
 function chosen() {
   const files = FOLDERS.flatMap((folder) =>
-    readdirSync(folder, { recursive: true }).map((name) => `${folder}/${name}`),
+    readdirSync(folder, { encoding: 'utf8', recursive: true }).map((name) => `${folder}/${name}`),
   );
   const sources = files.filter((file) => file.endsWith('.ts') && !file.endsWith('.spec.ts'));
   const all = sources.toSorted((one, other) => (one < other ? -1 : 1)).flatMap(mutantsOf);
@@ -150,13 +150,14 @@ async function run() {
       found.filter((specification) => specification.project.name === project),
     );
   }
-  process.on('message', async ({ name, file }) => {
+  const tell = async ({ name, file }) => {
     vitest.invalidateFile(resolve(file));
     vitest.state.filesMap.clear();
     const { testModules, unhandledErrors } = await vitest.runTestSpecifications(runs.get(name));
     const passed = testModules.every((module) => module.ok()) && unhandledErrors.length === 0;
     process.send({ passed });
-  });
+  };
+  process.on('message', (asked) => void tell(asked));
 }
 
 /** @returns the stage that killed it, or `survived`, or `gone` */

@@ -42,9 +42,9 @@ export class Program {
   /** @throws unless all of the group ends in time; it is killed then */
   async stop(signal = 'SIGTERM') {
     if (this.hasEnded) return;
-    process.kill(-this.child.pid, signal);
+    process.kill(-Number(this.child.pid), signal);
     if (await Promise.race([this.ended, delay(STOP_TIMEOUT_MS, false, { ref: false })])) return;
-    process.kill(-this.child.pid, 'SIGKILL');
+    process.kill(-Number(this.child.pid), 'SIGKILL');
     throw new Error(`still running ${STOP_TIMEOUT_MS / 1000} s after ${signal}`);
   }
 }

@@ -15,9 +15,9 @@ const tokens = new WeakMap<object, Map<string, symbol>>();
  * @publicApi
  */
 export function getMcpToken<T>(type: abstract new (...args: never[]) => T, name?: string): InjectionToken<T> {
-  if (name === undefined) return type as InjectionToken<T>;
+  if (name === undefined) return type;
   let named = tokens.get(type);
-  if (!named) tokens.set(type, (named = new Map()));
+  if (!named) tokens.set(type, (named = new Map<string, symbol>()));
   let token = named.get(name);
   if (!token) named.set(name, (token = Symbol(`${type.name}:${name}`)));
   return token;
