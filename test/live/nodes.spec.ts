@@ -1,5 +1,6 @@
 import { McpLiveModule, type McpStreamableOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
@@ -16,13 +17,15 @@ describeRedis(
         eras: 'legacy',
         backend: redisBackend(redis.url, { commandTimeoutMs: 2_000 }),
       });
-      const start = () =>
-        NestApp.start('fastify', {
-          imports: [McpStreamableModule.forRoot(options()), McpLiveModule.forRoot({ unguarded: 'loopback' })],
-          providers: [ShopTools],
-        });
+      const clock = new ManualClock();
+      const start = () => {
+        const imports = [McpStreamableModule.forRoot(options()), McpLiveModule.forRoot({ unguarded: 'loopback' })];
+        return NestApp.start('fastify', { imports, providers: [ShopTools] }, undefined, clock);
+      };
       const [here, there] = [await start(), await start()];
       held.begin();
+      // The page asks the stores every 5 s: here time runs 25 times as fast.
+      const time = setInterval(() => void clock.advance(500), 20);
       try {
         const mine = await here.client().initialize();
         const theirs = await there.client().initialize();
@@ -59,6 +62,7 @@ describeRedis(
         await reader.until(({ first }) => first.facts['sessionStore'] === 'up' && first.sessions.size === 0);
         reader.close();
       } finally {
+        clearInterval(time);
         held.release();
         await Promise.all([here.app.close(), there.app.close()]);
         here.log.release();

@@ -4,7 +4,7 @@ import { toolLog, toolProgress, type HandlerFunction, type ToolEvent } from 'nes
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, map, Observable, of, range } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import { eventually, testApps } from '../support/test-apps.js';
@@ -25,7 +25,7 @@ const heard = { progressToken: 'p', logLevel: 'info' };
 const big = (n: number): string => `${n} `.padEnd(EVENT, 'x');
 const numberOf = (text: unknown): number => parseInt(String(text), 10);
 
-describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a modern client that reads slowly, on %s', (adapter) => {
   const start = testApps(adapter, {
     port: true,
     sseAfterMs: 60_000,
