@@ -90,25 +90,6 @@ async function staller(): Promise<Socket> {
 }
 
 describe('the head of a stream', () => {
-  it('is sent at once, with the headers for proxies', async () => {
-    const { response } = await reader();
-
-    expect(response.statusCode).toBe(200);
-    expect(response.headers).toMatchObject({
-      'content-type': 'text/event-stream',
-      'cache-control': 'no-cache, no-transform',
-      'x-accel-buffering': 'no',
-      'transfer-encoding': 'chunked',
-    });
-    expect(responder.open).toBe(1);
-  });
-
-  it('keeps the headers that the app has set', async () => {
-    prepare = (response) => response.setHeader('Access-Control-Allow-Origin', '*');
-
-    expect((await reader()).response.headers['access-control-allow-origin']).toBe('*');
-  });
-
   it('leaves in one packet with the first events', async () => {
     source = () => concat(of({ id: '0_0', data: '' }, {}), NEVER);
     const socket = connect(port, '127.0.0.1');
@@ -273,25 +254,6 @@ describe('a response that the app has answered itself', () => {
 });
 
 describe('the keep-alive', () => {
-  it('writes a comment every period, by one timer for all streams', async () => {
-    const readers = [await reader(), await reader(), await reader()];
-    expect(clock.pending).toBe(1);
-    for (let period = 1; period <= 3; period++) {
-      await clock.advance(KEEP_ALIVE_MS);
-      await until(() => readers.every(({ chunks }) => chunks.length === period));
-    }
-
-    for (const { text } of readers) expect(text()).toBe(':\n\n:\n\n:\n\n');
-  });
-
-  it('has no timer without streams', async () => {
-    const { request } = await reader();
-    request.destroy();
-    await until(() => responder.open === 0);
-
-    expect(clock.pending).toBe(0);
-  });
-
   it('of 0 writes no comments', async () => {
     responder = new McpResponder({ keepAliveMs: 0, maxBufferedBytes: MAX_BUFFERED_BYTES, clock });
     const { text } = await reader();
