@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { RequestId } from '../wire/json-rpc.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 
 /**
  * The reply of the endpoint to one HTTP request. Refusals are not replies: they are thrown as `McpError`.

@@ -16,7 +16,7 @@ import { InMemoryStateStore } from '../state/in-memory-state-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { EventLogOptions } from '../stream/stream.options.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
+import { STANDALONE_STREAM } from '../wire/events.js';
 import { Journal } from './journal.js';
 
 /** Journals of another format, or of another version of Node, are not read. */

@@ -7,7 +7,7 @@ import { McpStream } from '../stream/mcp-stream.js';
 import { NO_STREAM_PEERS } from '../stream/stream.options.js';
 import { ManualClock } from '../testing/index.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import { Exchange, type ExchangeForm, type ExchangeSink, type SinkEntry } from './exchange.js';
 import { ResponseSink } from './response-sink.js';
 

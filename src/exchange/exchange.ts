@@ -3,7 +3,7 @@ import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, DONE } from '../common/promises.js';
 import type { HttpRefusal, McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 
 /**
  * Format of the response to a POST.

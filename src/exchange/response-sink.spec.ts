@@ -1,7 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import { ResponseSink } from './response-sink.js';
 
 const MAX = 100;

@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { deferred, type Deferred, DONE } from '../common/promises.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import type { ExchangeSink, SinkEntry } from './exchange.js';
 
 /**

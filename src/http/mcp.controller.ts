@@ -2,7 +2,7 @@ import { Delete, Get, Inject, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { Clock } from '../common/clock.js';
 import { McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import { CHALLENGER, type Challenger, whileAuthorized } from './credentials.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';

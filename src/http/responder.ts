@@ -2,7 +2,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../context/mcp-exchange.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 
 /*
  * # The responder

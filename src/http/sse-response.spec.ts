@@ -5,7 +5,7 @@ import { concat, EMPTY, from, NEVER, Observable, of, Subject, throwError } from 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { ManualClock } from '../testing/manual-clock.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import { McpResponder } from './responder.js';
 
 const KEEP_ALIVE_MS = 15_000;

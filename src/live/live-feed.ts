@@ -7,7 +7,7 @@ import { McpOptionError } from '../common/options.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { McpResponder } from '../http/responder.js';
 import type { McpError } from '../wire/errors.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import { LiveEndpoint } from './live-endpoint.js';
 import { EventRing } from './live-events.js';
 import { LIVE_OPTIONS, type ResolvedLiveOptions } from './live.options.js';

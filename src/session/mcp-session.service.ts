@@ -10,7 +10,7 @@ import { CallObserver } from '../exchange/call-observer.js';
 import { SessionGoneError } from '../stream/event-store.errors.js';
 import type { EventStoreStats } from '../stream/event-store.js';
 import { McpStream } from '../stream/mcp-stream.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
+import { STANDALONE_STREAM } from '../wire/events.js';
 import { changeOf, reachesLevel } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';

@@ -18,7 +18,7 @@ import {
   readMessages,
   type RequestId,
 } from '../wire/json-rpc.js';
-import type { McpEvent } from '../wire/sse.js';
+import type { McpEvent } from '../wire/events.js';
 import { Lines, TOO_LONG } from './lines.js';
 
 /** Requests without a session that may be in flight; a session has a cap of its own. */

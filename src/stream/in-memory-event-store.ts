@@ -2,7 +2,7 @@ import type { MaybePromise } from '../common/promises.js';
 import { systemClock, type Clock } from '../common/clock.js';
 import { resolveGroup } from '../common/options.js';
 import { errorResponse } from '../wire/errors.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
+import { STANDALONE_STREAM } from '../wire/events.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import {

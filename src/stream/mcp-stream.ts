@@ -4,7 +4,7 @@ import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
+import { STANDALONE_STREAM } from '../wire/events.js';
 import { isFinal, isOver, StreamNotFoundError } from './event-store.errors.js';
 import type { ClaimResult, ReadResult, ReaderRef, StoredEvent } from './event-store.js';
 import { type AttachedReader, newReader, type ReadableLog, type StreamClaim, StreamReader } from './stream-reader.js';

@@ -7,7 +7,7 @@ import {
   StreamNotFoundError,
 } from '../stream/event-store.errors.js';
 import { INBOX_STREAM } from '../stream/event-store.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
+import { STANDALONE_STREAM } from '../wire/events.js';
 import type { ContractTests } from './contract.js';
 import {
   ALL,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
 import { DROPPED_SESSION_MS, type ReaderRef, type UnfinishedStream } from '../stream/event-store.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
+import { STANDALONE_STREAM } from '../wire/events.js';
 import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 import {
   appendTests,

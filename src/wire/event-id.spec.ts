@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { randomToken } from '../common/random-token.js';
-import { formatEventId, parseEventId, STANDALONE_STREAM } from './sse.js';
+import { formatEventId, parseEventId, STANDALONE_STREAM } from './events.js';
 
 const STREAM = 'abcdefghijklmnopqrstUV';
 

@@ -17,7 +17,7 @@ import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, single
 import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { checkedBySpec } from '../../wire/spec.js';
-import { parseEventId } from '../../wire/sse.js';
+import { parseEventId } from '../../wire/events.js';
 
 /**
  * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.

@@ -5,7 +5,7 @@ import { Exchange, type ResponseMode } from '../../exchange/exchange.js';
 import { ResponseSink } from '../../exchange/response-sink.js';
 import { ManualClock } from '../../testing/index.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
-import type { McpEvent } from '../../wire/sse.js';
+import type { McpEvent } from '../../wire/events.js';
 import { ModernClient } from './modern-client.js';
 
 const LOG = { method: 'notifications/message', params: { level: 'info', data: 'x' } };

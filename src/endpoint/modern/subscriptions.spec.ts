@@ -8,7 +8,7 @@ import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-excha
 import type { HeardChange } from '../../session/cluster/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import type { McpEvent } from '../../wire/sse.js';
+import type { McpEvent } from '../../wire/events.js';
 import { seededRandom } from '../../../test/support/seeded-random.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';

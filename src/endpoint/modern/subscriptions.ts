@@ -16,7 +16,7 @@ import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.j
 import { McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
-import type { McpEvent } from '../../wire/sse.js';
+import type { McpEvent } from '../../wire/events.js';
 import type { ResolvedProtocolOptions } from '../protocol.options.js';
 import { ListenBudget } from './listen-budget.js';
 import { ModernClient } from './modern-client.js';

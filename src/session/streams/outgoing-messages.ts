@@ -3,7 +3,7 @@ import { randomToken } from '../../common/random-token.js';
 import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
 import { EventStoreError } from '../../stream/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../wire/client-capabilities.js';
-import { STANDALONE_STREAM } from '../../wire/sse.js';
+import { STANDALONE_STREAM } from '../../wire/events.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
 import type { Related } from '../live/in-flight-calls.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';

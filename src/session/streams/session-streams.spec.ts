@@ -7,7 +7,7 @@ import { CallObserver } from '../../exchange/call-observer.js';
 import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
 import { ManualClock } from '../../testing/index.js';
 import { FaultyEventStore, type EventStoreFaults } from '../../../test/support/faulty-event-store.js';
-import { formatEventId, type McpEvent } from '../../wire/sse.js';
+import { formatEventId, type McpEvent } from '../../wire/events.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { type LoggedSink, SessionStreams } from './session-streams.js';
 import { InMemorySessionStore } from '../store/in-memory-session-store.js';

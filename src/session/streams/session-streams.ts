@@ -9,7 +9,7 @@ import { McpStream, type StreamObserver } from '../../stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../stream/stream-reader.js';
 import { McpError } from '../../wire/errors.js';
 import type { RequestId } from '../../wire/json-rpc.js';
-import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../wire/sse.js';
+import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../wire/events.js';
 import type { McpSessionEvent } from '../session-events.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
 
