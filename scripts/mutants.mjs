@@ -4,6 +4,7 @@
 //   node scripts/mutants.mjs --check     plants those again that were killed, and fails if one survives
 //
 // It changes files below src/ while it runs and puts them back: use a clone. Seeds and counts are in the file of results.
+// The record is of commit 3d367a5, before tests went: copy this script and the file into a clone of that commit to go on.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
