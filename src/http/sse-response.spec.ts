@@ -254,6 +254,12 @@ describe('a response that the app has answered itself', () => {
 });
 
 describe('the keep-alive', () => {
+  it('has one timer for all streams', async () => {
+    for (let streams = 1; streams <= 3; streams++) await reader();
+    expect(responder.open).toBe(3);
+    expect(clock.pending).toBe(1);
+  });
+
   it('of 0 writes no comments', async () => {
     responder = new McpResponder({ keepAliveMs: 0, maxBufferedBytes: MAX_BUFFERED_BYTES, clock });
     const { text } = await reader();

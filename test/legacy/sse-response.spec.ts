@@ -189,11 +189,10 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
     await app.settled({ openResponses: 0, inFlight: 0 });
   });
 
-  it('P12: all silent streams of all sessions get a comment every 15 seconds by default, by one timer', async () => {
+  it('P12: all silent streams of all sessions get a comment every 15 seconds by default', async () => {
     await start();
     const streams: SseStream[] = [];
     for (let session = 0; session < 3; session++) streams.push(await (await app.client().initialize()).listen());
-    await app.settled({ openResponses: 3, timers: 1 });
     await clock.advance(15_000);
     for (const stream of streams) await stream.until(({ comments }) => comments.length === 1);
     for (const stream of streams) stream.destroy();
