@@ -94,7 +94,7 @@ describe('a table of options', () => {
 });
 
 describe('an option', () => {
-  it('has a default, or none, or must be given', () => {
+  it('that is absent takes its default, or stays undefined, or is refused where it is required', () => {
     expect(passed(text('mcp'), undefined)).toBe('mcp');
     expect(passed(text(undefined), undefined)).toBeUndefined();
     expect(refusalOf(text(required), undefined).message).toBe(
@@ -102,17 +102,17 @@ describe('an option', () => {
     );
   });
 
-  it('is not absent because it is null', () => {
+  it('that is null counts as given, and is refused', () => {
     expect(refusalOf(text('mcp'), null).message).toContain('got null');
     expect(refusalOf(group({}, {}), null).message).toContain('got null');
   });
 
-  it('is shown as it is', () => {
+  it('that is refused is shown in the error as it was given', () => {
     expect(refusalOf(count(1), '5').message).toMatch(/got "5"\.$/);
     expect(refusalOf(count(1), Number.NaN).message).toMatch(/got NaN\.$/);
   });
 
-  it('may have a value that cannot be shown as JSON', () => {
+  it('that cannot be shown as JSON is refused by its name all the same', () => {
     const cyclic: Record<string, unknown> = {};
     cyclic['self'] = cyclic;
     expect(refusalOf(functionOf(undefined), cyclic).option).toBe('limit');
@@ -121,7 +121,7 @@ describe('an option', () => {
 });
 
 describe('a count', () => {
-  it('is a whole number, from the least one on', () => {
+  it('accepts whole numbers from its minimum on', () => {
     expect(passed(count(5), 1)).toBe(1);
     expect(passed(count(5, { min: 0 }), 0)).toBe(0);
     expect(passed(count(5), Number.MAX_SAFE_INTEGER)).toBe(Number.MAX_SAFE_INTEGER);
@@ -134,7 +134,7 @@ describe('a count', () => {
     expect(error.message).toContain('at least 1');
   });
 
-  it('is Infinity only where that is allowed; the error says whether it is', () => {
+  it('accepts Infinity only where that is allowed; the error says whether it is', () => {
     expect(passed(count(5, { infinite: true }), Infinity)).toBe(Infinity);
     expect(refusalOf(count(5, { infinite: true }), -Infinity).message).toContain('or Infinity');
     expect(refusalOf(count(5), Infinity).message).not.toContain('or Infinity');
@@ -142,7 +142,7 @@ describe('a count', () => {
 });
 
 describe('milliseconds of a timer', () => {
-  it('are what setTimeout can wait, and Infinity where that is allowed', () => {
+  it('accept what setTimeout can wait, and Infinity where that is allowed', () => {
     expect(passed(timer(5), 2 ** 31 - 1)).toBe(2 ** 31 - 1);
     expect(passed(timer(5, { min: 0 }), 0)).toBe(0);
     expect(passed(timer(5, { infinite: true }), Infinity)).toBe(Infinity);
@@ -154,7 +154,7 @@ describe('milliseconds of a timer', () => {
 });
 
 describe('a flag', () => {
-  it('is true or false', () => {
+  it('accepts true and false', () => {
     expect([passed(flag(true), true), passed(flag(true), false)]).toEqual([true, false]);
   });
 

@@ -23,7 +23,7 @@ const MOST_STARTS = 32;
  * backlog of the system, for a handler of each client before them.
  */
 const READING_TURNS = 16;
-/** Of how many begins the pace of a caller is the mean, roughly. */
+/** The pace of a caller is roughly the mean over this many of its last begins. */
 const PACE_OF = 8;
 const RETRY_AFTER = { 'Retry-After': '1' };
 

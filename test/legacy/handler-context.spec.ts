@@ -113,6 +113,28 @@ async function chat({ me }: Record<string, unknown>, ways: readonly string[], sa
   return `${String(me)} is done`;
 }
 
+/** Calls of many clients at once, of the tool `chats`: each stream has the messages of its own call. */
+async function expectNoMixUp(app: TestApp): Promise<void> {
+  const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
+  const standalones = await Promise.all(clients.map((client) => client.listen()));
+  const talks = clients.flatMap((client, which) =>
+    Array.from({ length: 25 }, async (_, id) => {
+      const me = `${which}.${id}`;
+      const stream = (await client.call('chats', { me }, { id })).sse();
+      await stream.end();
+      const said = Array.from({ length: 12 }, (__, n) => `${me} says ${n}`);
+      expect(gists(stream.messages)).toEqual([...said, `${me} is done`]);
+      expect(stream.messages.at(-1).id).toBe(id);
+    }),
+  );
+  await Promise.all(talks);
+  for (const standalone of standalones) {
+    expect(standalone.events).toEqual([]);
+    standalone.destroy();
+  }
+  await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+}
+
 describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000, clock: undefined });
   const say =
@@ -187,24 +209,7 @@ describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
 
   it('P6: messages of many calls at once, in sessions with the same ids, never get mixed up', async () => {
     const app = await start(chatty);
-    const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
-    const standalones = await Promise.all(clients.map((client) => client.listen()));
-    const talks = clients.flatMap((client, which) =>
-      Array.from({ length: 25 }, async (_, id) => {
-        const me = `${which}.${id}`;
-        const stream = (await client.call('chats', { me }, { id })).sse();
-        await stream.end();
-        const said = Array.from({ length: 12 }, (__, n) => `${me} says ${n}`);
-        expect(gists(stream.messages)).toEqual([...said, `${me} is done`]);
-        expect(stream.messages.at(-1).id).toBe(id);
-      }),
-    );
-    await Promise.all(talks);
-    for (const standalone of standalones) {
-      expect(standalone.events).toEqual([]);
-      standalone.destroy();
-    }
-    await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+    await expectNoMixUp(app);
   });
 
   it('P6: a message to another session goes to its standalone stream, also when a call with the same id runs there', async () => {
@@ -374,24 +379,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: messages of a handler on %s', (a
 
   it('P6: messages of many calls at once, in sessions with the same ids, never get mixed up', async () => {
     const app = await start(chatty);
-    const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
-    const standalones = await Promise.all(clients.map((client) => client.listen()));
-    const talks = clients.flatMap((client, which) =>
-      Array.from({ length: 25 }, async (_, id) => {
-        const me = `${which}.${id}`;
-        const stream = (await client.call('chats', { me }, { id })).sse();
-        await stream.end();
-        const said = Array.from({ length: 12 }, (__, n) => `${me} says ${n}`);
-        expect(gists(stream.messages)).toEqual([...said, `${me} is done`]);
-        expect(stream.messages.at(-1).id).toBe(id);
-      }),
-    );
-    await Promise.all(talks);
-    for (const standalone of standalones) {
-      expect(standalone.events).toEqual([]);
-      standalone.destroy();
-    }
-    await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+    await expectNoMixUp(app);
   });
 
   it('P6: a message with the id of another request goes to the stream of that request', async () => {

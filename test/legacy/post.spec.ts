@@ -2,12 +2,27 @@ import { ProtocolError } from '@modelcontextprotocol/server';
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted, scriptedServer } from '../support/scripted-server.js';
+
+/** The errors of the tools `throws` and `rejects` are answered, and nothing is left. */
+async function expectErrorsOfHandlers(app: TestApp): Promise<void> {
+  const client = await app.client().initialize();
+  const thrown = await client.call('throws', {}, { id: 'a' });
+  expect(thrown.status).toBe(200);
+  expect(await thrown.json()).toEqual({
+    jsonrpc: '2.0',
+    id: 'a',
+    error: { code: -32055, message: 'out of paper', data: { tray: 2 } },
+  });
+  const rejected = await client.call('rejects', {}, { id: 'b' });
+  expect(await rejected.json()).toEqual({ jsonrpc: '2.0', id: 'b', error: { code: -32603, message: 'no toner' } });
+  await app.settled({ inFlight: 0, streams: 0, events: 0, sessions: 1 });
+}
 
 describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
@@ -201,17 +216,7 @@ describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
         rejects: () => Promise.reject(new ProtocolError(-32603, 'no toner')),
       },
     });
-    const client = await app.client().initialize();
-    const thrown = await client.call('throws', {}, { id: 'a' });
-    expect(thrown.status).toBe(200);
-    expect(await thrown.json()).toEqual({
-      jsonrpc: '2.0',
-      id: 'a',
-      error: { code: -32055, message: 'out of paper', data: { tray: 2 } },
-    });
-    const rejected = await client.call('rejects', {}, { id: 'b' });
-    expect(await rejected.json()).toEqual({ jsonrpc: '2.0', id: 'b', error: { code: -32603, message: 'no toner' } });
-    await app.settled({ inFlight: 0, streams: 0, events: 0, sessions: 1 });
+    await expectErrorsOfHandlers(app);
   });
 
   it('P5: a stream carries the error of a handler that throws, and that of an unknown method', async () => {
@@ -245,17 +250,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
         rejects: () => Promise.reject(new Error('no toner')),
       }),
     });
-    const client = await app.client().initialize();
-    const thrown = await client.call('throws', {}, { id: 'a' });
-    expect(thrown.status).toBe(200);
-    expect(await thrown.json()).toEqual({
-      jsonrpc: '2.0',
-      id: 'a',
-      error: { code: -32055, message: 'out of paper', data: { tray: 2 } },
-    });
-    const rejected = await client.call('rejects', {}, { id: 'b' });
-    expect(await rejected.json()).toEqual({ jsonrpc: '2.0', id: 'b', error: { code: -32603, message: 'no toner' } });
-    await app.settled({ inFlight: 0, streams: 0, events: 0, sessions: 1 });
+    await expectErrorsOfHandlers(app);
   });
 
   it('P5: a result that cannot be written as JSON becomes an error, in a JSON body, a batch and a stream', async () => {

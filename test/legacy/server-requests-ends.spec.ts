@@ -2,7 +2,7 @@ import type { RequestOptions } from '@modelcontextprotocol/server';
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
@@ -29,6 +29,37 @@ const asksWith =
 /** Answers for which no request waited. */
 const unawaited = (events: readonly McpSessionEvent[]) => events.filter(({ type }) => type === 'unknown-response');
 const answerOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
+
+/** Two calls of the tool `asks` at a time: `heard` gets the progress of each question, and none afterwards. */
+async function expectProgress(app: TestApp, heard: readonly unknown[]): Promise<void> {
+  const events = recordedEvents(app);
+  const client = await app.client().initialize(LATEST, CAPABLE);
+  // Two at a time: the SDK of the session numbers them, the wire must not mix them up.
+  const streams = [await (await client.call('asks')).sse().count(1), await (await client.call('asks')).sse().count(1)];
+  const questions = streams.map((stream) => stream.messages[0]);
+  for (const { id, params } of questions) expect(params._meta.progressToken).toBe(id);
+  for (const [n, { id }] of questions.entries()) {
+    const params = { progressToken: id, progress: n + 1, total: 2, message: `of ${n}` };
+    await client.notify('notifications/progress', params);
+  }
+  await eventually(() =>
+    expect(heard).toEqual([
+      { progress: 1, total: 2, message: 'of 0' },
+      { progress: 2, total: 2, message: 'of 1' },
+    ]),
+  );
+  for (const { id } of questions.toReversed()) await client.respond(id, ROOTS);
+  for (const stream of streams) expect(await stream.end()).toBe('end');
+  // Nobody waits for it any more; nor for a token that never was, or is the SDK's own.
+  for (const progressToken of [questions[0].id, 'never', 0, null, { a: 1 }]) {
+    const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress: 3 } };
+    const response = await client.post(progress);
+    expect(response.status).toBe(202);
+    await response.text();
+  }
+  expect(heard).toHaveLength(2);
+  expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(5);
+}
 
 describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
@@ -135,35 +166,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     const app = await start({
       tools: { asks: asksWith({ onprogress: (progress) => heard.push(progress) }) },
     });
-    const events = recordedEvents(app);
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const streams = [
-      await (await client.call('asks')).sse().count(1),
-      await (await client.call('asks')).sse().count(1),
-    ];
-    const questions = streams.map((stream) => stream.messages[0]);
-    for (const { id, params } of questions) expect(params._meta.progressToken).toBe(id);
-    for (const [n, { id }] of questions.entries()) {
-      const params = { progressToken: id, progress: n + 1, total: 2, message: `of ${n}` };
-      await client.notify('notifications/progress', params);
-    }
-    await eventually(() =>
-      expect(heard).toEqual([
-        { progress: 1, total: 2, message: 'of 0' },
-        { progress: 2, total: 2, message: 'of 1' },
-      ]),
-    );
-    for (const { id } of questions.toReversed()) await client.respond(id, ROOTS);
-    for (const stream of streams) expect(await stream.end()).toBe('end');
-    // No request waits for these tokens any more, or ever.
-    for (const progressToken of [questions[0].id, 'never', 0, null, { a: 1 }]) {
-      const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress: 3 } };
-      const response = await client.post(progress);
-      expect(response.status).toBe(202);
-      await response.text();
-    }
-    expect(heard).toHaveLength(2);
-    expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(5);
+    await expectProgress(app, heard);
   });
 
   it('P7: the first of two answers counts', async () => {
@@ -348,35 +351,6 @@ describe.each(ONE_ADAPTER)('with an SDK server: the end of server requests on %s
     const app = await start({
       server: scripted({ asks: asking({ onprogress: (progress) => heard.push(progress) }) }),
     });
-    const events = recordedEvents(app);
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    // Two at a time: the SDK of the session numbers them, the wire must not mix them up.
-    const streams = [
-      await (await client.call('asks')).sse().count(1),
-      await (await client.call('asks')).sse().count(1),
-    ];
-    const questions = streams.map((stream) => stream.messages[0]);
-    for (const { id, params } of questions) expect(params._meta.progressToken).toBe(id);
-    for (const [n, { id }] of questions.entries()) {
-      const params = { progressToken: id, progress: n + 1, total: 2, message: `of ${n}` };
-      await client.notify('notifications/progress', params);
-    }
-    await eventually(() =>
-      expect(heard).toEqual([
-        { progress: 1, total: 2, message: 'of 0' },
-        { progress: 2, total: 2, message: 'of 1' },
-      ]),
-    );
-    for (const { id } of questions.toReversed()) await client.respond(id, ROOTS);
-    for (const stream of streams) expect(await stream.end()).toBe('end');
-    // Nobody waits for it any more; nor for a token that never was, or is the SDK's own.
-    for (const progressToken of [questions[0].id, 'never', 0, null, { a: 1 }]) {
-      const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress: 3 } };
-      const response = await client.post(progress);
-      expect(response.status).toBe(202);
-      await response.text();
-    }
-    expect(heard).toHaveLength(2);
-    expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(5);
+    await expectProgress(app, heard);
   });
 });
