@@ -62,6 +62,12 @@ const TASKS = {
     run: ['scripts/conformance-clients.mjs'],
   },
 
+  'call-path': {
+    what: 'the functions that one tools/call runs (--modern, --express)',
+    project: 'tsconfig.build.json',
+    run: ['scripts/call-path.mjs'],
+  },
+
   'bench:server': {
     what: 'our server of the benchmark alone (PORT, ADAPTER)',
     project: BENCH,

@@ -1,0 +1,133 @@
+// The functions of this package that one `tools/call` runs, from the adapter to the answer: `npm run x -- call-path`. Sessions in
+// memory, an answer as JSON, Fastify. By precise coverage of V8, getters included; methods and handlers of the app are not counted.
+//
+// `--modern`: a call of revision 2026-07-28, without a session. `--express`: on Express.
+import 'reflect-metadata';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { Session } from 'node:inspector/promises';
+import { join, relative } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { z } from 'zod';
+import { root } from './build.mjs';
+
+const WARM_UP = 50;
+/** After the answer, for what runs behind it. */
+const TURNS = 3;
+
+const dist = join(root, 'dist');
+const { McpStreamableModule, Tool } = await import(pathToFileURL(join(dist, 'index.js')).href);
+
+class Tools {
+  add({ a, b }) {
+    return { content: [{ type: 'text', text: String(a + b) }] };
+  }
+}
+// Decorators by hand: this is JavaScript.
+const inputSchema = z.object({ a: z.number(), b: z.number() });
+Tool({ name: 'add', description: 'Adds two numbers.', inputSchema })(
+  Tools.prototype,
+  'add',
+  Object.getOwnPropertyDescriptor(Tools.prototype, 'add'),
+);
+
+class App {}
+Module({
+  imports: [McpStreamableModule.forRoot({ devSessions: false, serverInfo: { name: 'call-path', version: '1.0.0' } })],
+  providers: [Tools],
+})(App);
+
+const modern = process.argv.includes('--modern');
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+async function post(url, message, sessionId) {
+  const headers = {
+    'Content-Type': 'application/json',
+    Accept: 'application/json, text/event-stream',
+    ...(modern
+      ? { 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': message.method, 'Mcp-Name': message.params.name }
+      : { 'MCP-Protocol-Version': '2025-11-25', ...(sessionId && { 'Mcp-Session-Id': sessionId }) }),
+  };
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', ...message }) });
+  const body = await response.text();
+  if (!response.ok) throw new Error(`${message.method}: ${response.status} ${body}`);
+  return { body, sessionId: response.headers.get('mcp-session-id') };
+}
+
+async function begin(url) {
+  if (modern) return undefined;
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'call-path', version: '1.0.0' },
+  };
+  const { sessionId } = await post(url, { id: 0, method: 'initialize', params });
+  await post(url, { method: 'notifications/initialized' }, sessionId);
+  return sessionId;
+}
+
+let id = 0;
+async function call(url, sessionId) {
+  const params = { name: 'add', arguments: { a: 1, b: 2 }, ...(modern && { _meta: META }) };
+  const { body } = await post(url, { id: ++id, method: 'tools/call', params }, sessionId);
+  if (JSON.parse(body).result?.content?.[0]?.text !== '3') throw new Error(`No answer: ${body}`);
+}
+
+async function served() {
+  await call(url, sessionId);
+  for (let turn = 0; turn < TURNS; turn++) await nextTurn();
+}
+
+/** The functions that ran since the last time, by file. */
+async function taken(inspector) {
+  const { result } = await inspector.post('Profiler.takePreciseCoverage');
+  const byFile = new Map();
+  for (const { url, functions } of result) {
+    if (!url.startsWith('file:')) continue;
+    const file = relative(dist, fileURLToPath(url));
+    if (file.startsWith('..')) continue;
+    // The first function is the module itself.
+    const ran = functions.filter(
+      ({ ranges: [{ startOffset, count }], functionName }) => count > 0 && (startOffset > 0 || functionName !== ''),
+    );
+    if (ran.length > 0) byFile.set(file, ran);
+  }
+  return new Map([...byFile].toSorted(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+const adapter = process.argv.includes('--express') ? new ExpressAdapter() : new FastifyAdapter();
+const app = await NestFactory.create(App, adapter, { logger: ['error', 'warn'] });
+await app.listen(0, '127.0.0.1');
+const url = `${await app.getUrl()}/mcp`;
+const sessionId = await begin(url);
+for (let n = 0; n < WARM_UP; n++) await call(url, sessionId);
+
+const inspector = new Session();
+inspector.connect();
+await inspector.post('Profiler.enable');
+await inspector.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+await served();
+await taken(inspector);
+await served();
+const byFile = await taken(inspector);
+
+inspector.disconnect();
+await app.close();
+
+for (const [file, ran] of byFile) {
+  console.log(`${file}  (${ran.length})`);
+  for (const { functionName, ranges } of ran) {
+    const name = functionName === '' ? '(anonymous)' : functionName;
+    const [{ count }] = ranges;
+    console.log(count > 1 ? `    ${name} ×${count}` : `    ${name}`);
+  }
+}
+const functions = [...byFile.values()].flat();
+const runs = functions.reduce((sum, { ranges: [{ count }] }) => sum + count, 0);
+console.log(`${functions.length} functions in ${byFile.size} files, which ran ${runs} times.`);
