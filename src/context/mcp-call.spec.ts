@@ -130,13 +130,6 @@ describe('McpCall', () => {
     cancelled.cancelled('enough');
     expect(cancelled.closeStream()).toBe(false);
   });
-
-  it('keeps how HTTP shall say its answer', () => {
-    const call = new McpCall(HTTP, REQUEST, someClient().client);
-    expect(call.refusal).toBeUndefined();
-    call.refuseWith(403, { 'WWW-Authenticate': 'Bearer' });
-    expect(call.refusal).toEqual({ status: 403, headers: { 'WWW-Authenticate': 'Bearer' } });
-  });
 });
 
 describe('the current call', () => {

@@ -3,7 +3,7 @@ import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
-import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
+import type { McpExchange } from './mcp-exchange.js';
 
 /*
  * # One message of a client while it is served
@@ -159,8 +159,6 @@ export class McpCall implements McpHttpCall {
   begun = false;
   /** A handler was found for it. @internal */
   handled = false;
-  /** HTTP status and headers of the answer, if it is a refusal. @internal */
-  refusal: HttpRefusal | undefined;
   /** Set for a tool whose results have a size limit. @internal */
   bound: ResultBound | undefined;
   /** Armed when `requestTimeoutMs` is set. @internal */
@@ -265,16 +263,6 @@ export class McpCall implements McpHttpCall {
   /** @internal */
   ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
     return this.from.request(question, options, this);
-  }
-
-  /**
-   * Sets status and headers of the HTTP response of a denied call, as a guard does on any route. Possible while nothing
-   * was sent and the response answers no other request.
-   *
-   * @internal
-   */
-  refuseWith(status: number, headers: Readonly<Record<string, string>>): void {
-    this.refusal = { status, headers };
   }
 
   /** Holds the body that it came in until it, and the task that it may become, are over. @internal */

@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { RequestId } from '../wire/json-rpc.js';
+import type { HttpRefusal } from '../wire/errors.js';
 import type { McpEvent } from '../wire/events.js';
 
 /**
@@ -64,12 +65,6 @@ const accepted: McpReply = { kind: 'accepted' };
 
 /** Notifications and responses were taken (P1). @internal */
 export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), abandon: () => {} };
-
-/** A status and headers for an answer that denies. @internal */
-export interface HttpRefusal {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-}
 
 /**
  * Takes the messages and answers of all requests of one POST.

@@ -4,7 +4,7 @@ import { deferred, type Deferred } from '../common/promises.js';
 import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { ManualClock } from '../testing/index.js';
 import type { Era } from '../wire/era.js';
-import { McpError, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
+import { McpError, RefusedCall, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { Calls } from './calls.js';
 import { Exchange, type ResponseMode } from './exchange.js';
@@ -354,11 +354,7 @@ describe('the HTTP status of an answer', () => {
   });
 
   it.each(CLIENTS)('is that of a guard that denies (%s)', async (client) => {
-    const error = Object.assign(new Error('no'), { code: -32021 });
-    const { begin } = setup((call) => {
-      call.refuseWith(403, {});
-      return Promise.reject(error);
-    });
+    const { begin } = setup(() => Promise.reject(new RefusedCall(-32021, 'no', 403)));
     expect(await answerOf(begin({ client }).exchange)).toMatchObject({
       status: 403,
       answer: { error: { code: -32021 } },

@@ -4,7 +4,16 @@ import { deferred, type Deferred, isThenable, within } from '../common/promises.
 import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
-import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, refusalOf, rpcErrorOf } from '../wire/errors.js';
+import {
+  errorResponse,
+  type HttpRefusal,
+  McpError,
+  RefusedCall,
+  refusalOf,
+  REQUEST_FAILED,
+  REQUEST_TIMEOUT,
+  rpcErrorOf,
+} from '../wire/errors.js';
 import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { assertUriOf } from '../wire/uris.js';
@@ -188,19 +197,22 @@ export class Calls {
     // Its text may contain details that clients must not receive.
     if (!told) this.report(error, call);
     const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
+    let http: HttpRefusal | undefined = error instanceof RefusedCall ? error : undefined;
     if (call.era === 'modern') {
       // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
       if (refusal instanceof McpError && call.exchange!.refuse(refusal)) return this.#answered(call);
-      const lacking = call.refusal ? undefined : refusalOf(error);
-      if (lacking) call.refuseWith(lacking.status, {});
+      const lacking = refusalOf(error);
+      if (lacking) http ??= { status: lacking.status, headers: {} };
     }
     const { code, message, data } = rpcErrorOf(refusal)!;
-    this.#answer(call, this.#textOf(errorResponse(id, code, message, data) as JsonRpcResponse, call));
+    this.#answer(call, this.#textOf(errorResponse(id, code, message, data) as JsonRpcResponse, call), http);
   }
 
-  #answer(call: McpCall, text: string): void {
+  #answer(call: McpCall, text: string, refusal?: HttpRefusal): void {
     this.#answered(call);
-    call.exchange!.answer(call.requestId!, text, call.refusal);
+    // Without the other fields of an error.
+    const http = refusal && { status: refusal.status, headers: refusal.headers };
+    call.exchange!.answer(call.requestId!, text, http);
   }
 
   /** If the `data` of an error cannot be JSON, which is a defect of the handler, the client still gets an error. */

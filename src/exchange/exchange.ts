@@ -1,7 +1,8 @@
 import { EMPTY, type Observable } from 'rxjs';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, DONE } from '../common/promises.js';
-import type { HttpRefusal, McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
+import type { McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
+import type { HttpRefusal } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { McpEvent } from '../wire/events.js';
 

@@ -1,4 +1,8 @@
 import { BadRequestException, HttpException } from '@nestjs/common';
+import { RefusedCall } from '../wire/errors.js';
+
+/** MCP's JSON-RPC code for a refusal that has none of its own: the specification leaves denials to HTTP. */
+const DENIED = -32000;
 
 /** A handler that cannot be served; the app does not start. @publicApi */
 export class HandlerDefinitionError extends Error {
@@ -83,24 +87,17 @@ export class ArgumentsError extends BadRequestException {
  *
  * @internal
  */
-export class HandlerDeniedError extends Error {
+export class HandlerDeniedError extends RefusedCall {
   override readonly name = 'HandlerDeniedError';
-  /** Of the JSON-RPC error: MCP's code for a refusal that has none of its own. */
-  readonly code = -32000;
-  readonly data: unknown;
 
+  /** @param headers those that the guard has set on the response */
   constructor(
-    readonly status: number,
+    status: number,
     message: string,
-    /** Headers that the guard has set on the response, such as `WWW-Authenticate`. Names in lower case. */
-    readonly headers: Readonly<Record<string, string>>,
-    options?: ErrorOptions & {
-      /** Of the JSON-RPC error. */
-      readonly data?: unknown;
-    },
+    headers: Readonly<Record<string, string>>,
+    options?: ErrorOptions & { readonly data?: unknown },
   ) {
-    super(message, options);
-    this.data = options?.data;
+    super(DENIED, message, status, headers, options);
   }
 
   /** Whether the client must authorize first, which it does over HTTP. */

@@ -5,16 +5,11 @@ import { logger } from '../context/operator-log.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { TaskPort } from '../context/mcp-tasks.js';
-import { HandlerDeniedError } from '../handlers/handlers.errors.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { ProtocolError } from '../wire/spec.js';
-
-/** JSON-RPC code of a denial, which the specification leaves to HTTP. */
-const DENIED = -32000;
 
 /** A handler that can ask, with the arguments of one call. */
 interface AskingHandler<T> {
@@ -65,32 +60,17 @@ export class HandlerCalls {
       if (call.fault) throw call.fault;
       run = new HandlerRun(call, this.parts, request, tasks);
     } catch (fault) {
-      return this.answerDenial(call, async () => {
-        // A caller from whom guards hide the handler would learn that it exists (D31).
-        await handler.assertAdmits(this.context(call));
-        throw fault;
-      });
+      // A caller from whom guards hide the handler would learn that it exists (D31).
+      return handler.assertAdmits(this.context(call)).then(() => Promise.reject(fault));
     }
     const context = this.#contextOf(call, run);
-    return this.answerDenial(call, () => run.finish(() => handler.invoke(context)));
+    return run.finish(() => handler.invoke(context));
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */
   serve<T>(call: McpCall, handler: (context: McpContext) => Promise<T>): Promise<T> {
     call.handled = true;
-    return this.answerDenial(call, () => handler(this.context(call)));
-  }
-
-  /**
-   * A guard that denies a call sets the HTTP status, as on any route, while nothing of the answer was sent; the client
-   * gets a JSON-RPC error in any case.
-   */
-  answerDenial<T>(call: McpCall, run: () => Promise<T>): Promise<T> {
-    return run().catch((error: unknown) => {
-      if (!(error instanceof HandlerDeniedError)) throw error;
-      call.refuseWith(error.status, error.headers);
-      throw new ProtocolError(DENIED, error.message, error.data);
-    });
+    return handler(this.context(call));
   }
 
   #contextOf(call: McpCall, run: HandlerRun): McpContext {

@@ -54,15 +54,13 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
           : entry.kind === 'template'
             ? entry.assertAdmits({ variables: args }, context)
             : entry.assertAdmits({ uri: entry.key }, context);
-      return calls.answerDenial(call, async () => {
-        await admitted.catch((error: unknown) => {
-          throw isMissing(error) ? missingReference(ref) : error;
-        });
-        // A reference may also be the URI of a resource, which has no completions.
-        const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
-        if (!source) return { completion: NO_COMPLETION };
-        return { completion: await source(argument.value, others, context) };
+      await admitted.catch((error: unknown) => {
+        throw isMissing(error) ? missingReference(ref) : error;
       });
+      // A reference may also be the URI of a resource, which has no completions.
+      const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
+      if (!source) return { completion: NO_COMPLETION };
+      return { completion: await source(argument.value, others, context) };
     },
   };
   return { 'prompts/get': get, 'completion/complete': complete };

@@ -16,18 +16,11 @@ export class ToolAccess {
   ) {}
 
   permits(tool: string, call: McpCall): boolean {
-    return !this.#refusal(tool, call);
+    return this.table.get('tool', tool)?.permits(this.calls.context(call)) ?? true;
   }
 
-  /** Refuses as a call of the tool would be. @throws (rejects) ProtocolError, and sets status and challenge */
-  async assertPermitted(tool: string, call: McpCall): Promise<void> {
-    const refusal = this.#refusal(tool, call);
-    if (!refusal) return;
-    call.denied = true;
-    await this.calls.answerDenial(call, () => Promise.reject(refusal));
-  }
-
-  #refusal(tool: string, call: McpCall): Error | undefined {
-    return this.table.get('tool', tool)?.refusal(this.calls.context(call));
+  /** Refuses as a call of the tool would be. @throws HandlerDeniedError with status and challenge */
+  assertPermitted(tool: string, call: McpCall): void {
+    this.table.get('tool', tool)?.assertPermits(this.calls.context(call));
   }
 }

@@ -70,8 +70,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
         // The legacy era has no HTTP status for JSON-RPC errors (P5).
         const early = this.#entering && era === 'modern' && 'error' in answer;
         const status = early ? STATUS_BEFORE_HANDLERS[answer.error.code] : undefined;
-        if (status !== undefined) call.refuseWith(status, {});
-        settle({ resolve, reject }, answer);
+        settle({ resolve, reject }, answer, status);
       };
       call.signal.addEventListener('abort', () => this.#cancel(call, reject), { once: true });
       this.#entering = true;

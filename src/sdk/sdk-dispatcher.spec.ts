@@ -607,11 +607,11 @@ describe('the server of a modern request', () => {
       return made;
     });
     const unknown = modernRequest('resources/list');
-    await expect(serve(dispatcher, unknown)).rejects.toMatchObject({ code: -32601 });
-    expect(unknown.call.refusal).toEqual({ status: 404, headers: {} });
+    await expect(serve(dispatcher, unknown)).rejects.toMatchObject({ code: -32601, status: 404, headers: {} });
     const own = modernRequest('prompts/get', { name: 'x' });
-    await expect(serve(dispatcher, own)).rejects.toMatchObject({ code: -32601, message: 'mine' });
-    expect(own.call.refusal).toBeUndefined();
+    const refused = await serve(dispatcher, own).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: -32601, message: 'mine' });
+    expect(refused).not.toHaveProperty('status');
   });
 
   it('ends its request when it is closed meanwhile', async () => {

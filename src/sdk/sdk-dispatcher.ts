@@ -5,7 +5,7 @@ import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
 import type { McpSession } from '../session/live/mcp-session.js';
 import { withoutSessions } from '../wire/client-capabilities.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, RefusedCall, rpcErrorOf } from '../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 import { RequestTransport } from './request-transport.js';
@@ -86,15 +86,16 @@ export class SdkDispatcher implements McpDispatcher {
 
   /** A request of a rebuilt session. @throws (rejects) ProtocolError -32603 when no server can be made for it; the next one tries again */
   async #rebuilt(session: McpSession, call: McpCall): Promise<object> {
+    let status: number | undefined;
     try {
       await this.#rebuild(session, this.#rebuilding.get(session)!);
     } catch {
-      call.refuseWith(500, {});
+      status = 500;
     }
     // The server would not receive this cancellation any more.
     call.signal.throwIfAborted();
     const transport = this.#sessions.get(session);
-    if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
+    if (!transport) throw failure(NOT_REBUILT, status);
     return transport.request(call);
   }
 
@@ -122,10 +123,9 @@ export class SdkDispatcher implements McpDispatcher {
       transport = await this.#connect(session, call.request);
     } catch (error) {
       this.parts.report(error);
-      call.refuseWith(500, {});
-      throw new ProtocolError(ProtocolErrorCode.InternalError, INITIALIZE_FAILED);
+      throw failure(INITIALIZE_FAILED, 500);
     }
-    if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, INITIALIZE_FAILED);
+    if (!transport) throw failure(INITIALIZE_FAILED);
     return transport.request(call);
   }
 
@@ -162,8 +162,9 @@ export class SdkDispatcher implements McpDispatcher {
       server = await this.#make({ era: 'legacy', session: undefined, principal, request });
       transport = await RequestTransport.connectLegacy(server, call);
     } catch (error) {
-      call.refuseWith(500, {});
-      throw error;
+      const told = rpcErrorOf(error);
+      if (!told) this.parts.report(error);
+      throw told ? new RefusedCall(told.code, told.message, 500, {}, { data: told.data }) : failure(NOT_MADE, 500);
     }
     const result = await this.#serveOnce(server, transport, call);
     if (method !== 'initialize') return result;
@@ -214,6 +215,12 @@ function retire(server: Server, report: (error: unknown) => void): void {
   }
 }
 
+/** @param status of HTTP, if it says it too */
+function failure(text: string, status?: number): Error {
+  const code = ProtocolErrorCode.InternalError;
+  return status === undefined ? new ProtocolError(code, text) : new RefusedCall(code, text, status);
+}
+
 interface Rebuilding {
   /** Gives its server the state of the record, then the messages that other nodes have taken since. */
   readonly said: McpSaid[];
@@ -223,6 +230,7 @@ interface Rebuilding {
 /** Methods by which a client changes its session. */
 const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
 const INITIALIZE_FAILED = 'The session could not be started. See the server log.';
+const NOT_MADE = 'The server could not process this message. See the server log.';
 const NOT_REBUILT = 'The session could not be rebuilt. See the server log.';
 const OLDER_ONLY =
   'Protocol revision "2026-07-28" is not supported here. Use one of the revisions in "data.supported".';

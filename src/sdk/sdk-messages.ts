@@ -1,5 +1,6 @@
 import type { JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
 import { authOf, type McpCall } from '../context/mcp-call.js';
+import { RefusedCall, type RpcError } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { negotiateLegacyRevision } from '../wire/revisions.js';
 import { ProtocolError } from '../wire/spec.js';
@@ -38,11 +39,12 @@ export function cancellationOf({ requestId, signal }: McpCall): JSONRPCNotificat
   return { jsonrpc: '2.0', method: 'notifications/cancelled', params };
 }
 
-/** Settles a request by the answer of its server. */
-export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage): void {
+/** Settles a request by the answer of its server. @param status the HTTP status of an error */
+export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage, status?: number): void {
   if ('result' in answer) return resolve(answer.result);
-  const { code, message, data } = (answer as { error: { code: number; message: string; data?: unknown } }).error;
-  reject(new ProtocolError(code, message, data));
+  const { code, message, data } = (answer as { error: RpcError }).error;
+  const refused = status !== undefined && new RefusedCall(code, message, status, {}, { data });
+  reject(refused || new ProtocolError(code, message, data));
 }
 
 /**

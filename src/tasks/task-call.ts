@@ -3,7 +3,7 @@ import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, quiet } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask, TaskPort, ToolTask } from '../context/mcp-tasks.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, RefusedCall } from '../wire/errors.js';
 import type { RunningTask, TaskOutcome } from './running-task.js';
 import { taskResult } from './task-wire.js';
 
@@ -123,8 +123,9 @@ export class TaskCall implements TaskPort {
       await this.start();
     } catch (error) {
       // There is no task, and the handler has not run: HTTP has the status of the refusal.
-      if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
-      throw error;
+      if (!(error instanceof McpError)) throw error;
+      const { rpcCode, message, status, headers, data } = error;
+      throw new RefusedCall(rpcCode, message, status, headers, { cause: error, data });
     }
   }
 

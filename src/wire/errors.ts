@@ -172,6 +172,36 @@ export function rpcErrorOf(thrown: unknown): RpcError | undefined {
   }
 }
 
+/** A status and headers for an answer that refuses. @internal */
+export interface HttpRefusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * The error that answers one call, with a status of its own: HTTP says it too while nothing of the answer was sent and the
+ * response answers no other request.
+ *
+ * @internal
+ */
+export class RefusedCall extends Error implements HttpRefusal {
+  override readonly name: string = 'RefusedCall';
+  readonly data: unknown;
+
+  constructor(
+    /** Of the JSON-RPC error. */
+    readonly code: number,
+    message: string,
+    readonly status: number,
+    /** Such as `WWW-Authenticate`. Names in lower case. */
+    readonly headers: Readonly<Record<string, string>> = {},
+    options?: ErrorOptions & { /** Of the JSON-RPC error. */ readonly data?: unknown },
+  ) {
+    super(message, options);
+    this.data = options?.data;
+  }
+}
+
 /**
  * The HTTP refusal for a thrown value: an {@link McpError}, or, from any copy of the SDK, the error for a client
  * that lacks a capability (M6).

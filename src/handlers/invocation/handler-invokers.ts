@@ -250,7 +250,18 @@ class MethodInvoker implements HandlerRunner {
     }
   }
 
-  refusal(context: McpContext): HandlerDeniedError | undefined {
+  permits(context: McpContext): boolean {
+    return !this.#refusal(context);
+  }
+
+  assertPermits(context: McpContext): void {
+    const refusal = this.#refusal(context);
+    if (!refusal) return;
+    context.mcpCall.denied = true;
+    throw refusal;
+  }
+
+  #refusal(context: McpContext): HandlerDeniedError | undefined {
     const { host, handler } = this.about;
     const { request } = context;
     const response = new ResponseFacade(request);

@@ -25,7 +25,8 @@ const source = (returned: (args: never) => unknown = () => 'done', guarded = fal
     visible: () => !guarded,
     admits: () => Promise.resolve(!guarded),
     assertAdmits: () => Promise.resolve(),
-    refusal: () => undefined,
+    permits: () => true,
+    assertPermits: () => {},
     guarded,
   }),
 });

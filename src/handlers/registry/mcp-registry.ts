@@ -292,7 +292,8 @@ function functionRunner(
     visible: () => true,
     admits: () => Promise.resolve(true),
     assertAdmits: () => Promise.resolve(),
-    refusal: () => undefined,
+    permits: () => true,
+    assertPermits: () => {},
     guarded: false,
   };
 }

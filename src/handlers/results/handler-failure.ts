@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
-import { McpError, REQUEST_TIMEOUT, shown } from '../../wire/errors.js';
+import { McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../wire/errors.js';
 import { isLocalCaller } from '../../wire/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerDeniedError, HandlerSignal, HandlerTimeoutError } from '../handlers.errors.js';
@@ -108,7 +108,7 @@ interface Seen {
 /** Never throws, even if reading the error does (a Proxy, a getter): the second error could reach the client. */
 function seenAs(error: unknown): Seen {
   try {
-    if (error instanceof HandlerSignal || error instanceof HandlerDeniedError) return { passed: error };
+    if (error instanceof HandlerSignal || error instanceof RefusedCall) return { passed: error };
     const passed = error instanceof McpError ? new ProtocolError(error.rpcCode, error.message, error.data) : error;
     if (passed instanceof ProtocolError) {
       // Read here, where it may throw.

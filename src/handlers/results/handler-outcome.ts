@@ -5,7 +5,7 @@ import { logger } from '../../context/operator-log.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
 import type { HandlerLimits } from '../invocation/handler-limits.js';
-import { type HandlerDeniedError, isPlainDenial } from '../handlers.errors.js';
+import { isPlainDenial } from '../handlers.errors.js';
 import { type FailureReport, inspected, notFound, toReadFailure, toToolFailure } from './handler-failure.js';
 import { TooManyBytes, withFilesRead } from './files.js';
 
@@ -43,8 +43,10 @@ export interface HandlerRunner {
    * @throws HttpException of another status
    */
   assertAdmits(raw: unknown, context: McpContext): Promise<void>;
-  /** Why the caller of a request about an earlier call is refused, such as `tasks/get`: it lacks the scopes of the handler. */
-  refusal(context: McpContext): HandlerDeniedError | undefined;
+  /** Whether the caller may make requests about an earlier call, such as `tasks/get`: not without the scopes of the handler. */
+  permits(context: McpContext): boolean;
+  /** Does the same for a caller that must be told. @throws HandlerDeniedError */
+  assertPermits(context: McpContext): void;
   /** There are guards that `visible` asks. */
   readonly guarded: boolean;
 }
@@ -88,8 +90,10 @@ export interface Served<Args, Result> {
    * @throws the error that `invoke` throws for a denial
    */
   assertAdmits(args: Partial<Args>, context: McpContext): Promise<void>;
-  /** Why the caller of a request about an earlier call is refused: it lacks the scopes of the handler. */
-  refusal(context: McpContext): HandlerDeniedError | undefined;
+  /** Whether the caller may make requests about an earlier call: not without the scopes of the handler. */
+  permits(context: McpContext): boolean;
+  /** Does the same for a caller that must be told. @throws HandlerDeniedError */
+  assertPermits(context: McpContext): void;
   /** Whether guards decide who sees it: then lists are cached per caller. */
   readonly guarded: boolean;
 }
@@ -154,7 +158,8 @@ export function served<Args, Result>(
         const { request } = context;
         throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
       }),
-    refusal: (context) => handler.refusal(context),
+    permits: (context) => handler.permits(context),
+    assertPermits: (context) => handler.assertPermits(context),
     guarded: handler.guarded,
   };
 }
