@@ -3,7 +3,7 @@ import { StreamableClientTransport, type StreamableClientTransportOptions } from
 import { afterEach, describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
 import { LONG, share } from '../support/share.js';
-import { ChaosProxy, type Fault, type FaultKind } from '../support/chaos-proxy.js';
+import { type Fault, Proxy } from '../support/proxy.js';
 import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
 
 const AT_A_TIME = 25;
@@ -106,26 +106,34 @@ async function connect(
   server: RunningServer,
   choose: (method: string) => Fault,
   { modern = false, ...options }: StreamableClientTransportOptions & { modern?: boolean },
-): Promise<{ proxy: ChaosProxy; caller: Caller }> {
+): Promise<{ proxy: Proxy; caller: Caller; chosen: Fault['is'][] }> {
   open.push(server);
-  const proxy = await ChaosProxy.start(new URL(server.url), choose);
+  const chosen: Fault['is'][] = [];
+  const fault = (method: string): Fault => {
+    const next = choose(method);
+    chosen.push(next.is);
+    return next;
+  };
+  const proxy = await Proxy.start(new URL(server.url), { fault });
   open.push(proxy);
-  const caller = new Caller(proxy.url, modern, options);
+  const caller = new Caller(proxy.url.href, modern, options);
   await caller.client.connect(caller.transport);
   open.push(caller.client);
-  return { proxy, caller };
+  return { proxy, caller, chosen };
 }
 
 const expectedResults = (count: number): string[] =>
   Array.from({ length: count }, (_, n) => `counted ${STEPS + (n % 3)}`).toSorted();
 
-const kindsOf = (faults: readonly Fault[]): FaultKind[] => [...new Set(faults.map(({ is }) => is))];
+const kindsOf = (faults: readonly Fault[]): Fault['is'][] => [...new Set(faults.map(({ is }) => is))];
+
+const faultsIn = (chosen: readonly Fault['is'][]): number => chosen.filter((kind) => kind !== 'none').length;
 
 describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
   const [, ours] = SESSION_SERVERS;
 
   it('C4 C6 C7: calls with progress, the server restarted twice: none lost, none answered twice', async () => {
-    const { proxy, caller } = await connect(await ours!.start(), chaos(1, RESUMABLE), {
+    const { proxy, caller, chosen } = await connect(await ours!.start(), chaos(1, RESUMABLE), {
       recover: true,
       replay: 'always',
     });
@@ -133,16 +141,15 @@ describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
       if (n !== CALLS * 0.3 && n !== CALLS * 0.7) return;
       const another = await ours!.start();
       open.unshift(another);
-      proxy.target = new URL(another.url);
-      proxy.cut();
+      proxy.switchTo(new URL(another.url));
     });
     expect(caller.failures).toEqual([]);
     expect(caller.results.toSorted()).toEqual(expectedResults(CALLS));
     expect(Math.max(...caller.answers.values())).toBe(1);
     // A fraction of the calls does not meet every fault.
-    if (LONG) expect([...proxy.counts.keys()].toSorted()).toEqual(['none', ...kindsOf(RESUMABLE)].toSorted());
+    if (LONG) expect([...new Set(chosen)].toSorted()).toEqual(['none', ...kindsOf(RESUMABLE)].toSorted());
     // Each fault, and each call that a restart interrupts, costs a handful of attempts at most.
-    expect(caller.reconnects).toBeLessThan(3 * (proxy.faults + 2 * AT_A_TIME));
+    expect(caller.reconnects).toBeLessThan(3 * (faultsIn(chosen) + 2 * AT_A_TIME));
     expect(caller.transport.state.is).toBe('live');
   });
 
@@ -161,12 +168,12 @@ describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
     'C13: $name: calls with progress, none lost, none answered twice',
     async ({ start }) => {
       const options = { modern: true, replay: 'always' } as const;
-      const { proxy, caller } = await connect(await start(), chaos(3, FAULTS), options);
+      const { caller, chosen } = await connect(await start(), chaos(3, FAULTS), options);
       await caller.callAll(CALLS);
       expect(caller.failures).toEqual([]);
       expect(caller.results.toSorted()).toEqual(expectedResults(CALLS));
       expect(Math.max(...caller.answers.values())).toBe(1);
-      expect(caller.reconnects).toBeLessThan(3 * proxy.faults);
+      expect(caller.reconnects).toBeLessThan(3 * faultsIn(chosen));
     },
   );
 });

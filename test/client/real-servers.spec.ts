@@ -3,7 +3,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { StreamableClientTransport, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import { CuttingProxy } from '../support/cutting-proxy.js';
+import { Proxy } from '../support/proxy.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { eventually } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
@@ -153,7 +153,7 @@ describe.each(SESSION_SERVERS)('a server with sessions: $name', ({ start }) => {
 
     it('C4: a response that is cut is resumed, and its answer arrives once', async () => {
       const server = await started(start);
-      const proxy = await CuttingProxy.start(new URL(server.url));
+      const proxy = await Proxy.start(new URL(server.url));
       closing.push(() => proxy.close());
       const client = await connect(kind, proxy.url);
       const kinds: string[] = [];

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { currentMcpCall, McpError } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
-import { CuttingProxy } from '../support/cutting-proxy.js';
+import { Proxy } from '../support/proxy.js';
 import { eventually } from '../support/test-apps.js';
 import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
 
@@ -24,7 +24,7 @@ const MOST_LOOKS = 60;
 describe.each(ONE_ADAPTER)('on %s', (adapter) => {
   describe.each(OFFICIAL_CLIENTS)('$name settles', ({ connect }) => {
     let app: TestApp;
-    let proxy: CuttingProxy;
+    let proxy: Proxy;
     let gets: number;
     /** Statuses of GETs that neither client takes quietly. */
     let refusals: number[];
@@ -41,7 +41,7 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
         gets++;
         response.on('finish', () => [200, 405].includes(response.statusCode) || refusals.push(response.statusCode));
       });
-      proxy = await CuttingProxy.start(new URL(app.url));
+      proxy = await Proxy.start(new URL(app.url));
     });
     afterEach(async () => {
       release.open();

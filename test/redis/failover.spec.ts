@@ -5,7 +5,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { TestApp } from '../support/app.js';
-import { CuttingProxy } from '../support/cutting-proxy.js';
+import { Proxy } from '../support/proxy.js';
 import type { SseStream } from '../support/http.js';
 import { at } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
@@ -38,12 +38,12 @@ class Pair {
   private constructor(
     readonly master: RedisServer,
     readonly replica: RedisServer,
-    private readonly link: CuttingProxy,
+    private readonly link: Proxy,
   ) {}
 
   static async start(): Promise<Pair> {
     const master = await RedisServer.start('--repl-diskless-sync-delay', '0');
-    const link = await CuttingProxy.start(new URL(master.url));
+    const link = await Proxy.start(new URL(master.url));
     const replica = await RedisServer.start('--replicaof', '127.0.0.1', link.url.port);
     const pair = new Pair(master, replica, link);
     await pair.inStep();
@@ -94,7 +94,7 @@ describeRedis(
 
     /** A node behind a proxy of its own: nodes notice a failover at different times. */
     const node = async (pair: Pair) => {
-      const proxy = await CuttingProxy.start(new URL(pair.master.url));
+      const proxy = await Proxy.start(new URL(pair.master.url));
       const asker = new Asker();
       const backend = redisBackend(proxy.url.href, {
         heartbeatMs: 100,

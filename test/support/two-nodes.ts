@@ -3,7 +3,7 @@ import { expect, vi } from 'vitest';
 import { DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
 import type { TestAppOptions, TestNode } from './app.js';
 import { RedisRoom } from './redis-room.js';
-import { RoundRobin } from './round-robin.js';
+import { Proxy } from './proxy.js';
 
 const NODES = 2;
 /**
@@ -17,7 +17,7 @@ const KEYS = ['a secret that all nodes of a deployment know'];
 export class NodesOfOneApp {
   private constructor(
     readonly nodes: readonly TestNode[],
-    readonly balancer: RoundRobin,
+    readonly balancer: Proxy,
     private readonly options: TestAppOptions,
     private readonly room: RedisRoom,
     private readonly release: () => void,
@@ -46,14 +46,14 @@ export class NodesOfOneApp {
       throw error;
     }
     const targets = nodes.map(({ url: base }) => new URL(base));
-    const balancer = await RoundRobin.start(targets, options.address ?? '127.0.0.1');
+    const balancer = await Proxy.start(targets, options.address === undefined ? {} : { address: options.address });
     return new NodesOfOneApp(nodes, balancer, options, room, release);
   }
 
   /** Where clients connect. */
   get url(): string {
     const url = new URL(this.nodes[0]!.url);
-    url.port = String(this.balancer.port);
+    url.port = this.balancer.url.port;
     return url.href.replace(/\/$/, '');
   }
 

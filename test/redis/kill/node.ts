@@ -2,11 +2,10 @@ import 'reflect-metadata';
 import { Inject, Injectable } from '@nestjs/common';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import type { AddressInfo } from 'node:net';
 import { McpArgs, McpCtx, type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { z } from 'zod';
-import { Link } from './link.js';
+import { Proxy } from '../../support/proxy.js';
 
 /** Short, so that a world lasts seconds; the promise is made of their sum. */
 export const KEEP_ALIVE_MS = 500;
@@ -49,7 +48,7 @@ class WorldTools {
 }
 
 /**
- * A node of a world: an app of its own, whose only ways to clients and to Redis are two links. Cut off by both at once and for ever, it
+ * A node of a world: an app of its own, whose only ways to clients and to Redis are two proxies. Cut off by both at once and for ever, it
  * is dead for all others: no goodbye of it gets through.
  */
 export class WorldNode {
@@ -57,16 +56,16 @@ export class WorldNode {
     private readonly app: NestFastifyApplication,
     readonly service: McpSessionService,
     /** Between clients and the app. */
-    readonly front: Link,
+    readonly front: Proxy,
     /** Between the app and Redis. */
-    readonly back: Link,
+    readonly back: Proxy,
   ) {}
 
   static async start(redisPort: number, witness: NodeWitness): Promise<WorldNode> {
-    const back = await Link.to(redisPort);
+    const back = await Proxy.start(new URL(`redis://127.0.0.1:${redisPort}`));
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'world', version: '1.0.0' },
-      backend: redisBackend(`redis://127.0.0.1:${back.port}`, {
+      backend: redisBackend(back.url.href, {
         commandTimeoutMs: COMMAND_TIMEOUT_MS,
         heartbeatMs: HEARTBEAT_MS,
         deadAfterMs: DEAD_AFTER_MS,
@@ -84,24 +83,23 @@ export class WorldNode {
     const adapter = new FastifyAdapter({ forceCloseConnections: true });
     const app = testing.createNestApplication<NestFastifyApplication>(adapter, { logger: false });
     await app.listen(0, '127.0.0.1');
-    const { port } = app.getHttpServer().address() as AddressInfo;
-    return new WorldNode(app, app.get(McpSessionService, { strict: false }), await Link.to(port), back);
+    const front = await Proxy.start(new URL('/mcp', await app.getUrl()));
+    return new WorldNode(app, app.get(McpSessionService, { strict: false }), front, back);
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.front.port}/mcp`;
+    return this.front.url.href;
   }
 
   /** @returns settles when this process has let go of what is left of it, of which no other side hears */
   kill(): Promise<void> {
-    this.front.destroy();
-    this.back.destroy();
+    void this.front.close();
+    void this.back.close();
     return this.app.close();
   }
 
   async close(): Promise<void> {
     await this.app.close();
-    this.front.destroy();
-    this.back.destroy();
+    await Promise.all([this.front.close(), this.back.close()]);
   }
 }
