@@ -63,19 +63,21 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
       sink: (_open, cut) => new ResponseSink(1_000, cut),
       clientGone: () => calls.cancel(call, new Error('gone')),
     });
-    const from: CallingClient = {
-      ...(client === 'in a session' && { info: SESSION }),
-      identity: () => ({ protocolVersion: '', capabilities: {}, clientInfo: SESSION.clientInfo }),
-      wantsLog: () => true,
-      notify: () => Promise.resolve(),
-      request: () => Promise.resolve({}),
-      ...(succeeded && { succeeded }),
-      ended: ({ requestId, state }) => ended.push([requestId, state]),
-    };
+    const from = clientOf({ client, succeeded });
     const call: McpCall = new McpCall({ era, principal: undefined, request: undefined }, message, from, exchange);
     calls.add(call);
     return { call, exchange };
   };
+  /** The client of a call. */
+  const clientOf = ({ client, succeeded }: Pick<Form, 'client' | 'succeeded'>): CallingClient => ({
+    ...(client === 'in a session' && { info: SESSION }),
+    identity: () => ({ protocolVersion: '', capabilities: {}, clientInfo: SESSION.clientInfo }),
+    wantsLog: () => true,
+    notify: () => Promise.resolve(),
+    request: () => Promise.resolve({}),
+    ...(succeeded && { succeeded }),
+    ended: ({ requestId, state }) => ended.push([requestId, state]),
+  });
   const begin = (form?: Form) => {
     const begun = add(form);
     calls.dispatch(begun.call);
@@ -87,7 +89,7 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
     expect(ended).toEqual([[call.requestId, how]]);
     expect([calls.count, clock.pending]).toEqual([0, 0]);
   };
-  return { clock, calls, add, begin, reports, ended, dispatched, expectEnded };
+  return { clock, calls, clientOf, add, begin, reports, ended, dispatched, expectEnded };
 }
 
 const turn = () => new Promise((resolve) => void setImmediate(resolve));
@@ -371,6 +373,27 @@ describe('the calls of a node', () => {
     calls.cancel(one.call, undefined);
     calls.fail(two.call, REQUEST_FAILED, 'over');
     expect(calls.count).toBe(0);
+  });
+
+  it('are found by their session and their id, while they run; 1 and "1" are two', () => {
+    const { clock, calls, clientOf } = setup();
+    const [here, elsewhere] = [clientOf({ client: 'in a session' }), clientOf({ client: 'in a session' })];
+    const begin = (from: CallingClient, id: RequestId) => {
+      const message = { jsonrpc: '2.0', id, method: 'tools/call' } as const;
+      const form = { clock, mode: 'json', sseAfterMs: Infinity, batch: false, clientsComeBack: false } as const;
+      const exchange = new Exchange([id], { ...form, sink: (_open, cut) => new ResponseSink(1_000, cut) });
+      const call = new McpCall({ era: 'legacy', principal: undefined, request: undefined }, message, from, exchange);
+      calls.add(call);
+      return call;
+    };
+    const ids = [1, '1', '__proto__', 'constructor', ''];
+    for (const id of ids) expect(calls.of(here).has(id)).toBe(false);
+    const begun = ids.map((id) => begin(here, id));
+    const other = begin(elsewhere, 1);
+    expect([...calls.of(here)]).toEqual(ids.map((id, at) => [id, begun[at]]));
+    expect([...calls.of(elsewhere)]).toEqual([[1, other]]);
+    for (const call of begun) calls.cancel(call, undefined);
+    expect([calls.of(here).size, calls.of(elsewhere).get(1), calls.count]).toEqual([0, other, 1]);
   });
 
   it('have no timer without a time limit', async () => {

@@ -14,7 +14,7 @@ import {
   REQUEST_TIMEOUT,
   rpcErrorOf,
 } from '../wire/errors.js';
-import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
+import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { assertUriOf } from '../wire/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
@@ -45,7 +45,9 @@ const INTERNAL_ERROR = -32603;
  * listens to is not a call: shutdown does not wait for it.
  */
 export class Calls {
-  readonly #open = new Set<McpCall>();
+  /** By the owner of their answers, see {@link ownerOf}, then by the id of their request. */
+  readonly #running = new Map<object, Map<RequestId, McpCall>>();
+  #count = 0;
   #state: 'open' | 'leaving' | 'draining' | 'stopped' = 'open';
   #idle: Deferred<void> | undefined;
   readonly admission: CallAdmission;
@@ -63,7 +65,12 @@ export class Calls {
 
   /** How many run. */
   get count(): number {
-    return this.#open.size;
+    return this.#count;
+  }
+
+  /** The calls of a session that run, by the id of their request. */
+  of(session: object): ReadonlyMap<RequestId, McpCall> {
+    return this.#running.get(session) ?? NONE;
   }
 
   get state(): 'open' | 'leaving' | 'draining' | 'stopped' {
@@ -75,9 +82,13 @@ export class Calls {
     return this.#state === 'open' || this.#state === 'leaving';
   }
 
-  /** Registers a request that will be dispatched. */
+  /** Registers a request that will be dispatched. No other one of its owner has its id. */
   add(call: McpCall): void {
-    this.#open.add(call);
+    const owner = ownerOf(call);
+    let calls = this.#running.get(owner);
+    if (!calls) this.#running.set(owner, (calls = new Map<RequestId, McpCall>()));
+    calls.set(call.requestId!, call);
+    this.#count++;
     this.admission.enter(call);
     call.hold();
     const { clock, requestTimeoutMs } = this.options;
@@ -143,7 +154,7 @@ export class Calls {
   /** Refuses new calls, and waits for running ones, for `limitMs` at most. Call it once. */
   async drain(limitMs: number): Promise<void> {
     this.#state = 'draining';
-    if (this.#open.size > 0 && limitMs > 0) {
+    if (this.#count > 0 && limitMs > 0) {
       this.#idle = deferred();
       await within(this.#idle.promise, limitMs, this.options.clock);
     }
@@ -154,11 +165,13 @@ export class Calls {
   stop(): void {
     const text =
       'This server is shutting down and ended this request before it was answered. Whether it had an effect is not known. Repeat it if that does no harm.';
-    for (const call of this.#open) {
-      if (call.session) continue;
-      const refusal = new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
-      if (call.exchange!.refuse(refusal)) this.#cancelled(call, new Error(text));
-      else this.fail(call, REQUEST_FAILED, text);
+    for (const calls of this.#running.values()) {
+      for (const call of calls.values()) {
+        if (call.session) continue;
+        const refusal = new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
+        if (call.exchange!.refuse(refusal)) this.#cancelled(call, new Error(text));
+        else this.fail(call, REQUEST_FAILED, text);
+      }
     }
   }
 
@@ -238,11 +251,23 @@ export class Calls {
 
   #over(call: McpCall): void {
     if (call.timer) this.options.clock.clear(call.timer);
-    this.#open.delete(call);
+    const owner = ownerOf(call);
+    const calls = this.#running.get(owner)!;
+    calls.delete(call.requestId!);
+    // A session without calls takes no memory here.
+    if (calls.size === 0) this.#running.delete(owner);
+    this.#count--;
     this.admission.leave(call);
     call.from.ended?.(call);
-    if (this.#open.size === 0) this.#idle?.resolve();
+    if (this.#count === 0) this.#idle?.resolve();
   }
+}
+
+const NONE: ReadonlyMap<RequestId, McpCall> = new Map();
+
+/** Who gives ids to requests, so that no two of its calls have one: the session, or the POST of a client without one. */
+function ownerOf({ session, from, exchange }: McpCall): object {
+  return session ? from : exchange!;
 }
 
 function resultResponse(call: McpCall, result: object): JsonRpcResponse {

@@ -8,8 +8,8 @@ import {
   type JsonRpcMessage,
   type JsonRpcNotification,
   type JsonRpcResponse,
+  type RequestId,
 } from '../../wire/json-rpc.js';
-import type { InFlightCalls } from '../live/in-flight-calls.js';
 import { issuerElsewhere } from '../streams/outbound-requests.js';
 import { SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
@@ -46,7 +46,7 @@ export class Inbox {
   constructor(
     private readonly sessionId: string,
     private readonly runtime: SessionRuntime,
-    private readonly calls: Pick<InFlightCalls, 'has'>,
+    private readonly calls: RunningHere,
     private readonly take: (message: FromClient) => void,
   ) {
     const { retry, clock } = runtime;
@@ -199,6 +199,11 @@ const REMEMBERED = 100;
 /** A message that one node takes from a client for another. */
 export type FromClient = JsonRpcResponse | JsonRpcNotification;
 
+/** The requests of a session that run on this node. */
+export interface RunningHere {
+  has(id: RequestId): boolean;
+}
+
 interface Entry {
   /** Differs for each entry: an index does not, once the log went back. */
   readonly key: string;
@@ -215,11 +220,7 @@ const entryOf = (data: string): Entry => JSON.parse(data) as Entry;
  *
  * @param calls the requests in flight here
  */
-export function addressee(
-  message: JsonRpcMessage,
-  nodeId: string,
-  calls: Pick<InFlightCalls, 'has'>,
-): string | undefined {
+export function addressee(message: JsonRpcMessage, nodeId: string, calls: RunningHere): string | undefined {
   if (isResponse(message)) return issuerElsewhere(message.id, nodeId);
   const { method, params } = message;
   switch (method) {
@@ -235,6 +236,6 @@ export function addressee(
 }
 
 /** Whether a request may run on another node. */
-function isElsewhere(id: unknown, calls: Pick<InFlightCalls, 'has'>): boolean {
+function isElsewhere(id: unknown, calls: RunningHere): boolean {
   return (typeof id === 'string' || typeof id === 'number') && !calls.has(id);
 }

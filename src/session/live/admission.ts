@@ -1,8 +1,13 @@
-import type { McpSessionInfo } from '../../context/mcp-call.js';
+import type { McpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import { McpError } from '../../wire/errors.js';
-import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import {
+  isInitializeRequest,
+  isRequest,
+  type IncomingBody,
+  type JsonRpcRequest,
+  type RequestId,
+} from '../../wire/json-rpc.js';
 import { allowsBatches } from '../../wire/revisions.js';
-import type { InFlightCalls } from './in-flight-calls.js';
 
 /** Requests that one session may have in flight. */
 const MAX_CALLS = 1_000;
@@ -23,11 +28,11 @@ export function admit(
   { batch, messages }: IncomingBody,
   { protocolVersion }: McpSessionInfo,
   initialized: boolean,
-  inFlight: InFlightCalls,
+  running: RunningCalls,
   subscriptions: SubscriptionSize,
 ): JsonRpcRequest[] {
   const requests = messages.filter(isRequest);
-  if (inFlight.size + requests.length > MAX_CALLS) {
+  if (running.size + requests.length > MAX_CALLS) {
     const text = `This session has reached its limit of ${MAX_CALLS} requests in flight. Wait for answers before you send more.`;
     throw new McpError('TOO_MANY_REQUESTS', text, { requestId: requests[0]!.id });
   }
@@ -40,14 +45,17 @@ export function admit(
         : `"${request.method}" came before "initialize". Initialize the session first.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
-    if (inFlight.has(requestId)) {
+    if (running.has(requestId)) {
       const text = `A request with the id ${JSON.stringify(requestId)} is already in flight in this session. Give each request its own id.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
   }
-  if (requests.some(subscribes)) assertSubscribable(requests, inFlight, subscriptions);
+  if (requests.some(subscribes)) assertSubscribable(requests, running, subscriptions);
   return requests;
 }
+
+/** The calls of a session, by the id of their request. */
+type RunningCalls = ReadonlyMap<RequestId, McpCall>;
 
 /** What a session is subscribed to. */
 export interface SubscriptionSize {
@@ -66,10 +74,10 @@ function subscribes({ method }: JsonRpcRequest): boolean {
  */
 function assertSubscribable(
   requests: readonly JsonRpcRequest[],
-  inFlight: InFlightCalls,
+  running: RunningCalls,
   { count, bytes }: SubscriptionSize,
 ): void {
-  const served = inFlight.all().map(({ message }) => message as JsonRpcRequest);
+  const served = Array.from(running.values(), ({ message }) => message as JsonRpcRequest);
   let [total, size] = [count, bytes];
   for (const { id: requestId, params } of [...served, ...requests].filter(subscribes)) {
     const uri = params?.['uri'];

@@ -29,7 +29,7 @@ import {
 import { reachesLevel } from '../../wire/notifications.js';
 import { hasPrimingEvents, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { admit } from './admission.js';
-import { InFlightCalls, type Related } from './in-flight-calls.js';
+import { RelatedCalls } from './related-calls.js';
 import { type FromClient, Inbox } from '../cluster/inbox.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { SessionEndReason } from '../session-events.js';
@@ -59,7 +59,7 @@ const FLUSH_MS = 1_000;
  * @publicApi
  */
 export class McpSession implements CallingClient {
-  readonly #calls: InFlightCalls;
+  readonly #related: RelatedCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
   /** Created by the first subscriber, or at the end, to save memory in thousands of sessions. */
@@ -87,7 +87,7 @@ export class McpSession implements CallingClient {
   ) {
     const { id } = identity;
     this.#info = new SessionInfo({ ...identity, protocolVersion: '' }, '{}');
-    this.#calls = new InFlightCalls(this);
+    this.#related = new RelatedCalls(this, runtime.calls);
     this.#streams = new SessionStreams(id, runtime, this);
     this.#outgoing = new OutgoingMessages(runtime, this.#streams, this);
     this.lastSeenAt = runtime.clock.now();
@@ -119,7 +119,8 @@ export class McpSession implements CallingClient {
   }
   /** @internal */
   get inbox(): Inbox {
-    return (this.#inbox ??= new Inbox(this.sessionId, this.runtime, this.#calls, (m) => this.#receiveFromPeer(m)));
+    const running = { has: (id: RequestId) => this.#calls.has(id) };
+    return (this.#inbox ??= new Inbox(this.sessionId, this.runtime, running, (m) => this.#receiveFromPeer(m)));
   }
   /** `initialize` was answered with success. @internal */
   get initialized(): boolean {
@@ -140,6 +141,11 @@ export class McpSession implements CallingClient {
   /** @internal */
   get primes(): boolean {
     return hasPrimingEvents(this.#info.protocolVersion);
+  }
+
+  /** Those that run, by the id of their request. */
+  get #calls(): ReadonlyMap<RequestId, McpCall> {
+    return this.runtime.calls.of(this);
   }
 
   // ---- from the client ------------------------------------------------------------------------------------------
@@ -219,7 +225,6 @@ export class McpSession implements CallingClient {
       const revision = negotiateLegacyRevision(params['protocolVersion']);
       this.#info = this.#info.with(revision, JSON.stringify(params));
     }
-    this.#calls.add(call);
     this.runtime.calls.add(call);
     return call;
   }
@@ -295,7 +300,7 @@ export class McpSession implements CallingClient {
    * @returns settles when the message is in the log
    */
   notify(notification: OutboundMessage, of?: McpCall | RequestId): Promise<void> {
-    const related = this.#related(of);
+    const related = this.#related.related(of);
     if (this.over) {
       const requestId = related.is === 'open' ? related.call.requestId : undefined;
       return this.#outgoing.late(notification.method, requestId, 'dropped');
@@ -313,11 +318,7 @@ export class McpSession implements CallingClient {
    */
   request(question: OutboundMessage, options: OutboundOptions = {}, of?: McpCall | RequestId): Promise<unknown> {
     if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', SESSION_OVER));
-    return this.#outgoing.request(question, options, this.#related(of));
-  }
-
-  #related(of: McpCall | RequestId | undefined): Related {
-    return of instanceof McpCall ? this.#calls.relatedTo(of) : this.#calls.related(of);
+    return this.#outgoing.request(question, options, this.#related.related(of));
   }
 
   /** Ends the responses that read the standalone stream; their clients reconnect. @internal */
@@ -357,7 +358,7 @@ export class McpSession implements CallingClient {
 
   /** @internal */
   ended(call: McpCall): void {
-    this.#calls.remove(call);
+    this.#related.ended(call);
     if (call.aborted) this.#outgoing.failOf(call);
   }
 
@@ -397,7 +398,7 @@ export class McpSession implements CallingClient {
   }
 
   async #finish(reason: SessionEndReason, text: string): Promise<void> {
-    for (const call of this.#calls.all()) this.runtime.calls.fail(call, REQUEST_FAILED, text);
+    for (const call of this.#calls.values()) this.runtime.calls.fail(call, REQUEST_FAILED, text);
     this.#outgoing.clear();
     this.#inbox?.close();
     try {
@@ -420,7 +421,7 @@ export class McpSession implements CallingClient {
 
   /** The log refused a stream: its requests can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
-    for (const call of this.#calls.all()) {
+    for (const call of this.#calls.values()) {
       const { sink } = call.exchange as Exchange;
       if (sink instanceof LoggedSink && sink.stream === stream) this.runtime.calls.cancel(call, error);
     }

@@ -5,7 +5,7 @@ import { EventStoreError } from '../../stream/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../wire/client-capabilities.js';
 import { STANDALONE_STREAM } from '../../wire/events.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
-import type { Related } from '../live/in-flight-calls.js';
+import type { Related } from '../live/related-calls.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from '../../context/server-request.error.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import type { RequestId } from '../../wire/json-rpc.js';
-import { CancelledRequests, InFlightCalls } from './in-flight-calls.js';
+import { CancelledRequests, RelatedCalls } from './related-calls.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
 
@@ -15,51 +15,22 @@ const someSession = (): CallingClient => ({
 
 function setup() {
   const session = someSession();
-  const calls = new InFlightCalls(session);
+  const running = new Map<RequestId, McpCall>();
+  const calls = new RelatedCalls(session, { of: (owner) => (owner === session ? running : new Map()) });
   const call = (id: RequestId, of = session) => new McpCall(HTTP, { jsonrpc: '2.0', id, method: 'tools/call' }, of);
   const begin = (id: RequestId) => {
     const begun = call(id);
-    calls.add(begun);
+    running.set(id, begun);
     return begun;
   };
   const end = (ending: McpCall, how: 'answered' | 'cancelled') => {
     if (how === 'answered') ending.answered();
     else ending.cancelled('enough');
-    calls.remove(ending);
+    running.delete(ending.requestId!);
+    calls.ended(ending);
   };
   return { session, calls, call, begin, end };
 }
-
-describe('InFlightCalls', () => {
-  it('holds a request from its arrival to its end; 1 and "1" are two', () => {
-    const { calls, begin, end } = setup();
-    const [number, text] = [begin(1), begin('1')];
-    expect([calls.size, calls.get(1), calls.get('1'), calls.has(2)]).toEqual([2, number, text, false]);
-    expect(calls.all()).toEqual([number, text]);
-    end(number, 'answered');
-    expect([calls.size, calls.has(1), calls.has('1')]).toEqual([1, false, true]);
-  });
-
-  it('accepts any id, also names of the prototype', () => {
-    const { calls, begin } = setup();
-    for (const id of ['__proto__', 'constructor', 'toString', '']) {
-      expect([calls.has(id), calls.get(id)]).toEqual([false, undefined]);
-      expect(calls.get(begin(id).requestId!)?.requestId).toBe(id);
-    }
-  });
-
-  it('does not remove a new request with the id of an old one', () => {
-    const { calls, begin, end } = setup();
-    const old = begin(1);
-    end(old, 'answered');
-    const fresh = begin(1);
-    calls.remove(old);
-    expect(calls.get(1)).toBe(fresh);
-    expect(calls.size).toBe(1);
-    end(fresh, 'cancelled');
-    expect([calls.size, calls.all()]).toEqual([0, []]);
-  });
-});
 
 describe('a message of the server', () => {
   it('belongs to no request without an id and a context that name one', () => {
@@ -113,7 +84,7 @@ describe('a message of the server', () => {
     const message = { jsonrpc: '2.0' as const, method: 'notifications/initialized' };
     const call = new McpCall(HTTP, message, session);
     expect(runInCall(call, () => calls.related(undefined))).toEqual({ is: 'nothing' });
-    expect(calls.relatedTo(call)).toEqual({ is: 'nothing' });
+    expect(calls.related(call)).toEqual({ is: 'nothing' });
   });
 });
 
@@ -121,8 +92,8 @@ describe('a message of a call', () => {
   it('belongs to that call, whatever the context says', () => {
     const { calls, begin } = setup();
     const [one, two] = [begin(1), begin(2)];
-    expect(calls.relatedTo(one)).toEqual({ is: 'open', call: one });
-    expect(runInCall(two, () => calls.relatedTo(one))).toEqual({ is: 'open', call: one });
+    expect(calls.related(one)).toEqual({ is: 'open', call: one });
+    expect(runInCall(two, () => calls.related(one))).toEqual({ is: 'open', call: one });
   });
 
   it.each(['answered', 'cancelled'] as const)('comes late when that is %s, though its id is used again', (how) => {
@@ -130,8 +101,8 @@ describe('a message of a call', () => {
     const old = begin(1);
     end(old, how);
     const fresh = begin(1);
-    expect(calls.relatedTo(old)).toEqual({ is: how, requestId: 1 });
-    expect(calls.relatedTo(fresh)).toEqual({ is: 'open', call: fresh });
+    expect(calls.related(old)).toEqual({ is: how, requestId: 1 });
+    expect(calls.related(fresh)).toEqual({ is: 'open', call: fresh });
   });
 });
 
