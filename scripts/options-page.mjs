@@ -77,7 +77,7 @@ const SECTIONS = [
     title: 'Properties of `eventLog`',
     about: 'Bounds of the event log in memory. Other event stores have options of their own.',
     within: 'eventLog',
-    interfaces: [['src/stream/stream.options.ts', 'EventLogOptions']],
+    interfaces: [['src/stream/stream.options.ts', 'McpEventLogOptions']],
   },
 ];
 

@@ -148,48 +148,48 @@ export {
   McpToolCaller,
 } from './methods/mcp-tool-caller.js';
 
-export { McpMessageBus, type LostNode } from './bus/message-bus.js';
+export { McpMessageBus, type McpLostNode } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 
 export {
-  DROPPED_SESSION_MS,
-  INBOX_STREAM,
+  MCP_DROPPED_SESSION_MS,
+  MCP_INBOX_STREAM,
   McpEventStore,
-  MIN_EVENTS,
-  type AppendOptions,
-  type AppendResult,
-  type ClaimResult,
-  type EventStoreStats,
-  type LastError,
-  type ReaderRef,
-  type AppendedMessage,
-  type ReadResult,
-  type StoredEvent,
-  type StreamHead,
-  type UnfinishedStream,
+  MCP_MIN_EVENTS,
+  type McpAppendOptions,
+  type McpAppendResult,
+  type McpClaimResult,
+  type McpEventStoreStats,
+  type McpLastError,
+  type McpReaderRef,
+  type McpAppendedMessage,
+  type McpReadResult,
+  type McpStoredEvent,
+  type McpStreamHead,
+  type McpUnfinishedStream,
 } from './stream/event-store.js';
 export {
-  EventLogFullError,
-  EventStoreError,
-  SessionGoneError,
-  StreamEndedError,
-  StreamNotFoundError,
-  StreamOverflowError,
+  McpEventLogFullError,
+  McpEventStoreError,
+  McpSessionGoneError,
+  McpStreamEndedError,
+  McpStreamNotFoundError,
+  McpStreamOverflowError,
 } from './stream/event-store.errors.js';
 export { InMemoryEventStore } from './stream/in-memory-event-store.js';
-export type { EventLogOptions } from './stream/stream.options.js';
+export type { McpEventLogOptions } from './stream/stream.options.js';
 
 export {
   McpSessionStore,
-  type CreateOutcome,
+  type McpCreateOutcome,
   type McpSessionRecord,
-  type NewSessionRecord,
-  type SessionCaps,
-  type SessionPatch,
+  type McpNewSessionRecord,
+  type McpSessionCaps,
+  type McpSessionPatch,
 } from './session/store/session-store.js';
 export { InMemorySessionStore } from './session/store/in-memory-session-store.js';
 
-export { McpStateStore, type StateQuota } from './state/state-store.js';
+export { McpStateStore, type McpStateQuota } from './state/state-store.js';
 export { InMemoryStateStore } from './state/in-memory-state-store.js';
 export type { McpStateOptions } from './state/state.options.js';
 

@@ -27,7 +27,7 @@ import { type McpSessionStore, SESSION_STORE_METHODS } from './session/store/ses
 import { type McpStateStore, STATE_STORE_METHODS } from './state/state-store.js';
 import { type McpStateOptions, STATE_TABLE } from './state/state.options.js';
 import { EVENT_STORE_METHODS, type McpEventStore } from './stream/event-store.js';
-import { EVENT_LOG_TABLE, type EventLogOptions } from './stream/stream.options.js';
+import { EVENT_LOG_TABLE, type McpEventLogOptions } from './stream/stream.options.js';
 
 /** The options of an endpoint; may come from `forRootAsync`. @publicApi */
 export interface McpStreamableOptions
@@ -75,7 +75,7 @@ export interface McpStreamableOptions
    */
   backend?: McpBackend | (() => McpBackend);
   /** Bounds of the event log in memory: see [its properties](#properties-of-eventlog). @default those of its properties */
-  eventLog?: EventLogOptions;
+  eventLog?: McpEventLogOptions;
   /**
    * Stores the records of sessions.
    *

@@ -1,12 +1,12 @@
 // #region store
 import { Logger } from '@nestjs/common';
 import type {
-  CreateOutcome,
+  McpCreateOutcome,
   McpSessionRecord,
   McpSessionStore,
-  NewSessionRecord,
-  SessionCaps,
-  SessionPatch,
+  McpNewSessionRecord,
+  McpSessionCaps,
+  McpSessionPatch,
 } from 'nestjs-mcp-streamable';
 
 /** Logs the beginning and end of each session with its principal; keeps the records in another store. */
@@ -18,7 +18,7 @@ export class AuditedSessionStore implements McpSessionStore {
   get scope(): 'node' | 'shared' {
     return this.store.scope;
   }
-  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+  async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
     const outcome = await this.store.create(record, caps);
     if (outcome === 'created') this.#note(record, 'began');
     return outcome;
@@ -37,7 +37,7 @@ export class AuditedSessionStore implements McpSessionStore {
   get(id: string): Promise<McpSessionRecord | undefined> {
     return this.store.get(id);
   }
-  patch(id: string, patch: SessionPatch): Promise<boolean> {
+  patch(id: string, patch: McpSessionPatch): Promise<boolean> {
     return this.store.patch(id, patch);
   }
   touch(id: string): Promise<boolean> {
@@ -51,7 +51,7 @@ export class AuditedSessionStore implements McpSessionStore {
   }
 
   /** Called once for each end: the contract gives a removed record to exactly one caller. */
-  #note({ id, principal = 'anonymous' }: NewSessionRecord, what: string): void {
+  #note({ id, principal = 'anonymous' }: McpNewSessionRecord, what: string): void {
     this.#logger.log(`${principal} ${what} session ${id.slice(0, 6)}`);
   }
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { EventStoreStats } from 'nestjs-mcp-streamable';
+import type { McpEventStoreStats } from 'nestjs-mcp-streamable';
 import { eventStoreContract, ManualClock, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
 import { Database } from './database.js';
 import { SqliteEventStore } from './sqlite-event-store.js';
@@ -39,7 +39,7 @@ eventStoreContract(
     const limits = { maxEvents: 100, finishedStreamMs: 60_000 };
     const [store, peer] = [new SqliteEventStore(db, limits, now), new SqliteEventStore(other, limits, now)];
     /** Of sessions that were not dropped; stream 0 counts when it was used. */
-    const count = async (): Promise<EventStoreStats> => {
+    const count = async (): Promise<McpEventStoreStats> => {
       // Forgets what is due.
       await store.release('', '', { node: '', reader: '' });
       const live = `session IN (SELECT session FROM stream WHERE id = '0' AND forgetAt IS NULL)`;

@@ -1,21 +1,21 @@
 import {
-  type AppendOptions,
-  type AppendResult,
-  type ClaimResult,
-  DROPPED_SESSION_MS,
-  EventLogFullError,
-  INBOX_STREAM,
-  type LastError,
+  type McpAppendOptions,
+  type McpAppendResult,
+  type McpClaimResult,
+  MCP_DROPPED_SESSION_MS,
+  McpEventLogFullError,
+  MCP_INBOX_STREAM,
+  type McpLastError,
   type McpEventStore,
-  type ReaderRef,
-  type ReadResult,
+  type McpReaderRef,
+  type McpReadResult,
   type RequestId,
-  SessionGoneError,
-  type StoredEvent,
-  StreamEndedError,
-  type StreamHead,
-  StreamNotFoundError,
-  type UnfinishedStream,
+  McpSessionGoneError,
+  type McpStoredEvent,
+  McpStreamEndedError,
+  type McpStreamHead,
+  McpStreamNotFoundError,
+  type McpUnfinishedStream,
 } from 'nestjs-mcp-streamable';
 import type { Database } from './database.js';
 
@@ -48,7 +48,7 @@ interface Stream {
   ended: boolean;
   /** `first`: what the last append of the writer was answered with. */
   writers: { writer: string; seq: number; first: number }[];
-  reader?: ReaderRef | undefined;
+  reader?: McpReaderRef | undefined;
   /** When the client of the reader asked for it. */
   claimedAt: number;
   /** Runs what is unsettled. */
@@ -80,18 +80,18 @@ export class SqliteEventStore implements McpEventStore {
     this.#atomically(() => this.#begin(session, STANDALONE));
   }
 
-  async append(session: string, id: string, events: readonly string[], options: AppendOptions): Promise<AppendResult> {
-    const { writer, seq, opens, settles = [], end = false } = options;
+  async append(session: string, id: string, data: readonly string[], opts: McpAppendOptions): Promise<McpAppendResult> {
+    const { writer, seq, opens, settles = [], end = false } = opts;
     return this.#atomically(() => {
-      if (this.#find(session, STANDALONE).forgetAt !== null) throw new SessionGoneError(session);
+      if (this.#find(session, STANDALONE).forgetAt !== null) throw new McpSessionGoneError(session);
       const known = this.#stream(session, id);
       const said = known?.writers.find((one) => one.writer === writer);
       if (known && said && seq <= said.seq) return { first: said.first, ...readerOf(known) };
-      if (known ? known.ended : seq > 1) throw new StreamEndedError(id);
+      if (known ? known.ended : seq > 1) throw new McpStreamEndedError(id);
       const stream = known ?? this.#begin(session, id);
-      if (id === INBOX_STREAM) this.#makeRoomInInbox(stream, events.length);
+      if (id === MCP_INBOX_STREAM) this.#makeRoomInInbox(stream, data.length);
       const first = stream.last + 1;
-      this.#push(stream, events);
+      this.#push(stream, data);
       stream.writers = [{ writer, seq, first }, ...stream.writers.filter((one) => one !== said)].slice(0, MAX_WRITERS);
       if (opens) [stream.node, stream.unsettled] = [opens.node, [...opens.requests]];
       stream.unsettled = stream.unsettled.filter((request) => !settles.includes(request));
@@ -101,18 +101,18 @@ export class SqliteEventStore implements McpEventStore {
     });
   }
 
-  async read(session: string, id: string, after: number, limit: number, delivered = 0): Promise<ReadResult> {
+  async read(session: string, id: string, after: number, limit: number, delivered = 0): Promise<McpReadResult> {
     return this.#atomically(() => {
       const stream = this.#find(session, id);
       this.#acknowledge(stream, delivered);
       const sql = 'SELECT n AS "index", data FROM event WHERE stream = ? AND n > ? ORDER BY n LIMIT ?';
-      const events = this.db.rows<StoredEvent>(sql, stream.key, after, limit).map((event) => ({ ...event }));
+      const events = this.db.rows<McpStoredEvent>(sql, stream.key, after, limit).map((event) => ({ ...event }));
       const more = stream.last > (events.at(-1)?.index ?? after);
       return { events, more, ...this.#head(stream), ...readerOf(stream) };
     });
   }
 
-  async claim(session: string, id: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
+  async claim(session: string, id: string, { node, reader }: McpReaderRef, heldMs = 0): Promise<McpClaimResult> {
     return this.#atomically(() => {
       const stream = this.#find(session, id);
       const [before, since] = [stream.reader, this.now() - heldMs];
@@ -123,7 +123,7 @@ export class SqliteEventStore implements McpEventStore {
     });
   }
 
-  async release(session: string, id: string, { reader }: ReaderRef, delivered = 0): Promise<void> {
+  async release(session: string, id: string, { reader }: McpReaderRef, delivered = 0): Promise<void> {
     this.#atomically(() => {
       const stream = this.#stream(session, id);
       if (!stream) return;
@@ -133,7 +133,7 @@ export class SqliteEventStore implements McpEventStore {
     });
   }
 
-  async unfinished(node: string): Promise<UnfinishedStream[]> {
+  async unfinished(node: string): Promise<McpUnfinishedStream[]> {
     const streams = this.#streams(`state ->> 'node' = ? AND state ->> 'unsettled' <> '[]'`, node);
     return streams.map(({ session, id, unsettled }) => ({ session, stream: id, requests: unsettled }));
   }
@@ -143,14 +143,14 @@ export class SqliteEventStore implements McpEventStore {
     return [...new Set(this.#streams(`state ->> 'unsettled' <> '[]'`).map(({ node }) => node!))];
   }
 
-  async drop(session: string, error?: LastError): Promise<void> {
+  async drop(session: string, error?: McpLastError): Promise<void> {
     this.#atomically(() => {
       if (this.#stream(session, STANDALONE)?.forgetAt !== null) return;
       for (const stream of this.#streams('session = ?', session)) {
         const answers = stream.unsettled.map((id) => JSON.stringify({ jsonrpc: '2.0', id, error }));
         if (error) this.#push(stream, answers);
         this.#end(stream);
-        stream.forgetAt = this.now() + DROPPED_SESSION_MS;
+        stream.forgetAt = this.now() + MCP_DROPPED_SESSION_MS;
         this.#save(stream);
       }
     });
@@ -163,11 +163,11 @@ export class SqliteEventStore implements McpEventStore {
     });
   }
 
-  /** @throws SessionGoneError, StreamNotFoundError */
+  /** @throws McpSessionGoneError, McpStreamNotFoundError */
   #find(session: string, id: string): Stream {
     const stream = this.#stream(session, id);
     if (stream) return stream;
-    throw this.#stream(session, STANDALONE) ? new StreamNotFoundError(id) : new SessionGoneError(session);
+    throw this.#stream(session, STANDALONE) ? new McpStreamNotFoundError(id) : new McpSessionGoneError(session);
   }
 
   #stream(session: string, id: string): Stream | undefined {
@@ -210,18 +210,18 @@ export class SqliteEventStore implements McpEventStore {
   }
 
   /** What has been there for a minute may go. */
-  #makeRoomInInbox(stream: Stream, count: number): void {
+  #makeRoomInInbox(stream: Stream, more: number): void {
     this.db.rows('DELETE FROM event WHERE stream = ? AND at <= ?', stream.key, this.now() - 60_000);
     const { last, oldest } = this.#head(stream);
-    if (last + 1 - oldest + count > this.limits.maxEvents) throw new EventLogFullError(INBOX_STREAM, 'maxEvents');
+    if (last + 1 - oldest + more > this.limits.maxEvents) throw new McpEventLogFullError(MCP_INBOX_STREAM, 'maxEvents');
   }
 
-  #head({ key, last, delivered, ended }: Stream): StreamHead {
+  #head({ key, last, delivered, ended }: Stream): McpStreamHead {
     const [kept] = this.db.rows<{ oldest: number | null }>('SELECT min(n) AS oldest FROM event WHERE stream = ?', key);
     return { last, oldest: kept!.oldest ?? last + 1, delivered, ended };
   }
 }
 
-function readerOf({ reader }: Stream): Pick<AppendResult, 'reader'> {
+function readerOf({ reader }: Stream): Pick<McpAppendResult, 'reader'> {
   return reader ? { reader } : {};
 }

@@ -1,10 +1,10 @@
 import type {
-  CreateOutcome,
+  McpCreateOutcome,
   McpSessionRecord,
   McpSessionStore,
-  NewSessionRecord,
-  SessionCaps,
-  SessionPatch,
+  McpNewSessionRecord,
+  McpSessionCaps,
+  McpSessionPatch,
 } from 'nestjs-mcp-streamable';
 import type { Database } from './database.js';
 
@@ -28,7 +28,7 @@ export class SqliteSessionStore implements McpSessionStore {
     db.exec(SCHEMA);
   }
 
-  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+  async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
     const { id, principal: owner = null } = record;
     return this.db.atomically(() => {
       if (this.#records(BY_ID, id).length > 0) return 'taken';
@@ -45,9 +45,9 @@ export class SqliteSessionStore implements McpSessionStore {
     return this.#records(BY_ID, id)[0];
   }
 
-  async patch(id: string, patch: SessionPatch): Promise<boolean> {
+  async patch(id: string, patch: McpSessionPatch): Promise<boolean> {
     // By way of JSON, in which there is no undefined: it would hide what is there.
-    const { subscribe = [], unsubscribe = [], ...changes } = JSON.parse(JSON.stringify(patch)) as SessionPatch;
+    const { subscribe = [], unsubscribe = [], ...changes } = JSON.parse(JSON.stringify(patch)) as McpSessionPatch;
     return this.db.atomically(() => {
       const [record] = this.#records(BY_ID, id);
       if (!record) return false;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import {
   InMemoryMessageBus,
-  type LostNode,
+  type McpLostNode,
   type McpMessageBus,
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
@@ -32,7 +32,7 @@ export function sqliteStores(
 /** The bus of a single process. It emits the processes before it on `lost$`, as nodes that have died. */
 class RestartBus extends InMemoryMessageBus implements McpMessageBus {
   /** Their calls are answered with an error. Calls that are still open when this process dies are found by the next one. */
-  override readonly lost$: Observable<LostNode>;
+  override readonly lost$: Observable<McpLostNode>;
 
   constructor(
     events: SqliteEventStore,

@@ -1,6 +1,6 @@
 import { type Observable, Subject } from 'rxjs';
 import { randomToken } from '../common/random-token.js';
-import type { LostNode, McpMessageBus } from './message-bus.js';
+import type { McpLostNode, McpMessageBus } from './message-bus.js';
 
 const NODE_ID_LENGTH = 10;
 
@@ -21,11 +21,11 @@ const NODE_ID_LENGTH = 10;
 export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Message> {
   readonly messages$: Observable<Message>;
   readonly reconnected$: Observable<void>;
-  readonly lost$: Observable<LostNode>;
+  readonly lost$: Observable<McpLostNode>;
   readonly #messages$ = new Subject<Message>();
   /** Messages are never lost in one process: it only completes. */
   readonly #reconnected$ = new Subject<void>();
-  readonly #lost$ = new Subject<LostNode>();
+  readonly #lost$ = new Subject<McpLostNode>();
   readonly #leave: () => void;
   #closed = false;
 

@@ -24,7 +24,7 @@ export interface McpMessageBus<Message = unknown> {
    * Nodes whose heartbeat has stopped for so long that another node has to end what they ran. Each is emitted on one of the
    * living nodes; when that node dies before it has called `done`, on another.
    */
-  readonly lost$: Observable<LostNode>;
+  readonly lost$: Observable<McpLostNode>;
   send(node: string, message: Message): void;
   broadcast(message: Message): void;
   /** Settles when the messages so far were sent, or are lost. Never rejects. Absent: `send` is immediate. */
@@ -42,7 +42,7 @@ export interface McpMessageBus<Message = unknown> {
 }
 
 /** A node that has died. @publicApi */
-export interface LostNode {
+export interface McpLostNode {
   readonly node: string;
   /** Confirms that the calls of the dead node were ended. Never rejects. */
   done(): Promise<void>;

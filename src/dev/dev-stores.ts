@@ -14,7 +14,7 @@ import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
 import { InMemoryStateStore } from '../state/in-memory-state-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import type { EventLogOptions } from '../stream/stream.options.js';
+import type { McpEventLogOptions } from '../stream/stream.options.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
 import { Journal } from './journal.js';
@@ -68,7 +68,7 @@ export class DevStores {
   #replayedAt: number | undefined;
 
   private constructor(
-    eventLog: EventLogOptions,
+    eventLog: McpEventLogOptions,
     private readonly clock: Clock,
     private readonly process: string,
   ) {
@@ -79,7 +79,7 @@ export class DevStores {
   }
 
   /** @throws Error (rejects) when the journal cannot be used, as when another process writes it */
-  static async open(path: string, eventLog: EventLogOptions, clock: Clock, process = PROCESS): Promise<DevStores> {
+  static async open(path: string, eventLog: McpEventLogOptions, clock: Clock, process = PROCESS): Promise<DevStores> {
     let stores = new DevStores(eventLog, clock, process);
     const journal = await Journal.open(path, () => stores.#snapshot());
     try {
@@ -152,7 +152,7 @@ interface DevOptions extends Pick<ResolvedSessionOptions, 'sessions' | 'devSessi
   readonly sessionStore?: unknown;
   readonly eventStore?: unknown;
   readonly server?: unknown;
-  readonly eventLog: EventLogOptions;
+  readonly eventLog: McpEventLogOptions;
 }
 
 export const devProvider: Provider = {

@@ -1,7 +1,7 @@
 import { map, Observable, of, startWith, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
-import type { StoredEvent } from '../stream/event-store.js';
+import type { McpStoredEvent } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { McpStream } from '../stream/mcp-stream.js';
 import { NO_STREAM_PEERS } from '../stream/stream.options.js';
@@ -26,7 +26,7 @@ class StreamSink implements ExchangeSink {
     return this.stream.write(entry);
   }
   events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent> {
-    const messages$ = new Observable<StoredEvent>((observer) => this.stream.subscribe(observer, 0, flow)).pipe(
+    const messages$ = new Observable<McpStoredEvent>((observer) => this.stream.subscribe(observer, 0, flow)).pipe(
       map(({ data }) => ({ data })),
       startWith(HEAD),
     );

@@ -8,7 +8,7 @@ import {
   text,
   timer,
 } from '../common/options.js';
-import { MIN_EVENTS } from '../stream/event-store.js';
+import { MCP_MIN_EVENTS } from '../stream/event-store.js';
 
 /** Options of `redisBackend()`. @publicApi */
 export interface RedisBackendOptions {
@@ -78,7 +78,7 @@ export interface RedisEventLogOptions {
 }
 
 const EVENT_LOG_TABLE = {
-  maxEvents: count(1_000, { min: MIN_EVENTS }),
+  maxEvents: count(1_000, { min: MCP_MIN_EVENTS }),
   maxBytes: count(8 * 1024 ** 2),
   finishedStreamMs: count(300_000),
 } satisfies OptionTable<RedisEventLogOptions>;

@@ -7,8 +7,8 @@ import { TaskHost } from '../context/mcp-tasks.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
-import { SessionGoneError } from '../stream/event-store.errors.js';
-import type { EventStoreStats } from '../stream/event-store.js';
+import { McpSessionGoneError } from '../stream/event-store.errors.js';
+import type { McpEventStoreStats } from '../stream/event-store.js';
 import { McpStream } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
 import { changeOf, reachesLevel } from '../wire/notifications.js';
@@ -233,7 +233,7 @@ export class McpSessionService {
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
     const [failure] = failed;
     // A session that has just ended, or is just being initialized on another node, has no log.
-    const gone = failure?.reason instanceof SessionGoneError;
+    const gone = failure?.reason instanceof McpSessionGoneError;
     if (failure && outcomes.length === 1 && !gone) throw failure.reason;
     return outcomes.length - failed.length;
   }
@@ -319,4 +319,4 @@ export interface McpCounts extends McpNodeCounts {
   bytes: number;
 }
 
-const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
+const UNCOUNTED: McpEventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };

@@ -1,6 +1,6 @@
 import { count, flag, functionOf, oneOf, type OptionTable, type Resolved, timer } from '../common/options.js';
 import type { ResponseMode } from '../exchange/exchange.js';
-import type { SessionCaps } from './store/session-store.js';
+import type { McpSessionCaps } from './store/session-store.js';
 
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
@@ -189,7 +189,7 @@ export function maxAnonymousSessions(options: ResolvedSessionOptions, signIn: bo
 }
 
 /** The caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */
-export function capsFor(principal: string | undefined, limits: SessionLimits): SessionCaps {
+export function capsFor(principal: string | undefined, limits: SessionLimits): McpSessionCaps {
   const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
   return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };
 }

@@ -6,7 +6,7 @@ import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import type { EventLogOptions } from '../stream/stream.options.js';
+import type { McpEventLogOptions } from '../stream/stream.options.js';
 import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
 import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
 import { McpSession } from '../session/live/mcp-session.js';
@@ -28,7 +28,7 @@ export interface StandaloneSessionOptions extends Pick<
   principal?: string;
   /** @default in the memory of this process, within `eventLog` */
   eventStore?: McpEventStore;
-  eventLog?: EventLogOptions;
+  eventLog?: McpEventLogOptions;
   /** Called with each event of the session. */
   onEvent?: (event: McpSessionEvent) => void;
   clock?: Clock;

@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from '../common/clock.js';
-import type { McpStateStore, StateQuota } from './state-store.js';
+import type { McpStateStore, McpStateQuota } from './state-store.js';
 
 /**
  * # State in the memory of this process
@@ -31,7 +31,7 @@ export class InMemoryStateStore implements McpStateStore {
     return entry && (JSON.parse(entry.json) as unknown);
   }
 
-  async set(key: string, value: unknown, ttlMs = Infinity, quota?: StateQuota): Promise<'full' | true> {
+  async set(key: string, value: unknown, ttlMs = Infinity, quota?: McpStateQuota): Promise<'full' | true> {
     const before = this.#current(key);
     const owner = quota?.owner ?? '';
     const owned = this.#owned.get(owner) ?? 0;

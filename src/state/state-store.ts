@@ -29,7 +29,7 @@ export interface McpStateStore {
    * @returns `'full'`: refused, the owner has `quota.max` other values already; `false`: not kept, as Keyv says when its
    *   storage has failed. Anything else: kept
    */
-  set(key: string, value: unknown, ttlMs?: number, quota?: StateQuota): Promise<'full' | boolean | void>;
+  set(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean | void>;
 
   /** @returns whether there was a value */
   delete(key: string): Promise<boolean>;
@@ -42,7 +42,7 @@ export const McpStateStore = Symbol('nestjs-mcp-streamable:McpStateStore');
 export const STATE_STORE_METHODS = ['get', 'set', 'delete'] as const;
 
 /** How many values one owner may have. @publicApi */
-export interface StateQuota {
+export interface McpStateQuota {
   /** The part of the key before the last colon. */
   readonly owner: string;
   /** `Infinity`: no cap. */

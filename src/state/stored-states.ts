@@ -11,7 +11,7 @@ import {
   UnknownStateError,
 } from '../context/mcp-state.js';
 import { shown } from '../wire/errors.js';
-import type { McpStateStore, StateQuota } from './state-store.js';
+import type { McpStateStore, McpStateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 
 /** The format of {@link randomToken}. Any other handle of a client is refused without a call to the store. */
@@ -167,7 +167,7 @@ interface Kept {
 /** The key of a state, and its owner. */
 interface StatePlace {
   readonly key: string;
-  readonly quota: StateQuota;
+  readonly quota: McpStateQuota;
   readonly anonymous: boolean;
   readonly handle: string | undefined;
 }

@@ -1,5 +1,5 @@
 /** A final refusal of an event store; any other error of it counts as a transient fault. @publicApi */
-export abstract class EventStoreError extends Error {
+export abstract class McpEventStoreError extends Error {
   abstract readonly code: string;
   override get name(): string {
     return this.constructor.name;
@@ -7,7 +7,7 @@ export abstract class EventStoreError extends Error {
 }
 
 /** The session was never opened, or was dropped. @publicApi */
-export class SessionGoneError extends EventStoreError {
+export class McpSessionGoneError extends McpEventStoreError {
   readonly code = 'SESSION_GONE';
   constructor(readonly session: string) {
     super('The session has ended: its event log can be neither read nor written. Start a new session.');
@@ -15,7 +15,7 @@ export class SessionGoneError extends EventStoreError {
 }
 
 /** The stream was never written to, or has been removed. @publicApi */
-export class StreamNotFoundError extends EventStoreError {
+export class McpStreamNotFoundError extends McpEventStoreError {
   readonly code = 'STREAM_NOT_FOUND';
   constructor(readonly stream: string) {
     super(
@@ -25,7 +25,7 @@ export class StreamNotFoundError extends EventStoreError {
 }
 
 /** The stream has ended: it takes no more events. @publicApi */
-export class StreamEndedError extends EventStoreError {
+export class McpStreamEndedError extends McpEventStoreError {
   readonly code = 'STREAM_ENDED';
   constructor(readonly stream: string) {
     super(`Stream "${stream}" has ended: no event can be added to it.`);
@@ -37,7 +37,7 @@ export class StreamEndedError extends EventStoreError {
  *
  * @internal
  */
-export class EventsEvictedError extends EventStoreError {
+export class EventsEvictedError extends McpEventStoreError {
   readonly code = 'EVENTS_EVICTED';
   constructor(
     readonly stream: string,
@@ -52,7 +52,7 @@ export class EventsEvictedError extends EventStoreError {
 }
 
 /** The inbox of a session is full: it evicts nothing. @publicApi */
-export class EventLogFullError extends EventStoreError {
+export class McpEventLogFullError extends McpEventStoreError {
   readonly code = 'EVENT_LOG_FULL';
   constructor(
     readonly stream: string,
@@ -65,7 +65,7 @@ export class EventLogFullError extends EventStoreError {
 }
 
 /** The log could not be written, and too many bytes wait for it. @publicApi */
-export class StreamOverflowError extends EventStoreError {
+export class McpStreamOverflowError extends McpEventStoreError {
   readonly code = 'STREAM_OVERFLOW';
   constructor(
     readonly stream: string,
@@ -78,8 +78,8 @@ export class StreamOverflowError extends EventStoreError {
 }
 
 /** Repeating the call would not help. */
-export const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
+export const isFinal = (error: unknown): boolean => error instanceof McpEventStoreError;
 
 /** The stream or its session has ended, maybe on another node. */
 export const isOver = (error: unknown): boolean =>
-  error instanceof StreamEndedError || error instanceof SessionGoneError;
+  error instanceof McpStreamEndedError || error instanceof McpSessionGoneError;

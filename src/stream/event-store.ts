@@ -22,15 +22,15 @@ import type { RequestId } from '../wire/json-rpc.js';
  *   A writer has one append in flight, so remembering its last `seq` is enough.
  * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
  *   meanwhile: a running handler must not bring a deleted session back. A writer that has written to a stream does not
- *   create it again after it was removed: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
+ *   create it again after it was removed: unknown stream other than `0` and `seq` above 1 means `McpStreamEndedError`.
  * - **Bounds.** A stream is a ring: it keeps its newest events, as many as an option of the implementation allows (100
  *   or more), and its newest event always. Where bytes are bounded too, finished streams go first, the one that ended
  *   first before the others. An append is never refused for lack of space, except to the inbox: that keeps each event
- *   for at least a minute, and throws `EventLogFullError` when it is full.
+ *   for at least a minute, and throws `McpEventLogFullError` when it is full.
  * - **One reader.** Of the readers that have claimed a stream the newest is its reader, until it is released.
  * - **Cleaning up.** Finished streams are forgotten by the store itself after its own time; stream `0` and the inbox go
  *   with their session. A dropped session is forgotten 30 s later; a store of scope `node` may forget it at once.
- * - **Errors** of {@link EventStoreError} are final. Any other error counts as a transient fault and is retried.
+ * - **Errors** of {@link McpEventStoreError} are final. Any other error counts as a transient fault and is retried.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
  *
@@ -47,16 +47,16 @@ export interface McpEventStore {
    * Appends events to a stream; the stream begins to exist with the first append, which may be empty.
    *
    * @param events JSON texts without line breaks, one message each; may be empty
-   * @throws SessionGoneError the session was never opened, or was dropped
-   * @throws StreamEndedError an earlier append ended the stream
-   * @throws EventLogFullError the inbox is full
+   * @throws McpSessionGoneError the session was never opened, or was dropped
+   * @throws McpStreamEndedError an earlier append ended the stream
+   * @throws McpEventLogFullError the inbox is full
    */
   append(
     session: string,
     stream: string,
     events: readonly string[],
-    options: AppendOptions,
-  ): MaybePromise<AppendResult>;
+    options: McpAppendOptions,
+  ): MaybePromise<McpAppendResult>;
 
   /**
    * The events after the cursor, in order and without gaps. When the one right after it was evicted, the oldest that is kept
@@ -65,30 +65,30 @@ export interface McpEventStore {
    * @param after index of the last event that is known; 0 is the cursor before the first
    * @param limit maximum number of events; 0 reads the state of the stream only
    * @param delivered acknowledges the events up to this index: they were handed to the reader. Never moves backwards
-   * @throws SessionGoneError the session was never opened, or is forgotten
-   * @throws StreamNotFoundError no such stream (stream `0` of an open session always exists)
+   * @throws McpSessionGoneError the session was never opened, or is forgotten
+   * @throws McpStreamNotFoundError no such stream (stream `0` of an open session always exists)
    */
-  read(session: string, stream: string, after: number, limit: number, delivered?: number): MaybePromise<ReadResult>;
+  read(session: string, stream: string, after: number, limit: number, delivered?: number): MaybePromise<McpReadResult>;
 
   /**
    * Makes a reader the newest of its stream. A repeated call changes nothing.
    *
    * @param heldMs milliseconds that its client has waited for this store: a reader that has claimed the stream since
    *   then is the newer one, and stays
-   * @throws SessionGoneError the session was never opened, or is forgotten
-   * @throws StreamNotFoundError no such stream
+   * @throws McpSessionGoneError the session was never opened, or is forgotten
+   * @throws McpStreamNotFoundError no such stream
    */
-  claim(session: string, stream: string, reader: ReaderRef, heldMs?: number): Promise<ClaimResult>;
+  claim(session: string, stream: string, reader: McpReaderRef, heldMs?: number): Promise<McpClaimResult>;
 
   /**
    * Releases a reader, if it is still the newest. Idempotent; unknown sessions and streams are ignored.
    *
    * @param delivered as for `read`
    */
-  release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void>;
+  release(session: string, stream: string, reader: McpReaderRef, delivered?: number): Promise<void>;
 
   /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
-  unfinished(node: string): Promise<UnfinishedStream[]>;
+  unfinished(node: string): Promise<McpUnfinishedStream[]>;
 
   /**
    * Ends the session: appends an error for each request that is not settled to its stream, ends every stream, and refuses all
@@ -96,10 +96,10 @@ export interface McpEventStore {
    *
    * @param lastError the answer to unsettled requests; absent: they get none
    */
-  drop(session: string, lastError?: LastError): Promise<void>;
+  drop(session: string, lastError?: McpLastError): Promise<void>;
 
   /** Counts, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
-  stats?(): Promise<EventStoreStats>;
+  stats?(): Promise<McpEventStoreStats>;
 
   /**
    * Bytes of the log of one session, as `stats` counts them, for operators. Optional: omit it if it needs a request.
@@ -112,17 +112,17 @@ export interface McpEventStore {
  *
  * @publicApi
  */
-export const INBOX_STREAM = 'inbox';
+export const MCP_INBOX_STREAM = 'inbox';
 
 /**
  * Minimum number of events that a stream keeps: fewer would not cover the time in which a client reconnects (G6).
  *
  * @publicApi
  */
-export const MIN_EVENTS = 100;
+export const MCP_MIN_EVENTS = 100;
 
 /** Milliseconds for which a shared store keeps a dropped session, so that readers on all nodes find the end. @publicApi */
-export const DROPPED_SESSION_MS = 30_000;
+export const MCP_DROPPED_SESSION_MS = 30_000;
 
 /** The injection token of the {@link McpEventStore}. @publicApi */
 export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
@@ -131,7 +131,7 @@ export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 export const EVENT_STORE_METHODS = ['open', 'append', 'read', 'claim', 'release', 'unfinished', 'drop'] as const;
 
 /** @publicApi */
-export interface AppendOptions {
+export interface McpAppendOptions {
   /** The appending object: unique per live copy of a stream. */
   writer: string;
   /** Counts the appends of this writer, from 1. A refused append does not count: it may be repeated with its number. */
@@ -145,25 +145,25 @@ export interface AppendOptions {
 }
 
 /** @publicApi */
-export interface AppendResult {
+export interface McpAppendResult {
   /** Index of the first appended event, or of the next one if there were none. */
   first: number;
   /**
    * The newest reader, whose node has to be notified that there is more to read; absent when there is none. A store that
-   * notifies the node in the same step, by the {@link AppendedMessage} on the bus, leaves it out for readers on other nodes.
+   * notifies the node in the same step, by the {@link McpAppendedMessage} on the bus, leaves it out for readers on other nodes.
    */
-  reader?: ReaderRef;
+  reader?: McpReaderRef;
 }
 
 /** Sent to the node of the newest reader after an append to its stream. @publicApi */
-export interface AppendedMessage {
+export interface McpAppendedMessage {
   type: 'appended';
   session: string;
   stream: string;
 }
 
 /** The current state of a stream. @publicApi */
-export interface StreamHead {
+export interface McpStreamHead {
   /** Index of the newest event; 0 if there never was one. */
   last: number;
   /** Index of the oldest event that is kept; `last + 1` if none is. */
@@ -175,38 +175,38 @@ export interface StreamHead {
 }
 
 /** @publicApi */
-export interface ReadResult extends StreamHead {
-  events: readonly StoredEvent[];
+export interface McpReadResult extends McpStreamHead {
+  events: readonly McpStoredEvent[];
   /** There are events after the last of `events`; after the cursor, if there are none. */
   more: boolean;
   /** The newest reader. */
-  reader?: ReaderRef;
+  reader?: McpReaderRef;
 }
 
 /** @publicApi */
-export interface ClaimResult extends StreamHead {
+export interface McpClaimResult extends McpStreamHead {
   /** The reader until now, whose node has to be notified. */
-  before?: ReaderRef;
+  before?: McpReaderRef;
   /** The claim came too late: another reader is the newer one. */
   late?: boolean;
 }
 
 /** @publicApi */
-export interface StoredEvent {
+export interface McpStoredEvent {
   index: number;
   /** The message as JSON, on one line. */
   data: string;
 }
 
 /** A reader of a stream, on one of the nodes. @publicApi */
-export interface ReaderRef {
+export interface McpReaderRef {
   node: string;
   /** Unique among all readers of all nodes. */
   reader: string;
 }
 
 /** @publicApi */
-export interface UnfinishedStream {
+export interface McpUnfinishedStream {
   session: string;
   stream: string;
   /** Those that are not settled. */
@@ -214,13 +214,13 @@ export interface UnfinishedStream {
 }
 
 /** The error of a JSON-RPC response. @publicApi */
-export interface LastError {
+export interface McpLastError {
   code: number;
   message: string;
 }
 
 /** @publicApi */
-export interface EventStoreStats {
+export interface McpEventStoreStats {
   sessions: number;
   /** Stream `0` counts when something was written to it, or it was claimed. */
   streams: number;

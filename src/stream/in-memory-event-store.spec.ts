@@ -5,10 +5,10 @@ import { eventStoreContract, ManualClock } from '../testing/index.js';
 import { JumpingClock } from '../../test/support/jumping-clock.js';
 import { type EventStoreCall, FaultyEventStore, randomFaults } from '../../test/support/faulty-event-store.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
-import { EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
-import type { AppendOptions, AppendResult, McpEventStore } from './event-store.js';
+import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from './event-store.errors.js';
+import type { McpAppendOptions, McpAppendResult, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import type { EventLogOptions } from './stream.options.js';
+import type { McpEventLogOptions } from './stream.options.js';
 
 const limits = { maxEvents: 100, maxBytes: 20_000, finishedStreamMs: 60_000 };
 const NOTHING = { sessions: 0, streams: 0, events: 0, bytes: 0 };
@@ -59,7 +59,7 @@ eventStoreContract(
 /** What every caller of a store that may fail has to do. */
 function repeating(store: McpEventStore, clock: ManualClock): McpEventStore {
   const policy = { firstDelayMs: 1, maxDelayMs: 1, giveUpAfterMs: 1_000 };
-  const retry = new Retry(policy, clock, (error) => error instanceof EventStoreError);
+  const retry = new Retry(policy, clock, (error) => error instanceof McpEventStoreError);
   return new Proxy(store, {
     get: (target, name) => {
       const member: unknown = Reflect.get(target, name);
@@ -69,16 +69,16 @@ function repeating(store: McpEventStore, clock: ManualClock): McpEventStore {
   });
 }
 
-function setup(options: EventLogOptions = {}) {
+function setup(options: McpEventLogOptions = {}) {
   const clock = new ManualClock();
   const store = new InMemoryEventStore({ ...limits, ...options }, clock);
   const seqs = new Map<string, number>();
   /** Appends as the one writer of the stream. */
-  const append = (session: string, stream: string, events: string[], more: Partial<AppendOptions> = {}) => {
+  const append = (session: string, stream: string, events: string[], more: Partial<McpAppendOptions> = {}) => {
     const key = JSON.stringify([session, stream]);
     const seq = (seqs.get(key) ?? 0) + 1;
     seqs.set(key, seq);
-    return store.append(session, stream, events, { writer: key, seq, ...more }) as AppendResult;
+    return store.append(session, stream, events, { writer: key, seq, ...more }) as McpAppendResult;
   };
   const head = async (session: string, stream: string) => store.read(session, stream, 0, 0);
   const oldest = async (session: string, stream: string) => (await head(session, stream)).oldest;
@@ -94,7 +94,7 @@ describe('an append', () => {
     const result = append('s', '0', ['1']);
     expect(isThenable(result)).toBe(false);
     expect(result).toEqual({ first: 1 });
-    expect(() => append('unknown', '0', ['1'])).toThrow(SessionGoneError);
+    expect(() => append('unknown', '0', ['1'])).toThrow(McpSessionGoneError);
   });
 
   it('costs the same, however much is kept', async () => {
@@ -127,7 +127,7 @@ describe('the bytes of a session', () => {
     expect([await oldest('s', 'finished'), await oldest('s', 'small'), await oldest('s', 'large')]).toEqual([1, 1, 3]);
     append('s', 'huge', ['x'.repeat(10_000)]);
     expect([await oldest('s', 'small'), await oldest('s', 'large')]).toEqual([2, 5]);
-    await expect(head('s', 'finished')).rejects.toThrow(StreamNotFoundError);
+    await expect(head('s', 'finished')).rejects.toThrow(McpStreamNotFoundError);
   });
 
   it('finished streams without events are bounded by their number', async () => {

@@ -4,24 +4,29 @@ import { resolveGroup } from '../common/options.js';
 import { errorResponse } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import {
-  DROPPED_SESSION_MS,
-  INBOX_STREAM,
-  MIN_EVENTS,
-  type AppendOptions,
-  type AppendResult,
-  type ClaimResult,
-  type EventStoreStats,
-  type LastError,
+  McpEventLogFullError,
+  McpSessionGoneError,
+  McpStreamEndedError,
+  McpStreamNotFoundError,
+} from './event-store.errors.js';
+import {
+  MCP_DROPPED_SESSION_MS,
+  MCP_INBOX_STREAM,
+  MCP_MIN_EVENTS,
+  type McpAppendOptions,
+  type McpAppendResult,
+  type McpClaimResult,
+  type McpEventStoreStats,
+  type McpLastError,
   type McpEventStore,
-  type ReadResult,
-  type ReaderRef,
-  type StoredEvent,
-  type StreamHead,
-  type UnfinishedStream,
+  type McpReadResult,
+  type McpReaderRef,
+  type McpStoredEvent,
+  type McpStreamHead,
+  type McpUnfinishedStream,
 } from './event-store.js';
-import { EVENT_LOG_TABLE, type EventLogOptions, type ResolvedEventLogOptions } from './stream.options.js';
+import { EVENT_LOG_TABLE, type McpEventLogOptions, type ResolvedEventLogOptions } from './stream.options.js';
 
 /** Number of writers that are remembered per stream: a live copy of a stream is one writer, and few exist at a time. */
 const WRITERS_REMEMBERED = 32;
@@ -53,7 +58,7 @@ export class InMemoryEventStore implements McpEventStore {
 
   /** @param scope `shared`: several nodes of one process share it, as tests do; a dropped session stays readable for a while */
   constructor(
-    options: EventLogOptions = {},
+    options: McpEventLogOptions = {},
     private readonly clock: Clock = systemClock,
     readonly scope: 'node' | 'shared' = 'node',
   ) {
@@ -70,10 +75,10 @@ export class InMemoryEventStore implements McpEventStore {
     session: string,
     stream: string,
     events: readonly string[],
-    options: AppendOptions,
-  ): MaybePromise<AppendResult> {
+    options: McpAppendOptions,
+  ): MaybePromise<McpAppendResult> {
     const log = this.#sessions.get(session);
-    if (!log || log.dropped) throw new SessionGoneError(session);
+    if (!log || log.dropped) throw new McpSessionGoneError(session);
     let target = log.streams.get(stream);
     if (!target || target.ended) {
       this.#forgetFinished(log);
@@ -84,8 +89,8 @@ export class InMemoryEventStore implements McpEventStore {
     if (mark && options.seq <= mark.seq) return resultOf(target!, mark.first);
     // A writer that has written before: the stream ended, and was forgotten.
     const forgotten = !target && options.seq > 1 && stream !== STANDALONE_STREAM;
-    if (target?.ended || forgotten) throw new StreamEndedError(stream);
-    if (stream === INBOX_STREAM && events.length > 0) this.#makeRoomInInbox(log, events);
+    if (target?.ended || forgotten) throw new McpStreamEndedError(stream);
+    if (stream === MCP_INBOX_STREAM && events.length > 0) this.#makeRoomInInbox(log, events);
     target ??= log.begin(stream);
     const first = target.last + 1;
     for (const data of events) this.#push(log, target, data);
@@ -96,7 +101,7 @@ export class InMemoryEventStore implements McpEventStore {
     return resultOf(target, first);
   }
 
-  read(session: string, stream: string, after: number, limit: number, delivered = 0): MaybePromise<ReadResult> {
+  read(session: string, stream: string, after: number, limit: number, delivered = 0): MaybePromise<McpReadResult> {
     const found = this.#find(session, stream);
     found.acknowledge(delivered);
     const events = found.eventsAfter(after, limit);
@@ -104,7 +109,7 @@ export class InMemoryEventStore implements McpEventStore {
     return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async claim(session: string, stream: string, reader: ReaderRef, heldMs = 0): Promise<ClaimResult> {
+  async claim(session: string, stream: string, reader: McpReaderRef, heldMs = 0): Promise<McpClaimResult> {
     let found = this.#find(session, stream);
     if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
     const before = found.reader;
@@ -116,14 +121,14 @@ export class InMemoryEventStore implements McpEventStore {
     return { ...found.head(), ...(before && { before }) };
   }
 
-  async release(session: string, stream: string, { reader }: ReaderRef, delivered = 0): Promise<void> {
+  async release(session: string, stream: string, { reader }: McpReaderRef, delivered = 0): Promise<void> {
     const found = this.#sessions.get(session)?.streams.get(stream);
     found?.acknowledge(delivered);
     if (found?.reader?.reader === reader) found.reader = undefined;
   }
 
-  async unfinished(node: string): Promise<UnfinishedStream[]> {
-    const found: UnfinishedStream[] = [];
+  async unfinished(node: string): Promise<McpUnfinishedStream[]> {
+    const found: McpUnfinishedStream[] = [];
     for (const [session, log] of this.#sessions) {
       for (const { id: stream, node: by, unsettled } of log.streams.values()) {
         if (by === node && unsettled?.size) found.push({ session, stream, requests: [...unsettled] });
@@ -132,7 +137,7 @@ export class InMemoryEventStore implements McpEventStore {
     return found;
   }
 
-  async drop(session: string, lastError?: LastError): Promise<void> {
+  async drop(session: string, lastError?: McpLastError): Promise<void> {
     this.#forgetDropped();
     const log = this.#sessions.get(session);
     if (!log || log.dropped) return;
@@ -145,10 +150,10 @@ export class InMemoryEventStore implements McpEventStore {
       stream.end(0);
     }
     log.dropped = true;
-    this.#dropped.set(session, this.clock.now() + DROPPED_SESSION_MS);
+    this.#dropped.set(session, this.clock.now() + MCP_DROPPED_SESSION_MS);
   }
 
-  async stats(): Promise<EventStoreStats> {
+  async stats(): Promise<McpEventStoreStats> {
     this.#sweep(this.clock.now());
     const stats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
     for (const { dropped, streams, bytes } of this.#sessions.values()) {
@@ -190,7 +195,7 @@ export class InMemoryEventStore implements McpEventStore {
   }
 
   /** Answers all calls that are not settled with an error, and ends their streams. @internal */
-  endCalls(lastError: LastError): void {
+  endCalls(lastError: McpLastError): void {
     for (const log of this.#sessions.values()) {
       for (const stream of log.streams.values()) {
         if (!stream.unsettled?.size) continue;
@@ -200,7 +205,7 @@ export class InMemoryEventStore implements McpEventStore {
     }
   }
 
-  #answerUnsettled(log: SessionLog, stream: StreamLog, { code, message }: LastError): void {
+  #answerUnsettled(log: SessionLog, stream: StreamLog, { code, message }: McpLastError): void {
     for (const id of stream.unsettled ?? []) this.#push(log, stream, JSON.stringify(errorResponse(id, code, message)));
   }
 
@@ -213,10 +218,10 @@ export class InMemoryEventStore implements McpEventStore {
   #find(session: string, stream: string): StreamLog {
     this.#forgetDropped();
     const log = this.#sessions.get(session);
-    if (!log) throw new SessionGoneError(session);
+    if (!log) throw new McpSessionGoneError(session);
     this.#forgetFinished(log);
     const found = log.streams.get(stream) ?? (stream === STANDALONE_STREAM ? BLANK : undefined);
-    if (!found) throw new StreamNotFoundError(stream);
+    if (!found) throw new McpStreamNotFoundError(stream);
     return found;
   }
 
@@ -230,9 +235,9 @@ export class InMemoryEventStore implements McpEventStore {
     if (now - this.#sweptAt > this.#limits.finishedStreamMs / 4) this.#sweep(now);
   }
 
-  /** Drops events of the inbox that are a minute old. @throws EventLogFullError */
+  /** Drops events of the inbox that are a minute old. @throws McpEventLogFullError */
   #makeRoomInInbox(log: SessionLog, events: readonly string[]): void {
-    const inbox = log.streams.get(INBOX_STREAM) ?? log.begin(INBOX_STREAM);
+    const inbox = log.streams.get(MCP_INBOX_STREAM) ?? log.begin(MCP_INBOX_STREAM);
     const now = this.clock.now();
     const mark = (log.inboxMark ??= { at: now, index: 0 });
     if (now - mark.at >= INBOX_KEPT_MS) {
@@ -240,9 +245,9 @@ export class InMemoryEventStore implements McpEventStore {
       [mark.at, mark.index] = [now, inbox.last];
     }
     if (inbox.size + events.length > this.#limits.maxEvents)
-      throw new EventLogFullError(inbox.id, 'eventLog.maxEvents');
+      throw new McpEventLogFullError(inbox.id, 'eventLog.maxEvents');
     if (events.reduce((sum, data) => sum + bytesOf(data), inbox.bytes) > this.#limits.maxBytes)
-      throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
+      throw new McpEventLogFullError(inbox.id, 'eventLog.maxBytes');
   }
 
   /** Evicts a little more than necessary, because each run scans all sessions. */
@@ -356,7 +361,7 @@ class SessionLog {
     for (const stream of this.spare ?? []) return stream;
     let largest: StreamLog | undefined;
     for (const stream of this.streams.values()) {
-      if (stream.size > 1 && stream.id !== INBOX_STREAM && stream.bytes > (largest?.bytes ?? -1)) largest = stream;
+      if (stream.size > 1 && stream.id !== MCP_INBOX_STREAM && stream.bytes > (largest?.bytes ?? -1)) largest = stream;
     }
     return largest;
   }
@@ -371,7 +376,7 @@ class StreamLog {
   /** Set when it has ended; milliseconds since the epoch. */
   forgetAt = Infinity;
   bytes = 0;
-  reader: ReaderRef | undefined;
+  reader: McpReaderRef | undefined;
   /** When the client of the reader asked for it; milliseconds since the epoch. */
   claimedAt = 0;
   node: string | undefined;
@@ -407,7 +412,7 @@ class StreamLog {
   }
 
   /** @param mark of its writer */
-  note({ writer, seq, opens, settles }: AppendOptions, first: number, mark: WriterMark | undefined): void {
+  note({ writer, seq, opens, settles }: McpAppendOptions, first: number, mark: WriterMark | undefined): void {
     if (mark) {
       mark.seq = seq;
       mark.first = first;
@@ -430,15 +435,15 @@ class StreamLog {
     this.delivered = Math.max(this.delivered, Math.min(index, this.last));
   }
 
-  eventsAfter(after: number, limit: number): StoredEvent[] {
-    const events: StoredEvent[] = [];
+  eventsAfter(after: number, limit: number): McpStoredEvent[] {
+    const events: McpStoredEvent[] = [];
     const from = Math.max(after + 1, this.oldest);
     const to = Math.min(this.last, from + limit - 1);
     for (let index = from; index <= to; index++) events.push({ index, data: this.#ring![this.#slot(index)]! });
     return events;
   }
 
-  head(): StreamHead {
+  head(): McpStreamHead {
     const { last, oldest, delivered, ended } = this;
     return { last, oldest, delivered, ended };
   }
@@ -469,19 +474,19 @@ class StreamLog {
 /** What {@link InMemoryEventStore.dump} returns: values that the structured clone algorithm copies. */
 export type EventLogDump = { readonly session: string; readonly streams: StreamDump[] }[];
 
-interface StreamDump extends StreamHead, Pick<StreamLog, 'id' | 'forgetAt' | 'node' | 'unsettled'> {
+interface StreamDump extends McpStreamHead, Pick<StreamLog, 'id' | 'forgetAt' | 'node' | 'unsettled'> {
   readonly events: readonly string[];
 }
 
 /** The last append of a writer. */
-type WriterMark = Pick<AppendOptions, 'writer' | 'seq'> & Pick<AppendResult, 'first'>;
+type WriterMark = Pick<McpAppendOptions, 'writer' | 'seq'> & Pick<McpAppendResult, 'first'>;
 
 /** Stream `0` of a session that never used it. Never written to. */
-const BLANK = new StreamLog(STANDALONE_STREAM, MIN_EVENTS);
+const BLANK = new StreamLog(STANDALONE_STREAM, MCP_MIN_EVENTS);
 
 /** As UTF-16. */
 const bytesOf = (data: string): number => data.length * 2;
 
-function resultOf({ reader }: StreamLog, first: number): AppendResult {
+function resultOf({ reader }: StreamLog, first: number): McpAppendResult {
   return reader ? { first, reader } : { first };
 }

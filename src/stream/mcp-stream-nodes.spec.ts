@@ -2,7 +2,7 @@ import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { ManualClock } from '../testing/index.js';
 import { FaultyEventStore, type EventStoreFaults } from '../../test/support/faulty-event-store.js';
-import { DROPPED_SESSION_MS, type StoredEvent } from './event-store.js';
+import { MCP_DROPPED_SESSION_MS, type McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { NO_DATA } from './stream-reader.js';
@@ -221,7 +221,7 @@ describe('a tick', () => {
     const claim = await b.stream.claim();
     const told: number[] = [];
     const full = { paused: true, resumed$: new Subject<void>() };
-    const next = ({ index, data }: StoredEvent): void => {
+    const next = ({ index, data }: McpStoredEvent): void => {
       if (data === NO_DATA) told.push(index);
     };
     const reading = b.stream.subscribe({ next, error: () => {}, complete: () => {} }, 0, full, claim);
@@ -251,7 +251,7 @@ describe('a tick', () => {
     const { get, refresh } = node('a');
     const reading = await get();
     await log.drop('s');
-    await logClock.advance(DROPPED_SESSION_MS);
+    await logClock.advance(MCP_DROPPED_SESSION_MS);
     await refresh();
     await clock.advance(0);
     expect(reading.end).toMatchObject({ code: 'SESSION_GONE' });

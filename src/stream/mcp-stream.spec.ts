@@ -8,7 +8,7 @@ import {
   type EventStoreFaults,
 } from '../../test/support/faulty-event-store.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { EventLogFullError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
+import { McpEventLogFullError, McpSessionGoneError, McpStreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import type { StreamClaim } from './stream-reader.js';
@@ -116,7 +116,7 @@ describe('the stream of a POST', () => {
     expect(await log.unfinished('n')).toEqual([{ session: 's', stream: 'post', requests: ['two'] }]);
     await post.write({ settles: 'two', end: true });
     expect(await log.unfinished('n')).toEqual([]);
-    await expect(post.write(data)).rejects.toThrow(StreamEndedError);
+    await expect(post.write(data)).rejects.toThrow(McpStreamEndedError);
   });
 
   it('can be resumed from any cursor, while it is written and afterwards', async () => {
@@ -413,7 +413,7 @@ describe('G6: a reader whose events were evicted', () => {
 
 describe('a stream whose log refuses', () => {
   it('fails its reader, reports the failure to its owner once, and is idle then', async () => {
-    const full = new EventLogFullError('post', 'eventLog.maxEvents');
+    const full = new McpEventLogFullError('post', 'eventLog.maxEvents');
     const { clock, store, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -425,8 +425,8 @@ describe('a stream whose log refuses', () => {
     await written;
     await clock.advance(0);
     expect(readings.map(({ end }) => end)).toEqual([full, full]);
-    await expect(post.write(data)).rejects.toThrow(EventLogFullError);
-    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: EventLogFullError']);
+    await expect(post.write(data)).rejects.toThrow(McpEventLogFullError);
+    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: McpEventLogFullError']);
     expect(heard.at(-1)).toBe('idle');
     expect(post.settled).toBe(true);
     expect(clock.pending).toBe(0);
@@ -439,10 +439,10 @@ describe('a stream whose log refuses', () => {
     const reading = await get(post, 0);
     await clock.advance(0);
     await log.append('s', 'post', ['"last error"'], { writer: 'other', seq: 1, end: true });
-    await expect(post.write(data)).rejects.toThrow(StreamEndedError);
+    await expect(post.write(data)).rejects.toThrow(McpStreamEndedError);
     await clock.advance(0);
     expect([reading.got, reading.end]).toEqual([[1, 2], 'complete']);
-    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: StreamEndedError']);
+    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: McpStreamEndedError']);
     expect(heard.at(-1)).toBe('idle');
     const back = await get(post, 1);
     await clock.advance(0);
@@ -455,13 +455,13 @@ describe('a stream whose log refuses', () => {
     await post.write(data);
     const reading = await get(post, 1);
     await log.drop('s');
-    await expect(post.write(data)).rejects.toThrow(SessionGoneError);
+    await expect(post.write(data)).rejects.toThrow(McpSessionGoneError);
     await clock.advance(0);
-    expect([reading.end, clock.pending]).toEqual([expect.any(SessionGoneError), 0]);
+    expect([reading.end, clock.pending]).toEqual([expect.any(McpSessionGoneError), 0]);
   });
 
   it('is ended in the log, so that a client that resumes it does not wait for ever', async () => {
-    const full = new EventLogFullError('post', 'eventLog.maxEvents');
+    const full = new McpEventLogFullError('post', 'eventLog.maxEvents');
     const { clock, log, store, stream, head } = await setup();
     const post = stream('post', [1, 2]);
     await post.write({ ...data, settles: 1 });

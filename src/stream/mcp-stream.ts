@@ -5,13 +5,13 @@ import { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
-import { isFinal, isOver, StreamNotFoundError } from './event-store.errors.js';
-import type { ClaimResult, ReadResult, ReaderRef, StoredEvent } from './event-store.js';
+import { isFinal, isOver, McpStreamNotFoundError } from './event-store.errors.js';
+import type { McpClaimResult, McpReadResult, McpReaderRef, McpStoredEvent } from './event-store.js';
 import { type AttachedReader, newReader, type ReadableLog, type StreamClaim, StreamReader } from './stream-reader.js';
 import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
-const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
+const FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
 const LOOK: StreamSignal = { first: 0, events: [], ended: false };
 const NONE: readonly never[] = [];
 
@@ -111,7 +111,7 @@ export class McpStream implements ReadableLog {
    * unless the claim came too late.
    *
    * @param heldMs milliseconds that its client has waited for the log
-   * @throws (rejects) StreamNotFoundError, SessionGoneError, or a fault of the log
+   * @throws (rejects) McpStreamNotFoundError, McpSessionGoneError, or a fault of the log
    */
   async claim(heldMs = 0): Promise<StreamClaim> {
     const attached = newReader(this.environment.nodeId);
@@ -140,9 +140,9 @@ export class McpStream implements ReadableLog {
    * observer is the newest reader. Completes after the last event of a stream that has ended.
    *
    * @param claim absent: it is made meanwhile; for a stream that begins here
-   * @throws (errors) StreamNotFoundError, SessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
+   * @throws (errors) McpStreamNotFoundError, McpSessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
    */
-  subscribe(observer: Observer<StoredEvent>, after: number, flow = ALWAYS_FLOWING, claim?: StreamClaim): Subscription {
+  subscribe(observer: Observer<McpStoredEvent>, after: number, flow = FLOWING, claim?: StreamClaim): Subscription {
     const failed = this.#state === 'failed' && !isOver(this.#failure);
     if (this.#closed || failed) {
       if (claim) this.#detach(claim.attached);
@@ -184,7 +184,7 @@ export class McpStream implements ReadableLog {
   }
 
   /** The newest reader on any node. */
-  async newestReader(): Promise<ReaderRef | undefined> {
+  async newestReader(): Promise<McpReaderRef | undefined> {
     return this.#newest?.ref ?? (await this.read(0, 0)).reader;
   }
 
@@ -269,7 +269,7 @@ export class McpStream implements ReadableLog {
     });
   }
 
-  #committed(signal: StreamSignal, reader: ReaderRef | undefined): void {
+  #committed(signal: StreamSignal, reader: McpReaderRef | undefined): void {
     this.#hasBegun();
     this.#notifyAppended(reader);
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
@@ -278,7 +278,7 @@ export class McpStream implements ReadableLog {
   }
 
   /** Whether events go to the reader here. If the log names another one, it is asked again; until then nothing is handed out. */
-  #isReader(reader: ReaderRef | undefined): boolean {
+  #isReader(reader: McpReaderRef | undefined): boolean {
     const newest = this.#newest;
     if (!newest || newest.known === undefined || (newest.known && newest.ref.reader === reader?.reader)) return true;
     if (newest.known && this.#claims === 0) {
@@ -328,13 +328,13 @@ export class McpStream implements ReadableLog {
     this.#inBackground(settled.finally(() => this.#settleDown()));
   }
 
-  #notifyAppended(reader: ReaderRef | undefined): void {
+  #notifyAppended(reader: McpReaderRef | undefined): void {
     const { nodeId, peers } = this.environment;
     if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
   }
 
   /** @internal for its reader; with a limit of 0 the head alone */
-  read(after: number, limit: number): MaybePromise<ReadResult> {
+  read(after: number, limit: number): MaybePromise<McpReadResult> {
     return this.environment.store.read(this.session, this.id, after, limit, after);
   }
   /** @internal for its reader */
@@ -353,7 +353,7 @@ export class McpStream implements ReadableLog {
   }
 
   /** Reads the head, and acknowledges events up to the cursor; `#looking` meanwhile. */
-  async #look(cursor: number): Promise<ReadResult> {
+  async #look(cursor: number): Promise<McpReadResult> {
     this.#looking = true;
     try {
       const head = await this.read(cursor, 0);
@@ -388,13 +388,13 @@ export class McpStream implements ReadableLog {
     const claim = () => this.retry.run(() => store.claim(this.session, this.id, attached.ref, clock.now() - since));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
     const failed = (error: unknown): void => {
-      if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer?.fault(this, error);
+      if (!isOver(error) && !(error instanceof McpStreamNotFoundError)) this.observer?.fault(this, error);
     };
     const known = claimed.then((result) => this.#claimed(attached, result), failed);
     attached.claiming = known.finally(() => (attached.claiming = undefined));
   }
 
-  #claimed(attached: AttachedReader, { before, delivered, late }: ClaimResult): void {
+  #claimed(attached: AttachedReader, { before, delivered, late }: McpClaimResult): void {
     attached.known = true;
     if (late && attached === this.#newest) return this.#replace();
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
@@ -414,7 +414,7 @@ export class McpStream implements ReadableLog {
     this.observer?.replacedHere(this);
   }
 
-  #compare(mine: AttachedReader | undefined, { reader, last, ended }: ReadResult): void {
+  #compare(mine: AttachedReader | undefined, { reader, last, ended }: McpReadResult): void {
     if (!mine || mine !== this.#newest || this.#closed) return;
     if (!mine.claiming && this.#claims === 0 && reader?.reader !== mine.ref.reader) {
       const { nodeId, store } = this.environment;
@@ -450,7 +450,7 @@ export class McpStream implements ReadableLog {
     this.#settleDown();
   }
 
-  #notifyReplaced(reader: ReaderRef, upTo?: number): void {
+  #notifyReplaced(reader: McpReaderRef, upTo?: number): void {
     const { nodeId, peers } = this.environment;
     if (reader.node !== nodeId) peers.replaced(this.session, this.id, reader, upTo);
   }

@@ -3,8 +3,13 @@ import { describe, expect, it, vi } from 'vitest';
 import { Retry } from '../common/retry.js';
 import { ManualClock } from '../testing/index.js';
 import { EventStoreFault, FaultyEventStore, type EventStoreFaults } from '../../test/support/faulty-event-store.js';
-import { EventsEvictedError, EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
-import type { StoredEvent } from './event-store.js';
+import {
+  EventsEvictedError,
+  McpEventStoreError,
+  McpSessionGoneError,
+  McpStreamNotFoundError,
+} from './event-store.errors.js';
+import type { McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { NO_DATA, type ReadableLog, StreamReader } from './stream-reader.js';
 import type { StreamSignal } from './stream-writer.js';
@@ -16,7 +21,7 @@ interface Listening {
   reader: StreamReader;
   /** Indices of what was handed out. */
   got: number[];
-  events: StoredEvent[];
+  events: McpStoredEvent[];
   end: unknown;
   leave(): void;
 }
@@ -27,7 +32,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   await log.open('s');
   const store = new FaultyEventStore(log, clock, faults);
   const reads = vi.spyOn(log, 'read');
-  const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
+  const retry = new Retry(POLICY, clock, (error) => error instanceof McpEventStoreError);
   const resumed$ = new Subject<void>();
   const flow = { paused: false, resumed$ };
   const evicted: number[][] = [];
@@ -42,7 +47,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   };
 
   /** A reader, with what its subscriber does at each event. */
-  const listen = (after = 0, onEvent: (event: StoredEvent, at: Listening) => void = () => {}): Listening => {
+  const listen = (after = 0, onEvent: (event: McpStoredEvent, at: Listening) => void = () => {}): Listening => {
     const listening = { got: [], events: [], end: undefined } as unknown as Listening;
     const target: ReadableLog = {
       id: 'stream',
@@ -51,7 +56,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
       caughtUp: () => {},
       read: (cursor, limit) => store.read('s', 'stream', cursor, limit, cursor),
     };
-    const observer: Observer<StoredEvent> = {
+    const observer: Observer<McpStoredEvent> = {
       next: (event) => {
         listening.events.push(event);
         if (event.data === NO_DATA) return;
@@ -185,13 +190,13 @@ describe('a reader that is behind', () => {
 
   it('fails with the refusal of the log, after the events that it could deliver', async () => {
     const { clock, log, write, caughtUp, listen } = await setup();
-    await expect(caughtUp()).resolves.toMatchObject({ end: expect.any(StreamNotFoundError) as unknown });
+    await expect(caughtUp()).resolves.toMatchObject({ end: expect.any(McpStreamNotFoundError) as unknown });
     await write(50);
     const listening = await caughtUp(40);
     await log.drop('s');
     listening.reader.next(POKE);
     await clock.advance(0);
-    expect([listening.got, listening.end]).toEqual([upTo(50, 41), expect.any(SessionGoneError)]);
+    expect([listening.got, listening.end]).toEqual([upTo(50, 41), expect.any(McpSessionGoneError)]);
     expect(listen().end).toBeUndefined();
   });
 

@@ -4,7 +4,7 @@ import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
-import type { ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
+import type { McpReaderRef, McpReadResult, McpStoredEvent, McpStreamHead } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: large enough to be efficient, small enough to react to back-pressure. */
@@ -53,7 +53,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   constructor(
     private readonly log: ReadableLog,
     private readonly flow: StreamFlow,
-    private readonly sink: Observer<StoredEvent>,
+    private readonly sink: Observer<McpStoredEvent>,
     { after, last = after, fresh = false }: ReaderStart,
   ) {
     this.#own = last;
@@ -151,7 +151,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.#pause();
   }
 
-  async #goOnAfter(page: Promise<ReadResult>): Promise<void> {
+  async #goOnAfter(page: Promise<McpReadResult>): Promise<void> {
     try {
       this.#handOut(await page);
     } catch (error) {
@@ -175,7 +175,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.subscription?.add(this.flow.resumed$.subscribe(() => this.wake()));
   }
 
-  #readPage(): MaybePromise<ReadResult> {
+  #readPage(): MaybePromise<McpReadResult> {
     const { log } = this;
     const after = this.#cursor;
     const page = log.read(after, PAGE);
@@ -190,7 +190,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     );
   }
 
-  #handOut({ events, more, ended, oldest }: ReadResult): void {
+  #handOut({ events, more, ended, oldest }: McpReadResult): void {
     const after = this.#cursor;
     if (oldest > after + 1) {
       if (this.#begun) throw new EventsEvictedError(this.log.id, after, oldest);
@@ -237,7 +237,7 @@ export interface ReadableLog {
   readonly id: string;
   readonly retry: Retry;
   /** The events after the cursor `after`, which is acknowledged. */
-  read(after: number, limit: number): MaybePromise<ReadResult>;
+  read(after: number, limit: number): MaybePromise<McpReadResult>;
   /** Events before the reader's first one are no longer kept. */
   evicted(after: number, oldest: number): void;
   /** The reader has caught up to this index. */
@@ -245,7 +245,7 @@ export interface ReadableLog {
 }
 
 /** The state of a stream when a reader became its newest. */
-export interface StreamClaim extends StreamHead {
+export interface StreamClaim extends McpStreamHead {
   /** Another reader is the newer one; this one was not made a reader. */
   readonly late?: boolean;
   /** @internal */
@@ -254,13 +254,13 @@ export interface StreamClaim extends StreamHead {
 
 /** A reader as its stream knows it. */
 export interface AttachedReader {
-  readonly ref: ReaderRef;
+  readonly ref: McpReaderRef;
   /** Absent until the response is opened. */
   reader: StreamReader | undefined;
   /** The log has it as the newest; `undefined`: the claim is under way; `false`: the log is being asked. */
   known: boolean | undefined;
   /** On another node: it ends when this one does. */
-  before: ReaderRef | undefined;
+  before: McpReaderRef | undefined;
   /** A tick has passed, and no response was opened. */
   waited: boolean;
   /** Settles with the claim, while that is under way. */

@@ -11,8 +11,8 @@ import {
 } from '../../test/support/faulty-event-store.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
 import { share } from '../../test/support/share.js';
-import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
-import type { AppendResult, McpEventStore, StoredEvent } from './event-store.js';
+import { EventsEvictedError, McpEventStoreError } from './event-store.errors.js';
+import type { McpAppendResult, McpEventStore, McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream } from './mcp-stream.js';
 import { NO_DATA, type StreamClaim, StreamReader } from './stream-reader.js';
@@ -57,7 +57,7 @@ interface Reading {
   readonly node: Node;
   readonly order: number;
   readonly after: number;
-  readonly got: StoredEvent[];
+  readonly got: McpStoredEvent[];
   /** So far the newer reader has come, it was told at its end. */
   told: number | undefined;
   readonly flow: { paused: boolean; resumed$: Subject<void> };
@@ -332,7 +332,7 @@ class World {
   #record(): void {
     const append = this.log.append.bind(this.log);
     this.log.append = (session, stream, events, options) => {
-      const result = append(session, stream, events, options) as AppendResult;
+      const result = append(session, stream, events, options) as McpAppendResult;
       this.ended ||= options.end ?? false;
       for (const [position, data] of events.entries()) {
         const at = result.first + position - 1;
@@ -508,7 +508,7 @@ class Verdict {
 
   #assertTyped(error: unknown): void {
     if (error instanceof EventStoreFault) assert.ok(this.world.faulty, 'a passing fault is final');
-    else assert.ok(error instanceof EventStoreError, String(error));
+    else assert.ok(error instanceof McpEventStoreError, String(error));
   }
 
   /** One response is open at most, of all nodes, and no reader that has gone is the newest for ever. */
@@ -563,8 +563,8 @@ describe('the stream scheme', () => {
     }
     // That nothing went wrong says something only if everything was tried.
     if (RUNS < 1_000) return;
-    const tried = ['left', 'complete', 'logged', 'EventStoreFault', 'SessionGoneError', 'StreamOverflowError'];
-    const more = ['EventsEvictedError', 'StreamEndedError', 'StreamNotFoundError'];
+    const tried = ['left', 'complete', 'logged', 'EventStoreFault', 'McpSessionGoneError', 'McpStreamOverflowError'];
+    const more = ['EventsEvictedError', 'McpStreamEndedError', 'McpStreamNotFoundError'];
     expect([...ends].toSorted()).toEqual([...tried, ...more].toSorted());
   });
 });

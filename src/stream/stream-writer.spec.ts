@@ -9,11 +9,11 @@ import {
   type EventStoreFaults,
 } from '../../test/support/faulty-event-store.js';
 import {
-  EventLogFullError,
-  EventStoreError,
-  SessionGoneError,
-  StreamEndedError,
-  StreamOverflowError,
+  McpEventLogFullError,
+  McpEventStoreError,
+  McpSessionGoneError,
+  McpStreamEndedError,
+  McpStreamOverflowError,
 } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { StreamWriter, type StreamSignal, type WriterTarget } from './stream-writer.js';
@@ -28,7 +28,7 @@ async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> 
   await log.open('s');
   const append = vi.spyOn(log, 'append');
   const store = new FaultyEventStore(log, clock, faults);
-  const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
+  const retry = new Retry(POLICY, clock, (error) => error instanceof McpEventStoreError);
   const signals: StreamSignal[] = [];
   const failures: unknown[] = [];
   const writer = new StreamWriter({
@@ -220,9 +220,9 @@ describe('a failed append whose promise is not awaited', () => {
 
 describe('a refusal', () => {
   it.each([
-    new SessionGoneError('s'),
-    new StreamEndedError(STREAM),
-    new EventLogFullError(STREAM, 'eventLog.maxEvents'),
+    new McpSessionGoneError('s'),
+    new McpStreamEndedError(STREAM),
+    new McpEventLogFullError(STREAM, 'eventLog.maxEvents'),
   ])('$code is final: no second attempt, no timer', async (refusal) => {
     const calls: EventStoreCall[] = [];
     const refuse = (call: EventStoreCall) => (calls.push(call) > 1 ? refusal : undefined);
@@ -238,12 +238,12 @@ describe('a refusal', () => {
   it('also ends an append that is being retried', async () => {
     const faults: EventStoreFaults = {
       failAfter: ({ attempt }) => attempt === 1,
-      refuse: ({ attempt }) => (attempt === 3 ? new SessionGoneError('s') : undefined),
+      refuse: ({ attempt }) => (attempt === 3 ? new McpSessionGoneError('s') : undefined),
       failBefore: ({ attempt }) => attempt === 2,
     };
     const { clock, writer, failures } = await setup(faults);
     const { outcome } = await settled(clock, watch(writer.push({ data: '1' })));
-    expect(outcome).toBeInstanceOf(SessionGoneError);
+    expect(outcome).toBeInstanceOf(McpSessionGoneError);
     expect(failures).toEqual([outcome]);
     expect(clock.pending).toBe(0);
   });
@@ -255,7 +255,7 @@ describe('the end', () => {
     await writer.push({ data: 'answer', settles: 1, end: true });
     expect(writer.state).toBe('ended');
     expect(signals).toEqual([{ first: 1, events: ['answer'], ended: true }]);
-    await expect(writer.push({ data: 'late' })).rejects.toThrow(StreamEndedError);
+    await expect(writer.push({ data: 'late' })).rejects.toThrow(McpStreamEndedError);
     expect(appends()).toHaveLength(1);
     expect(failures).toEqual([]);
   });
@@ -266,7 +266,7 @@ describe('the end', () => {
     const late = watch(writer.push({ data: 'late' }));
     await clock.advance(10);
     expect(ending.outcome).toBe('logged');
-    expect(late.outcome).toBeInstanceOf(StreamEndedError);
+    expect(late.outcome).toBeInstanceOf(McpStreamEndedError);
     expect(await logged()).toEqual(['answer']);
     expect(clock.pending).toBe(0);
   });
@@ -284,7 +284,7 @@ describe('the end', () => {
     const { writer } = await setup({}, target);
     await writer.push({ end: true });
     await writer.flushed();
-    expect(late.map(({ outcome }) => outcome)).toEqual([expect.any(StreamEndedError)]);
+    expect(late.map(({ outcome }) => outcome)).toEqual([expect.any(McpStreamEndedError)]);
   });
 });
 
@@ -300,10 +300,10 @@ describe('the queue of entries for a failing log', () => {
     expect([writer.state, waiting[0]!.outcome]).toEqual(['appending', 'pending']);
     const tooMuch = watch(writer.push(big));
     await clock.advance(0);
-    const overflow = expect.any(StreamOverflowError) as unknown;
+    const overflow = expect.any(McpStreamOverflowError) as unknown;
     expect([writer.state, failures]).toEqual(['failed', [overflow]]);
     expect([...waiting, tooMuch].map(({ outcome }) => outcome)).toEqual([overflow, overflow, overflow]);
-    await expect(writer.push({ data: 'more' })).rejects.toThrow(StreamOverflowError);
+    await expect(writer.push({ data: 'more' })).rejects.toThrow(McpStreamOverflowError);
     // The append that is under way decides for itself.
     expect(underWay.outcome).toBe('pending');
     await clock.advance(1_000);
@@ -359,7 +359,7 @@ describe('the queue of entries for a failing log', () => {
     expect(underWay.outcome).toBe('logged');
     expect(await logged()).toEqual(['1']);
     expect(writer.state).toBe('failed');
-    await expect(writer.push({ data: 'more' })).rejects.toThrow(StreamOverflowError);
+    await expect(writer.push({ data: 'more' })).rejects.toThrow(McpStreamOverflowError);
     expect(failures).toHaveLength(1);
   });
 });
@@ -414,7 +414,7 @@ describe('a writer whose log answers synchronously', () => {
     const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);
     await store.open('s');
-    const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
+    const retry = new Retry(POLICY, clock, (error) => error instanceof McpEventStoreError);
     const failures: unknown[] = [];
     const writer: StreamWriter = new StreamWriter({
       store,
@@ -460,7 +460,7 @@ describe('a writer whose log answers synchronously', () => {
     const { store, writer, failures } = await atOnce();
     await writer.push({ data: '1' });
     await store.drop('s');
-    await expect(writer.push({ data: '2' })).rejects.toThrow(SessionGoneError);
-    expect([writer.state, failures]).toEqual(['failed', [expect.any(SessionGoneError)]]);
+    await expect(writer.push({ data: '2' })).rejects.toThrow(McpSessionGoneError);
+    expect([writer.state, failures]).toEqual(['failed', [expect.any(McpSessionGoneError)]]);
   });
 });

@@ -1,8 +1,8 @@
 import { deferred, DONE, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
-import type { AppendOptions, AppendResult, McpEventStore, ReaderRef } from './event-store.js';
+import { McpStreamEndedError, McpStreamOverflowError } from './event-store.errors.js';
+import type { McpAppendOptions, McpAppendResult, McpEventStore, McpReaderRef } from './event-store.js';
 
 /**
  * # The writer of one stream
@@ -28,7 +28,7 @@ export class StreamWriter {
   /** Settles with the append that is in flight. */
   #done = DONE;
   #seq = 0;
-  #opens: AppendOptions['opens'];
+  #opens: McpAppendOptions['opens'];
 
   constructor(private readonly target: WriterTarget) {
     this.#opens = target.opens;
@@ -42,14 +42,14 @@ export class StreamWriter {
    * Queues an entry.
    *
    * @returns settles when the entry is in the log
-   * @throws (rejects) StreamEndedError, StreamOverflowError, or the error that made the stream fail
+   * @throws (rejects) McpStreamEndedError, McpStreamOverflowError, or the error that made the stream fail
    */
   push(entry: StreamEntry): Promise<void> {
     switch (this.#state.is) {
       case 'failed':
         return Promise.reject(this.#state.error);
       case 'ended':
-        return Promise.reject(new StreamEndedError(this.target.stream));
+        return Promise.reject(new McpStreamEndedError(this.target.stream));
       case 'idle':
         return this.#commit(batchOf(entry));
       case 'appending':
@@ -65,7 +65,7 @@ export class StreamWriter {
   #enqueue(entry: StreamEntry, retrying: boolean): Promise<void> {
     this.#queuedBytes += (entry.data?.length ?? 0) * 2;
     if (retrying && this.#queuedBytes > this.target.maxQueuedBytes) {
-      const overflow = new StreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
+      const overflow = new McpStreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
       this.#fail(overflow);
       return Promise.reject(overflow);
     }
@@ -84,7 +84,7 @@ export class StreamWriter {
       return DONE;
     }
     let attempts = 0;
-    const attempt = (): PromiseLike<AppendResult> | AppendResult => {
+    const attempt = (): PromiseLike<McpAppendResult> | McpAppendResult => {
       this.#noteRetrying(++attempts > 1);
       return attempts === 1 ? first : this.#append(batch, options);
     };
@@ -102,7 +102,7 @@ export class StreamWriter {
     return appended;
   }
 
-  #append({ events }: Batch, options: AppendOptions): MaybePromise<AppendResult> {
+  #append({ events }: Batch, options: McpAppendOptions): MaybePromise<McpAppendResult> {
     const { store, session, stream } = this.target;
     try {
       return store.append(session, stream, events, options);
@@ -111,7 +111,7 @@ export class StreamWriter {
     }
   }
 
-  #committed({ events, end }: Batch, { first, reader }: AppendResult): void {
+  #committed({ events, end }: Batch, { first, reader }: McpAppendResult): void {
     // Before readers get it: they may write in turn, and the log works again.
     this.#noteRetrying(false);
     // An overflow while the append was under way has made the stream fail: entries of the successful append are in the
@@ -130,8 +130,8 @@ export class StreamWriter {
     this.#commit(batch).then(done.resolve, done.reject);
   }
 
-  #optionsOf({ settles, end }: Batch): AppendOptions {
-    const options: AppendOptions = { writer: this.target.writer, seq: ++this.#seq };
+  #optionsOf({ settles, end }: Batch): McpAppendOptions {
+    const options: McpAppendOptions = { writer: this.target.writer, seq: ++this.#seq };
     if (this.#opens) options.opens = this.#opens;
     if (settles) options.settles = settles;
     if (end) options.end = true;
@@ -145,7 +145,7 @@ export class StreamWriter {
 
   #end(): void {
     this.#state = { is: 'ended' };
-    this.#queued?.done.reject(new StreamEndedError(this.target.stream));
+    this.#queued?.done.reject(new McpStreamEndedError(this.target.stream));
     this.#release();
   }
 
@@ -188,9 +188,9 @@ export interface WriterTarget {
   readonly session: string;
   readonly stream: string;
   readonly writer: string;
-  readonly opens?: AppendOptions['opens'];
+  readonly opens?: McpAppendOptions['opens'];
   /** @param reader the newest, maybe on another node */
-  committed(signal: StreamSignal, reader: ReaderRef | undefined): void;
+  committed(signal: StreamSignal, reader: McpReaderRef | undefined): void;
   /** Everything is committed, and nothing waits. */
   rested?(): void;
   failed(error: unknown): void;

@@ -1,7 +1,7 @@
 import type { Clock } from '../common/clock.js';
 import { count, type OptionTable, type Resolved } from '../common/options.js';
 import type { RetryPolicy } from '../common/retry.js';
-import { MIN_EVENTS, type McpEventStore, type ReaderRef } from './event-store.js';
+import { MCP_MIN_EVENTS, type McpEventStore, type McpReaderRef } from './event-store.js';
 
 /** Passing faults of the event store are retried for half a minute, at least once a second. */
 export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 1_000, giveUpAfterMs: 30_000 };
@@ -11,9 +11,9 @@ export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 /** Notifies other nodes that have the same stream. Nothing here waits or fails, and any message may be lost. */
 export interface StreamPeers {
   /** There is more to read: the node of the reader looks into the log. */
-  appended(session: string, stream: string, reader: ReaderRef): void;
+  appended(session: string, stream: string, reader: McpReaderRef): void;
   /** A reader is not the newest any more. @param upTo given, its response ends now; so far events were handed out */
-  replaced(session: string, stream: string, reader: ReaderRef, upTo?: number): void;
+  replaced(session: string, stream: string, reader: McpReaderRef, upTo?: number): void;
 }
 
 /** There is no other node. */
@@ -31,7 +31,7 @@ export interface StreamEnvironment {
 }
 
 /** Bounds of the event log in memory; another event store has options of its own. @publicApi */
-export interface EventLogOptions {
+export interface McpEventLogOptions {
   /**
    * Events that a stream keeps, at least 100. The oldest are evicted first; a client that resumes at an evicted event
    * continues with the oldest one that is kept. Higher: clients may be away for longer, at the cost of memory.
@@ -64,10 +64,10 @@ export interface EventLogOptions {
 }
 
 export const EVENT_LOG_TABLE = {
-  maxEvents: count(1_000, { min: MIN_EVENTS }),
+  maxEvents: count(1_000, { min: MCP_MIN_EVENTS }),
   maxBytes: count(8 * 1024 ** 2),
   maxTotalBytes: count(256 * 1024 ** 2),
   finishedStreamMs: count(300_000),
-} satisfies OptionTable<EventLogOptions>;
+} satisfies OptionTable<McpEventLogOptions>;
 
 export type ResolvedEventLogOptions = Resolved<typeof EVENT_LOG_TABLE>;

@@ -4,10 +4,10 @@ import { MCP_OPTIONS } from '../common/options.js';
 import { replaceablePart } from '../context/replaceable-part.js';
 import { EVENT_STORE_METHODS, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import type { EventLogOptions } from './stream.options.js';
+import type { McpEventLogOptions } from './stream.options.js';
 
 export const streamProviders: Provider[] = [
-  replaceablePart<McpEventStore, [{ eventLog: EventLogOptions }, Clock]>(
+  replaceablePart<McpEventStore, [{ eventLog: McpEventLogOptions }, Clock]>(
     McpEventStore,
     'eventStore',
     EVENT_STORE_METHODS,

@@ -15,7 +15,7 @@ import { McpError } from '../wire/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall, type TaskMaker } from './task-call.js';
-import { ACTIVE, type McpStoredTask, type McpTaskStore, type NewTask } from './task-store.js';
+import { ACTIVE, type McpStoredTask, type McpTaskStore, type McpNewTask } from './task-store.js';
 import { TaskWatch } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
 
@@ -117,7 +117,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     wanted: () => boolean,
   ): Promise<RunningTask | undefined> {
     const { options, clock } = this;
-    const about: NewTask = {
+    const about: McpNewTask = {
       id: randomToken(),
       principal: call.principal,
       ...(call.routeParams && { routeParams: call.routeParams }),
@@ -146,7 +146,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     }
   }
 
-  async #create(about: NewTask): Promise<void> {
+  async #create(about: McpNewTask): Promise<void> {
     const { maxTasks, maxTasksPerPrincipal, maxAnonymousTasks, leaseMs } = this.options;
     const anonymous = about.principal === undefined;
     const perPrincipal = anonymous ? maxAnonymousTasks : maxTasksPerPrincipal;
@@ -352,7 +352,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 }
 
 /** A task of one tenant is unknown at the path of another. */
-function isOwner(caller: Pick<McpCall, 'principal' | 'routeParams'>, task: NewTask): boolean {
+function isOwner(caller: Pick<McpCall, 'principal' | 'routeParams'>, task: McpNewTask): boolean {
   return caller.principal === task.principal && routeText(caller.routeParams) === routeText(task.routeParams);
 }
 

@@ -6,10 +6,10 @@ import {
   type McpTaskInfo,
   type McpTaskStatus,
   type McpTaskStore,
-  type NewTask,
-  type TaskChange,
-  type TaskLease,
-  type TaskLimits,
+  type McpNewTask,
+  type McpTaskChange,
+  type McpTaskLease,
+  type McpTaskLimits,
 } from './task-store.js';
 
 /** Maximum number of lost tasks that one renewal returns. */
@@ -40,8 +40,8 @@ export class InMemoryTaskStore implements McpTaskStore {
   }
 
   async create(
-    task: NewTask,
-    { total, perPrincipal }: TaskLimits,
+    task: McpNewTask,
+    { total, perPrincipal }: McpTaskLimits,
     leaseMs: number,
   ): Promise<'created' | 'total-cap' | 'principal-cap'> {
     const now = this.#expire();
@@ -67,7 +67,7 @@ export class InMemoryTaskStore implements McpTaskStore {
     };
   }
 
-  async patch(id: string, expected: readonly McpTaskStatus[], change: TaskChange): Promise<boolean> {
+  async patch(id: string, expected: readonly McpTaskStatus[], change: McpTaskChange): Promise<boolean> {
     const entry = this.#current(id);
     if (!entry || !expected.includes(entry.info.status)) return false;
     const { result, error, ...info } = change;
@@ -105,7 +105,7 @@ export class InMemoryTaskStore implements McpTaskStore {
     return this.#current(id) !== undefined && this.#tasks.delete(id);
   }
 
-  async renew(node: string, leaseMs: number): Promise<TaskLease> {
+  async renew(node: string, leaseMs: number): Promise<McpTaskLease> {
     const now = this.#expire();
     this.#leases.set(node, now + leaseMs);
     const infos = Array.from(this.#tasks.values(), ({ info }) => info).filter(({ status }) => ACTIVE.includes(status));

@@ -6,11 +6,11 @@ export type {
   McpTaskInfo,
   McpTaskStatus,
   McpTaskStore,
-  NewTask,
-  TaskChange,
-  TaskFailure,
-  TaskLease,
-  TaskLimits,
+  McpNewTask,
+  McpTaskChange,
+  McpTaskFailure,
+  McpTaskLease,
+  McpTaskLimits,
 } from './task-store.js';
 export type { McpTasksOptions } from './tasks.options.js';
 export { getMcpToken, InjectMcp } from '../context/inject-mcp.js';

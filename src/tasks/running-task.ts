@@ -8,7 +8,14 @@ import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../wire/extensions.js';
-import { ACTIVE, hasEnded, type McpTaskStore, type NewTask, type TaskChange, type TaskFailure } from './task-store.js';
+import {
+  ACTIVE,
+  hasEnded,
+  type McpTaskStore,
+  type McpNewTask,
+  type McpTaskChange,
+  type McpTaskFailure,
+} from './task-store.js';
 
 const REPORTS = channel(TASK_REPORTS_CHANNEL);
 /** Milliseconds between two writes of a status message. */
@@ -57,13 +64,13 @@ export class RunningTask implements McpTask {
   #messageTimer: ClockTimer | undefined;
   #state: 'running' | 'settling' | 'over' = 'running';
   /** The change that ends the task, once the work is done. */
-  #last: TaskChange | undefined;
+  #last: McpTaskChange | undefined;
   #looking: 'no' | 'yes' | 'again' = 'no';
   readonly #expiry: ClockTimer;
   readonly #writes: Retry;
 
   constructor(
-    readonly about: NewTask,
+    readonly about: McpNewTask,
     private readonly node: TaskNode,
     private readonly call: CallOfTask,
   ) {
@@ -209,7 +216,7 @@ export class RunningTask implements McpTask {
     return waiting;
   }
 
-  #changeOf(outcome: TaskOutcome): TaskChange {
+  #changeOf(outcome: TaskOutcome): McpTaskChange {
     const lastUpdatedAt = this.node.clock.now();
     if (outcome.status === 'rejected') {
       const told = rpcErrorOf(outcome.reason);
@@ -273,7 +280,7 @@ export class RunningTask implements McpTask {
   }
 }
 
-export function failed(error: TaskFailure, lastUpdatedAt: number): TaskChange {
+export function failed(error: McpTaskFailure, lastUpdatedAt: number): McpTaskChange {
   const { code, message, data } = error;
   const told = data === undefined ? { code, message } : { code, message, data };
   return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
@@ -289,7 +296,7 @@ function bytesOf(result: object): number {
 }
 
 /** Failures of tasks whose handler did not fail. */
-class Fault implements TaskFailure {
+class Fault implements McpTaskFailure {
   readonly code = -32603;
   constructor(readonly message: string) {}
 }

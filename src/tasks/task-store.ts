@@ -28,7 +28,7 @@ export interface McpTaskStore {
    *
    * @returns `'created'`, or the limit that was reached; then nothing has changed
    */
-  create(task: NewTask, limits: TaskLimits, leaseMs: number): Promise<'created' | 'total-cap' | 'principal-cap'>;
+  create(task: McpNewTask, limits: McpTaskLimits, leaseMs: number): Promise<'created' | 'total-cap' | 'principal-cap'>;
 
   /** @returns the task; `undefined` if there is none, or it has expired */
   get(id: string): Promise<McpStoredTask | undefined>;
@@ -39,7 +39,7 @@ export interface McpTaskStore {
    *
    * @returns whether it was changed
    */
-  patch(id: string, expected: readonly McpTaskStatus[], change: TaskChange): Promise<boolean>;
+  patch(id: string, expected: readonly McpTaskStatus[], change: McpTaskChange): Promise<boolean>;
 
   /**
    * Adds questions to a task that has not ended, and sets its status to `input_required`. A key that was answered before is
@@ -68,7 +68,7 @@ export interface McpTaskStore {
    * @returns the tasks of the node that have not ended, and some lost tasks of other nodes: each call returns them until they
    *   have ended
    */
-  renew(node: string, leaseMs: number): Promise<TaskLease>;
+  renew(node: string, leaseMs: number): Promise<McpTaskLease>;
 
   /** All tasks, or those of one principal (`null`: of anonymous callers), the oldest first. */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]>;
@@ -78,7 +78,7 @@ export interface McpTaskStore {
 export type McpTaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
 
 /** A task that is being created. @publicApi */
-export interface NewTask {
+export interface McpNewTask {
   /** Unguessable, of `[A-Za-z0-9]`. */
   readonly id: string;
   /** The principal that owns it; `undefined`: anonymous. */
@@ -98,7 +98,7 @@ export interface NewTask {
 }
 
 /** A task without its result. @publicApi */
-export interface McpTaskInfo extends NewTask {
+export interface McpTaskInfo extends McpNewTask {
   readonly status: McpTaskStatus;
   /** The current step of its work, or the reason of its end. */
   readonly statusMessage?: string;
@@ -110,7 +110,7 @@ export interface McpStoredTask extends McpTaskInfo {
   /** The result, if it is `completed`. */
   readonly result?: object;
   /** The JSON-RPC error, if it has `failed`. */
-  readonly error?: TaskFailure;
+  readonly error?: McpTaskFailure;
   /** Open questions, by key. */
   readonly questions: Readonly<Record<string, unknown>>;
   /** Answers, by key, until the task ends. */
@@ -120,31 +120,31 @@ export interface McpStoredTask extends McpTaskInfo {
 }
 
 /** A JSON-RPC error. @publicApi */
-export interface TaskFailure {
+export interface McpTaskFailure {
   readonly code: number;
   readonly message: string;
   readonly data?: unknown;
 }
 
 /** A change of a task; absent fields stay as they are. @publicApi */
-export interface TaskChange {
+export interface McpTaskChange {
   readonly status?: McpTaskStatus;
   readonly statusMessage?: string;
   readonly result?: object;
-  readonly error?: TaskFailure;
+  readonly error?: McpTaskFailure;
   /** Milliseconds since the epoch. */
   readonly lastUpdatedAt: number;
 }
 
 /** Maximum numbers of tasks, ended ones included. `Infinity`: no limit. @publicApi */
-export interface TaskLimits {
+export interface McpTaskLimits {
   readonly total: number;
   /** For the principal of the task; anonymous callers count as one. */
   readonly perPrincipal: number;
 }
 
 /** @publicApi */
-export interface TaskLease {
+export interface McpTaskLease {
   readonly active: string[];
   readonly lost: string[];
 }

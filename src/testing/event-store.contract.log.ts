@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomToken } from '../common/random-token.js';
 import {
-  EventLogFullError,
-  SessionGoneError,
-  StreamEndedError,
-  StreamNotFoundError,
+  McpEventLogFullError,
+  McpSessionGoneError,
+  McpStreamEndedError,
+  McpStreamNotFoundError,
 } from '../stream/event-store.errors.js';
-import { INBOX_STREAM } from '../stream/event-store.js';
+import { MCP_INBOX_STREAM } from '../stream/event-store.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
 import type { ContractTests } from './contract.js';
 import {
@@ -78,7 +78,7 @@ export const appendTests: Tests = {
 
   'an append without events makes the stream exist, and tells the index of the next event': async ({ store }) => {
     const writer = new TestWriter(store);
-    await refuses(() => look(store, writer.stream), StreamNotFoundError);
+    await refuses(() => look(store, writer.stream), McpStreamNotFoundError);
     assert.equal(await writer.append([]), 1);
     const head = { last: 0, oldest: 1, delivered: 0, ended: false };
     assert.deepEqual(await look(store, writer.stream), { events: [], more: false, ...head });
@@ -149,10 +149,10 @@ export const fencingTests: Tests = {
   'a session that was never opened takes and gives nothing': async (harness) => {
     const { store } = harness;
     const options = { writer: 'w', seq: 1 };
-    await refuses(() => store.append('unknown', STANDALONE_STREAM, [event(1)], options), SessionGoneError);
-    await refuses(() => store.append('unknown', 's', [], options), SessionGoneError);
-    await refuses(() => store.read('unknown', STANDALONE_STREAM, 0, 1), SessionGoneError);
-    await refuses(() => store.claim('unknown', STANDALONE_STREAM, { node: 'n', reader: 'r' }), SessionGoneError);
+    await refuses(() => store.append('unknown', STANDALONE_STREAM, [event(1)], options), McpSessionGoneError);
+    await refuses(() => store.append('unknown', 's', [], options), McpSessionGoneError);
+    await refuses(() => store.read('unknown', STANDALONE_STREAM, 0, 1), McpSessionGoneError);
+    await refuses(() => store.claim('unknown', STANDALONE_STREAM, { node: 'n', reader: 'r' }), McpSessionGoneError);
     await store.release('unknown', STANDALONE_STREAM, { node: 'n', reader: 'r' });
     await holds(harness, { sessions: 1 });
   },
@@ -161,9 +161,9 @@ export const fencingTests: Tests = {
     const { store, peer = store } = harness;
     const writer = new TestWriter(store);
     await writer.append([event(1)], { end: true });
-    await refuses(() => writer.append([event(2)]), StreamEndedError);
-    await refuses(() => writer.append([], { end: true }), StreamEndedError);
-    await refuses(() => new TestWriter(peer, writer.stream).append([event(2)]), StreamEndedError);
+    await refuses(() => writer.append([event(2)]), McpStreamEndedError);
+    await refuses(() => writer.append([], { end: true }), McpStreamEndedError);
+    await refuses(() => new TestWriter(peer, writer.stream).append([event(2)]), McpStreamEndedError);
     assert.deepEqual(await readAll(harness, writer.stream), stored(events(1)));
   },
 };
@@ -191,8 +191,8 @@ export const readTests: Tests = {
   },
 
   'a stream that was never written to does not exist; stream 0 always does': async ({ store }) => {
-    await refuses(() => store.read(SESSION, 'unknown', 0, 1), StreamNotFoundError);
-    await refuses(() => store.read(SESSION, INBOX_STREAM, 0, 0), StreamNotFoundError);
+    await refuses(() => store.read(SESSION, 'unknown', 0, 1), McpStreamNotFoundError);
+    await refuses(() => store.read(SESSION, MCP_INBOX_STREAM, 0, 0), McpStreamNotFoundError);
     const empty = { events: [], more: false, last: 0, oldest: 1, delivered: 0, ended: false };
     for (const after of [0, 7]) assert.deepEqual(await store.read(SESSION, STANDALONE_STREAM, after, 1), empty);
   },
@@ -280,20 +280,20 @@ export const boundsTests: Tests = {
 
   'the inbox evicts nothing: it refuses, until what it holds is a minute old': async (harness) => {
     const { store, advance, limits } = harness;
-    const inbox = new TestWriter(store, INBOX_STREAM);
+    const inbox = new TestWriter(store, MCP_INBOX_STREAM);
     for (let n = 1; n <= limits.maxEvents; n++) await inbox.append([event(n)]);
-    const refused = new TestWriter(store, INBOX_STREAM);
-    await refuses(() => refused.append([event('one more')]), EventLogFullError);
-    assert.equal((await readAll(harness, INBOX_STREAM)).length, limits.maxEvents);
+    const refused = new TestWriter(store, MCP_INBOX_STREAM);
+    await refuses(() => refused.append([event('one more')]), McpEventLogFullError);
+    assert.equal((await readAll(harness, MCP_INBOX_STREAM)).length, limits.maxEvents);
     if (!advance) return;
     await advance(59_000);
-    await refuses(() => refused.again([event('one more')]), EventLogFullError);
-    assert.equal(await oldestOf(store, INBOX_STREAM), 1);
+    await refuses(() => refused.again([event('one more')]), McpEventLogFullError);
+    assert.equal(await oldestOf(store, MCP_INBOX_STREAM), 1);
     await advance(2_000);
     await refused.again([event('later')]).catch(() => undefined);
     await advance(61_000);
-    await new TestWriter(store, INBOX_STREAM).append([event('much later')]);
-    assert.notEqual(await oldestOf(store, INBOX_STREAM), 1);
+    await new TestWriter(store, MCP_INBOX_STREAM).append([event('much later')]);
+    assert.notEqual(await oldestOf(store, MCP_INBOX_STREAM), 1);
   },
 };
 
@@ -312,12 +312,12 @@ export const timeTests: Tests = {
     await advance(limits.finishedStreamMs - 50);
     assert.equal((await readAll(harness, finished.stream)).length, 2);
     await advance(100);
-    await refuses(() => store.read(SESSION, finished.stream, 0, ALL), StreamNotFoundError);
-    await refuses(() => store.claim(SESSION, finished.stream, { node: 'n', reader: 'r' }), StreamNotFoundError);
+    await refuses(() => store.read(SESSION, finished.stream, 0, ALL), McpStreamNotFoundError);
+    await refuses(() => store.claim(SESSION, finished.stream, { node: 'n', reader: 'r' }), McpStreamNotFoundError);
     await holds(harness, { sessions: 1, streams: 2, events: 4 });
     await advance(limits.finishedStreamMs * 3);
     assert.deepEqual(await readAll(harness, open.stream), stored(events(2)));
-    await refuses(() => standalone.append([event(3)]), StreamEndedError);
+    await refuses(() => standalone.append([event(3)]), McpStreamEndedError);
   },
 
   'a writer that was paused does not begin a forgotten stream anew': async ({ store, advance, limits }) => {
@@ -326,7 +326,7 @@ export const timeTests: Tests = {
     await writer.append(events(1));
     await new TestWriter(store, writer.stream).append([], { end: true });
     await advance(limits.finishedStreamMs + 100);
-    await refuses(() => writer.append([event(2)]), StreamEndedError);
+    await refuses(() => writer.append([event(2)]), McpStreamEndedError);
     assert.equal(await oldestOf(store, writer.stream), undefined);
   },
 

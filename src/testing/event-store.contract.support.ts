@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomToken } from '../common/random-token.js';
-import { type EventStoreError, StreamNotFoundError } from '../stream/event-store.errors.js';
+import { type McpEventStoreError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
 import type {
-  AppendOptions,
-  EventStoreStats,
+  McpAppendOptions,
+  McpEventStoreStats,
   McpEventStore,
-  ReaderRef,
-  ReadResult,
-  StoredEvent,
+  McpReaderRef,
+  McpReadResult,
+  McpStoredEvent,
 } from '../stream/event-store.js';
 
 /** An event store under test. Each test gets one with nothing in it. @publicApi */
@@ -18,7 +18,7 @@ export interface EventStoreHarness {
   /** Advances the clock of the store. Absent: expiry is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
   /** The current counts. Absent: cleanup is not tested. */
-  readonly count?: () => Promise<EventStoreStats>;
+  readonly count?: () => Promise<McpEventStoreStats>;
   /** The limits of the store; small, so that the tests can exceed them. */
   readonly limits: EventStoreLimits;
   dispose(): Promise<void>;
@@ -49,13 +49,13 @@ export class TestWriter {
   ) {}
 
   /** @returns the index of the first event */
-  async append(events: readonly string[], options: Partial<AppendOptions> = {}): Promise<number> {
+  async append(events: readonly string[], options: Partial<McpAppendOptions> = {}): Promise<number> {
     this.seq++;
     return this.again(events, options);
   }
 
   /** The last append once more, as after an unknown outcome. */
-  async again(events: readonly string[], options: Partial<AppendOptions> = {}): Promise<number> {
+  async again(events: readonly string[], options: Partial<McpAppendOptions> = {}): Promise<number> {
     const { first } = await this.store.append(this.session, this.stream, events, {
       writer: this.id,
       seq: this.seq,
@@ -77,7 +77,7 @@ export function bytesOf(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length * 2, 0);
 }
 
-export function stored(texts: readonly string[], first = 1): StoredEvent[] {
+export function stored(texts: readonly string[], first = 1): McpStoredEvent[] {
   return texts.map((data, position) => ({ index: first + position, data }));
 }
 
@@ -89,14 +89,14 @@ export async function flood(harness: EventStoreHarness, count: number, writer?: 
 }
 
 /** The events of a stream after the cursor, whatever the size of a page. */
-export async function readAll(harness: EventStoreHarness, stream: string, after = 0): Promise<StoredEvent[]> {
+export async function readAll(harness: EventStoreHarness, stream: string, after = 0): Promise<McpStoredEvent[]> {
   const { events, more } = await harness.store.read(SESSION, stream, after, ALL);
   assert.equal(more, false);
   return [...events];
 }
 
 /** What is known of a stream, without its events. */
-export async function look(store: McpEventStore, stream: string, session: string = SESSION): Promise<ReadResult> {
+export async function look(store: McpEventStore, stream: string, session: string = SESSION): Promise<McpReadResult> {
   return store.read(session, stream, 0, 0);
 }
 
@@ -105,23 +105,23 @@ export async function oldestOf(store: McpEventStore, stream: string): Promise<nu
   try {
     return (await look(store, stream)).oldest;
   } catch (error) {
-    if (error instanceof StreamNotFoundError) return undefined;
+    if (error instanceof McpStreamNotFoundError) return undefined;
     throw error;
   }
 }
 
-export async function readerOf(store: McpEventStore, stream: string): Promise<ReaderRef | undefined> {
+export async function readerOf(store: McpEventStore, stream: string): Promise<McpReaderRef | undefined> {
   return (await look(store, stream)).reader;
 }
 
-export async function holds(harness: EventStoreHarness, expected: Partial<EventStoreStats>): Promise<void> {
+export async function holds(harness: EventStoreHarness, expected: Partial<McpEventStoreStats>): Promise<void> {
   const counted = await harness.count?.();
   if (counted) assert.deepEqual({ ...counted, ...expected }, counted);
 }
 
-export const NOTHING: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
+export const NOTHING: McpEventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
 
-export async function refuses<E extends EventStoreError>(
+export async function refuses<E extends McpEventStoreError>(
   call: () => unknown,
   kind: abstract new (...args: never[]) => E,
 ): Promise<E> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
-import { DROPPED_SESSION_MS, type ReaderRef, type UnfinishedStream } from '../stream/event-store.js';
+import { McpSessionGoneError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
+import { MCP_DROPPED_SESSION_MS, type McpReaderRef, type McpUnfinishedStream } from '../stream/event-store.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
 import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 import {
@@ -31,9 +31,9 @@ import {
 type Tests = ContractTests<EventStoreHarness>;
 
 const [a, b, c] = ['a', 'b', 'c'].map((reader) => ({ node: `node of ${reader}`, reader })) as [
-  ReaderRef,
-  ReaderRef,
-  ReaderRef,
+  McpReaderRef,
+  McpReaderRef,
+  McpReaderRef,
 ];
 
 const readerTests: Tests = {
@@ -98,7 +98,7 @@ const readerTests: Tests = {
     peer = store,
   }) => {
     const readers = Array.from({ length: 20 }, (_, n) => ({ node: `n${n % 3}`, reader: `r${n}` }));
-    const claim = (reader: ReaderRef, n: number) => (n % 2 ? peer : store).claim(SESSION, STANDALONE_STREAM, reader);
+    const claim = (reader: McpReaderRef, n: number) => (n % 2 ? peer : store).claim(SESSION, STANDALONE_STREAM, reader);
     const before = (await Promise.all(readers.map(claim))).map((claimed) => claimed.before?.reader);
     assert.equal(before.filter((reader) => reader === undefined).length, 1);
     assert.equal(new Set(before).size, 20);
@@ -106,7 +106,7 @@ const readerTests: Tests = {
 
   'streams have readers of their own; one that does not exist has none': async ({ store }) => {
     const writer = new TestWriter(store);
-    await refuses(() => store.claim(SESSION, writer.stream, a), StreamNotFoundError);
+    await refuses(() => store.claim(SESSION, writer.stream, a), McpStreamNotFoundError);
     await writer.append([]);
     await store.claim(SESSION, STANDALONE_STREAM, a);
     assert.equal((await store.claim(SESSION, writer.stream, b)).before, undefined);
@@ -200,8 +200,8 @@ const dropTests: Tests = {
     assert.equal((await readAll(harness, writer.stream)).length, limits.maxEvents);
     await Promise.all([peer.drop(SESSION, LAST_ERROR), store.drop(SESSION, LAST_ERROR)]);
     await store.drop('unknown');
-    await refuses(() => writer.append([event(3)]), SessionGoneError);
-    await refuses(() => new TestWriter(store, STANDALONE_STREAM).append([event(3)]), SessionGoneError);
+    await refuses(() => writer.append([event(3)]), McpSessionGoneError);
+    await refuses(() => new TestWriter(store, STANDALONE_STREAM).append([event(3)]), McpSessionGoneError);
     assert.deepEqual(await store.unfinished('n'), []);
     await holds(harness, NOTHING);
   },
@@ -229,10 +229,10 @@ const dropTests: Tests = {
       assert.deepEqual(await texts(answered.stream), [['answer']]);
       assert.deepEqual(await texts(STANDALONE_STREAM), [['0']]);
       assert.equal((await store.claim(SESSION, open.stream, a)).ended, true);
-      await refuses(() => open.append([event(2)]), SessionGoneError);
+      await refuses(() => open.append([event(2)]), McpSessionGoneError);
       if (!advance) return;
-      await advance(DROPPED_SESSION_MS + 100);
-      await refuses(() => look(store, open.stream), SessionGoneError);
+      await advance(MCP_DROPPED_SESSION_MS + 100);
+      await refuses(() => look(store, open.stream), McpSessionGoneError);
     },
 
   'stream 0 ends with the session, though it was never used': async ({ store }) => {
@@ -250,7 +250,7 @@ const dropTests: Tests = {
     });
     const dropping = peer.drop(SESSION);
     for (const outcome of await Promise.allSettled(appends)) {
-      if (outcome.status === 'rejected') assert.ok(outcome.reason instanceof SessionGoneError);
+      if (outcome.status === 'rejected') assert.ok(outcome.reason instanceof McpSessionGoneError);
     }
     await dropping;
     await holds(harness, NOTHING);
@@ -264,9 +264,9 @@ const dropTests: Tests = {
     await store.read(SESSION, STANDALONE_STREAM, 0, 9, 2);
     await store.drop(SESSION);
     if (!advance) return;
-    await advance(DROPPED_SESSION_MS + 100);
+    await advance(MCP_DROPPED_SESSION_MS + 100);
     await store.open(SESSION);
-    await refuses(() => store.read(SESSION, writer.stream, 0, 1), StreamNotFoundError);
+    await refuses(() => store.read(SESSION, writer.stream, 0, 1), McpStreamNotFoundError);
     assert.equal((await look(store, STANDALONE_STREAM)).delivered, 0);
     assert.equal(await standalone.again([event('fresh')]), 1);
     assert.deepEqual(await readAll(harness, STANDALONE_STREAM), stored([event('fresh')]));
@@ -275,9 +275,9 @@ const dropTests: Tests = {
   'ids may have any form': async (harness) => {
     const { store } = harness;
     for (const session of FORGED_IDS) {
-      await refuses(() => store.read(session, STANDALONE_STREAM, 0, 1), SessionGoneError);
+      await refuses(() => store.read(session, STANDALONE_STREAM, 0, 1), McpSessionGoneError);
       await store.open(session);
-      for (const stream of FORGED_IDS) await refuses(() => store.read(session, stream, 0, 1), StreamNotFoundError);
+      for (const stream of FORGED_IDS) await refuses(() => store.read(session, stream, 0, 1), McpStreamNotFoundError);
     }
     const pairs = FORGED_IDS.flatMap((session) => FORGED_IDS.map((stream) => [session, stream] as const));
     const label = (session: string, stream: string) =>
@@ -304,7 +304,7 @@ const dropTests: Tests = {
 /** Numbers before strings. */
 const key = (id: unknown): string => `${typeof id} ${String(id)}`;
 
-function inOrder(streams: readonly UnfinishedStream[]): UnfinishedStream[] {
+function inOrder(streams: readonly McpUnfinishedStream[]): McpUnfinishedStream[] {
   return streams.toSorted((x, y) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1));
 }
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type {
-  CreateOutcome,
+  McpCreateOutcome,
   McpSessionRecord,
   McpSessionStore,
-  NewSessionRecord,
-  SessionCaps,
+  McpNewSessionRecord,
+  McpSessionCaps,
 } from '../session/store/session-store.js';
 import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
@@ -36,11 +36,11 @@ export function sessionStoreContract(
 
 type Tests = ContractTests<SessionStoreHarness>;
 
-const AMPLE: SessionCaps = { total: 1_000, perPrincipal: 1_000 };
+const AMPLE: McpSessionCaps = { total: 1_000, perPrincipal: 1_000 };
 /** More than any test makes. */
 const MANY = 1_000;
 
-function newRecord(id: string, principal?: string): NewSessionRecord {
+function newRecord(id: string, principal?: string): McpNewSessionRecord {
   const clientInfo = { name: 'contract', version: '1' };
   const capabilities = { sampling: {} };
   const initialize = JSON.stringify({ protocolVersion: '2025-06-18', capabilities, clientInfo, _meta: { more: [1] } });
@@ -70,10 +70,10 @@ const create = (
   store: McpSessionStore,
   id: string,
   principal: string | undefined,
-  caps: SessionCaps = AMPLE,
-): Promise<CreateOutcome> => store.create(newRecord(id, principal), caps);
+  caps: McpSessionCaps = AMPLE,
+): Promise<McpCreateOutcome> => store.create(newRecord(id, principal), caps);
 
-const count = (outcomes: readonly CreateOutcome[], outcome: CreateOutcome): number =>
+const count = (outcomes: readonly McpCreateOutcome[], outcome: McpCreateOutcome): number =>
   outcomes.filter((one) => one === outcome).length;
 
 const capTests: Tests = {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { McpTaskStore, NewTask } from '../tasks/task-store.js';
+import type { McpTaskStore, McpNewTask } from '../tasks/task-store.js';
 import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** A task store under test. Each test gets one with nothing in it. @publicApi */
@@ -33,7 +33,7 @@ const NO_LIMITS = { total: Infinity, perPrincipal: Infinity };
 const ACTIVE = ['working', 'input_required'] as const;
 const DONE = { status: 'completed', result: { content: [] }, lastUpdatedAt: AT + 9 } as const;
 
-const about = (id: string, more: Partial<NewTask> = {}): NewTask => ({
+const about = (id: string, more: Partial<McpNewTask> = {}): McpNewTask => ({
   id,
   principal: undefined,
   tool: 'tool',
@@ -43,7 +43,7 @@ const about = (id: string, more: Partial<NewTask> = {}): NewTask => ({
   pollIntervalMs: 1_000,
   ...more,
 });
-const begin = (store: McpTaskStore, id: string, more: Partial<NewTask> = {}, limits = NO_LIMITS) =>
+const begin = (store: McpTaskStore, id: string, more: Partial<McpNewTask> = {}, limits = NO_LIMITS) =>
   store.create(about(id, more), limits, LEASE_MS);
 const idsOf = async (store: McpTaskStore, filter?: { principal?: string | null }) =>
   (await store.list(filter)).map(({ id }) => id).toSorted();

@@ -1,6 +1,6 @@
 import {
   currentMcpCall,
-  EventLogFullError,
+  McpEventLogFullError,
   InMemoryEventStore,
   type McpEventStore,
   type McpSessionEvent,
@@ -240,7 +240,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     const store = new InMemoryEventStore({}, clock);
     let full: string | undefined;
     const append: McpEventStore['append'] = (...of) =>
-      of[0] === full ? Promise.reject(new EventLogFullError(of[1], 'maxEvents')) : store.append(...of);
+      of[0] === full ? Promise.reject(new McpEventLogFullError(of[1], 'maxEvents')) : store.append(...of);
     await app.close();
     await start({ clock, eventStore: double<McpEventStore>(store, { append }) });
     const [one, other] = [await app.client().initialize(), await app.client().initialize()];

@@ -1,4 +1,4 @@
-import { EventLogFullError, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { McpEventLogFullError, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   EventStoreFault,
@@ -16,7 +16,7 @@ import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 /** Of the appends of a call: it begins, says two words, answers. */
 const ITS_ANSWER = 4;
 
-const refusal = (stream: string | undefined): Error => new EventLogFullError(stream ?? '', 'eventLog.maxEvents');
+const refusal = (stream: string | undefined): Error => new McpEventLogFullError(stream ?? '', 'eventLog.maxEvents');
 
 describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
   const starting = testApps(adapter, { sseAfterMs: 3_600_000 });
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     expect(fate.slice(0, outcomes.length)).toEqual(outcomes);
     await eventually(() => expect(aborted).toEqual(from === ITS_ANSWER ? [] : ['a']));
     expect(faultsOf(true)).toMatchObject([{ sessionId: client.sessionId, error: { code: 'EVENT_LOG_FULL' } }]);
-    expect(recorded.texts().filter((line) => /\w{22}.*EventLogFullError/.test(line)).length).toBeGreaterThan(0);
+    expect(recorded.texts().filter((line) => /\w{22}.*McpEventLogFullError/.test(line)).length).toBeGreaterThan(0);
     await app.settled({ inFlight: 0, streams: 1, readers: 1, openResponses: 1 });
     standalone.destroy();
   });

@@ -123,7 +123,7 @@ describe('docs/errors.md', () => {
       .filter((name) => name.endsWith('index.ts'))
       .map((name) => read(`src/${name.replaceAll('\\', '/')}`));
     const classes = [...new Set(entries.join('\n').match(/\b(?!type )\w+Error(?=[,\s}])/g))];
-    const abstract = ['LastError', 'EventStoreError', 'McpStateError', 'McpError'];
+    const abstract = ['McpLastError', 'McpEventStoreError', 'McpStateError', 'McpError'];
     expect(classes.filter((name) => !abstract.includes(name) && !page.includes(`\`${name}\``))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
-import { DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
+import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
 import { seededRandom } from '../support/seeded-random.js';
 import { LONG } from '../support/share.js';
 import { describeRedis } from '../support/redis.js';
@@ -186,7 +186,7 @@ describeRedis(
       const keys = (await redis.keys('*')).toSorted();
       if (FULL) return keys;
       const left = await Promise.all(keys.map((key) => redis.pttl(key)));
-      return keys.filter((_, at) => left[at] === -1 || left[at]! > DROPPED_SESSION_MS);
+      return keys.filter((_, at) => left[at] === -1 || left[at]! > MCP_DROPPED_SESSION_MS);
     }
 
     async function expectNothingLeft(): Promise<void> {
@@ -198,7 +198,7 @@ describeRedis(
         expect(await cluster.nodes[0]!.order('end all sessions')).toBe(sessions);
         await vi.waitFor(
           async () => expect(await keysOf(redis)).toEqual(['mcp:{:bus}:nodes']),
-          DROPPED_SESSION_MS + PATIENCE_MS,
+          MCP_DROPPED_SESSION_MS + PATIENCE_MS,
         );
         // A node that was killed is in the list until the others take it for dead.
         await vi.waitFor(async () => expect(await redis.zcard('mcp:{:bus}:nodes')).toBe(3), PATIENCE_MS);

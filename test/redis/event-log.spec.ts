@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { AppendOptions } from 'nestjs-mcp-streamable';
+import type { McpAppendOptions } from 'nestjs-mcp-streamable';
 import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
@@ -23,7 +23,7 @@ describeRedis('the event log in Redis', () => {
     const { eventStore: store } = node;
     const seqs = new Map<string, number>();
     await store.open('s');
-    const append = async (stream: string, events: string[], more: Partial<AppendOptions> = {}) => {
+    const append = async (stream: string, events: string[], more: Partial<McpAppendOptions> = {}) => {
       const seq = (seqs.get(stream) ?? 0) + 1;
       const { first } = await store.append('s', stream, events, { writer: stream, seq, ...more });
       seqs.set(stream, seq);

@@ -9,7 +9,7 @@ import {
   RedisUnavailableError,
   type RedisBackendOptions,
 } from 'nestjs-mcp-streamable/redis';
-import { EventStoreError } from 'nestjs-mcp-streamable';
+import { McpEventStoreError } from 'nestjs-mcp-streamable';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { testBackend } from '../support/redis-room.js';
 
@@ -63,7 +63,7 @@ describeRedis(
         const read = async () => eventStore.read('s', '0', 0, 1);
         const error = await read().catch((error: unknown) => error);
         expect(error).toBeInstanceOf(RedisUnavailableError);
-        expect(error).not.toBeInstanceOf(EventStoreError);
+        expect(error).not.toBeInstanceOf(McpEventStoreError);
       }
       await expect(sessionStore.get('s')).rejects.toThrow(RedisUnavailableError);
       expect(performance.now() - began).toBeLessThan(1_000);

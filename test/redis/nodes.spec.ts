@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { LostNode } from 'nestjs-mcp-streamable';
+import type { McpLostNode } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom, testBackend } from '../support/redis-room.js';
@@ -25,7 +25,7 @@ describeRedis('nodes that live and die', () => {
   /** A node, and the dead that it was told of. */
   const living = async () => {
     const { messageBus, eventStore } = room.node(QUICK);
-    const lost: LostNode[] = [];
+    const lost: McpLostNode[] = [];
     subscriptions.push(messageBus.lost$.subscribe((node) => lost.push(node)));
     await messageBus.connected();
     return { messageBus, eventStore, lost };

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { RedisUnavailableError } from 'nestjs-mcp-streamable/redis';
-import type { McpSessionStore, SessionCaps } from 'nestjs-mcp-streamable';
+import type { McpSessionStore, McpSessionCaps } from 'nestjs-mcp-streamable';
 import { TestApp } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -21,7 +21,7 @@ describeRedis('the sessions in Redis', () => {
   afterEach(() => room.close());
 
   const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
-  const begin = (id: string, principal?: string, caps: SessionCaps = CAPS, by = store) =>
+  const begin = (id: string, principal?: string, caps: McpSessionCaps = CAPS, by = store) =>
     by.create({ id, protocolVersion: '2025-11-25', initialize, principal }, caps);
   /** Scripts of a name fail, but for the first ones, as if the node had died by then. */
   const refuse = (of: McpSessionStore, name: string, after = 0): void => {

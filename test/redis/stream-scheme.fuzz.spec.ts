@@ -6,10 +6,10 @@ import { Subscription } from 'rxjs';
 import { afterAll, beforeAll, it, vi } from 'vitest';
 import {
   systemClock,
-  EventStoreError,
-  type AppendedMessage,
+  McpEventStoreError,
+  type McpAppendedMessage,
   type McpEventStore,
-  type ReaderRef,
+  type McpReaderRef,
 } from 'nestjs-mcp-streamable';
 import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
@@ -51,7 +51,7 @@ const STALLED_MS = 8_000;
 /** Real time: Redis, whose clock decides about nodes and retries, is a process that is paused and restarted. */
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-type Said = AppendedMessage | { type: 'replaced'; session: string; stream: string; reader: string; upTo?: number };
+type Said = McpAppendedMessage | { type: 'replaced'; session: string; stream: string; reader: string; upTo?: number };
 
 /** A node that can be paused: what it asks of the log waits, and what it has been told, too. */
 class Node {
@@ -63,7 +63,7 @@ class Node {
   constructor(url: string, prefix: string, session: string, streamId: string, runs: boolean) {
     this.backend = testBackend(url, { prefix, commandTimeoutMs: 400, ...LIFE });
     const { messageBus } = this.backend;
-    const say = ({ node }: ReaderRef, message: Said) => messageBus.send(node, message);
+    const say = ({ node }: McpReaderRef, message: Said) => messageBus.send(node, message);
     const ignore = (): void => {};
     const observer = {
       attached: ignore,
@@ -81,9 +81,9 @@ class Node {
       retry: RETRY,
       maxQueuedBytes: 1024 * 1024,
       peers: {
-        appended: (session: string, stream: string, reader: ReaderRef) =>
+        appended: (session: string, stream: string, reader: McpReaderRef) =>
           say(reader, { type: 'appended', session, stream }),
-        replaced: (session: string, stream: string, to: ReaderRef, upTo?: number) =>
+        replaced: (session: string, stream: string, to: McpReaderRef, upTo?: number) =>
           say(to, { type: 'replaced', session, stream, reader: to.reader, ...(upTo !== undefined && { upTo }) }),
       },
     };
@@ -289,7 +289,7 @@ class World {
     const latest = new Map<Node, number>();
     for (const { by, data, outcome, error } of this.#written) {
       const index = log.indexOf(data) + 1;
-      if (outcome === 'rejected') assert.ok(error instanceof EventStoreError, String(error));
+      if (outcome === 'rejected') assert.ok(error instanceof McpEventStoreError, String(error));
       if (index === 0) {
         assert.equal(outcome, 'rejected', `${data} was acknowledged and is not logged`);
         continue;
@@ -322,7 +322,7 @@ async function claimed(stream: McpStream, waits: () => boolean): Promise<StreamC
 const LIVE = new WeakMap<Subscription, { live: boolean }>();
 
 function unlessFinal(error: unknown): void {
-  if (!(error instanceof EventStoreError)) throw error;
+  if (!(error instanceof McpEventStoreError)) throw error;
 }
 
 describeRedis(

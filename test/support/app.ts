@@ -12,8 +12,8 @@ import {
   McpStreamableModule,
   type McpStreamableExtras,
   type McpStreamableOptions,
-  type StreamHead,
-  INBOX_STREAM,
+  type McpStreamHead,
+  MCP_INBOX_STREAM,
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
 import { AppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
@@ -228,10 +228,10 @@ export class TestApp {
   }
 
   /** What nodes have handed on to each other: it lies in the log of its session, and no client ever sees it. */
-  async #inboxes(): Promise<StreamHead[]> {
+  async #inboxes(): Promise<McpStreamHead[]> {
     const store = this.app.get<McpEventStore>(McpEventStore, { strict: false });
     const sessions = await this.service.list();
-    const looks = await Promise.allSettled(sessions.map(async ({ id }) => store.read(id, INBOX_STREAM, 0, 0)));
+    const looks = await Promise.allSettled(sessions.map(async ({ id }) => store.read(id, MCP_INBOX_STREAM, 0, 0)));
     return looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
   }
 }

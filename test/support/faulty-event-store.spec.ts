@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { EventLogFullError, SessionGoneError, type AppendOptions, type McpEventStore } from 'nestjs-mcp-streamable';
+import {
+  McpEventLogFullError,
+  McpSessionGoneError,
+  type McpAppendOptions,
+  type McpEventStore,
+} from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   type EventStoreCall,
@@ -14,7 +19,7 @@ import { seededRandom } from './seeded-random.js';
 class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'unfinished' | 'stats'> {
   readonly logs = new Map<string, string[]>();
 
-  async append(_session: string, stream: string, [event]: readonly string[], { seq }: AppendOptions) {
+  async append(_session: string, stream: string, [event]: readonly string[], { seq }: McpAppendOptions) {
     const log = this.logs.get(stream) ?? [];
     log[seq - 1] = event!;
     this.logs.set(stream, log);
@@ -22,7 +27,7 @@ class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'unfinished'
   }
 
   async read(session: string): Promise<never> {
-    throw new SessionGoneError(session);
+    throw new McpSessionGoneError(session);
   }
 
   async unfinished() {
@@ -78,9 +83,9 @@ describe('FaultyEventStore', () => {
 
   it('refuses for good, on the streams that are chosen, and lets go when it is told to', async () => {
     const refuse = ({ stream }: EventStoreCall) =>
-      stream === 'bad' ? new EventLogFullError('bad', 'eventLog.maxEvents') : undefined;
+      stream === 'bad' ? new McpEventLogFullError('bad', 'eventLog.maxEvents') : undefined;
     const { store, append } = setup({ refuse });
-    await expect(append(1, 'bad')).rejects.toThrow(EventLogFullError);
+    await expect(append(1, 'bad')).rejects.toThrow(McpEventLogFullError);
     await expect(append(1, 'good')).resolves.toEqual({ first: 1 });
     store.faults = {};
     await expect(append(1, 'bad')).resolves.toEqual({ first: 1 });
@@ -89,8 +94,8 @@ describe('FaultyEventStore', () => {
   it('passes on what the other store refuses, and tells each call by its kind', async () => {
     const calls: EventStoreCall[] = [];
     const { store } = setup({ failBefore: (call) => calls.push(call) < 0 });
-    await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
-    await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
+    await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(McpSessionGoneError);
+    await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(McpSessionGoneError);
     await store.unfinished('n');
     await store.stats();
     expect(calls).toEqual([

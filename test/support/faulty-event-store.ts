@@ -1,15 +1,15 @@
 import {
   type Clock,
-  EventStoreError,
-  type AppendOptions,
-  type AppendResult,
-  type ClaimResult,
-  type EventStoreStats,
-  type LastError,
+  McpEventStoreError,
+  type McpAppendOptions,
+  type McpAppendResult,
+  type McpClaimResult,
+  type McpEventStoreStats,
+  type McpLastError,
   type McpEventStore,
-  type ReaderRef,
-  type ReadResult,
-  type UnfinishedStream,
+  type McpReaderRef,
+  type McpReadResult,
+  type McpUnfinishedStream,
 } from 'nestjs-mcp-streamable';
 import { seededRandom } from './seeded-random.js';
 
@@ -21,7 +21,7 @@ import { seededRandom } from './seeded-random.js';
  *     refuse ─▶ delay ─▶ failBefore ─▶ the call itself ─▶ delayAnswer ─▶ failAfter
  *
  * A failure *after* the call is the unknown outcome: it was carried out, and the caller gets a fault. Refusals are
- * final errors, as the other store would throw them; faults are {@link EventStoreFault}, which is no `EventStoreError`, so that the
+ * final errors, as the other store would throw them; faults are {@link EventStoreFault}, which is no `McpEventStoreError`, so that the
  * caller has to repeat the call.
  *
  * The schedule can be changed while calls are under way: `store.faults = {}` lets everything through again.
@@ -44,36 +44,41 @@ export class FaultyEventStore implements McpEventStore {
     return this.#call({ method: 'open', session }, () => this.store.open(session));
   }
 
-  append(session: string, stream: string, events: readonly string[], options: AppendOptions): Promise<AppendResult> {
+  append(
+    session: string,
+    stream: string,
+    events: readonly string[],
+    options: McpAppendOptions,
+  ): Promise<McpAppendResult> {
     const { writer, seq } = options;
     const effect = () => this.store.append(session, stream, events, options);
     return this.#call({ method: 'append', session, stream }, effect, `${seq} ${writer}`);
   }
 
-  read(session: string, stream: string, after: number, limit: number, delivered?: number): Promise<ReadResult> {
+  read(session: string, stream: string, after: number, limit: number, delivered?: number): Promise<McpReadResult> {
     const effect = () => this.store.read(session, stream, after, limit, delivered);
     return this.#call({ method: 'read', session, stream }, effect);
   }
 
-  claim(session: string, stream: string, reader: ReaderRef, heldMs?: number): Promise<ClaimResult> {
+  claim(session: string, stream: string, reader: McpReaderRef, heldMs?: number): Promise<McpClaimResult> {
     const effect = () => this.store.claim(session, stream, reader, heldMs);
     return this.#call({ method: 'claim', session, stream }, effect, reader.reader);
   }
 
-  release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void> {
+  release(session: string, stream: string, reader: McpReaderRef, delivered?: number): Promise<void> {
     const effect = () => this.store.release(session, stream, reader, delivered);
     return this.#call({ method: 'release', session, stream }, effect, reader.reader);
   }
 
-  unfinished(node: string): Promise<UnfinishedStream[]> {
+  unfinished(node: string): Promise<McpUnfinishedStream[]> {
     return this.#call({ method: 'unfinished' }, () => this.store.unfinished(node), node);
   }
 
-  drop(session: string, lastError?: LastError): Promise<void> {
+  drop(session: string, lastError?: McpLastError): Promise<void> {
     return this.#call({ method: 'drop', session }, () => this.store.drop(session, lastError));
   }
 
-  stats(): Promise<EventStoreStats> {
+  stats(): Promise<McpEventStoreStats> {
     return this.#call({ method: 'stats' }, async () => (await this.store.stats?.()) ?? UNCOUNTED);
   }
 
@@ -89,7 +94,7 @@ export class FaultyEventStore implements McpEventStore {
       return result;
     } catch (error) {
       // What is refused for good is not tried again.
-      if (error instanceof EventStoreError) this.#attempts.delete(key);
+      if (error instanceof McpEventStoreError) this.#attempts.delete(key);
       throw error;
     }
   }
@@ -113,7 +118,7 @@ export class FaultyEventStore implements McpEventStore {
   }
 }
 
-const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
+const UNCOUNTED: McpEventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
 
 /** The schedule of faults, by call. Absent functions have no effect. */
 export interface EventStoreFaults {
@@ -125,7 +130,7 @@ export interface EventStoreFaults {
   failBefore?: (call: EventStoreCall) => boolean;
   /** The call is carried out, and fails all the same: its outcome is unknown to the caller. */
   failAfter?: (call: EventStoreCall) => boolean;
-  /** The call is refused for good with this error; usually an `EventStoreError`. */
+  /** The call is refused for good with this error; usually an `McpEventStoreError`. */
   refuse?: (call: EventStoreCall) => Error | undefined;
 }
 

@@ -1,5 +1,5 @@
 import { merge, Subject, type Observable } from 'rxjs';
-import type { LostNode, McpMessageBus } from 'nestjs-mcp-streamable';
+import type { McpLostNode, McpMessageBus } from 'nestjs-mcp-streamable';
 
 /**
  * What lies between one node and what it shares with the others.
@@ -98,7 +98,7 @@ export class LossyBus implements McpMessageBus {
   readonly lost$: McpMessageBus['lost$'];
   readonly #messages$ = new Subject<unknown>();
   readonly #reconnected$ = new Subject<void>();
-  readonly #lost$ = new Subject<LostNode>();
+  readonly #lost$ = new Subject<McpLostNode>();
   readonly #late: unknown[] = [];
   /** Decides about each message that comes to this node. */
   fate: (message: { type?: unknown }) => Fate = () => 'arrives';

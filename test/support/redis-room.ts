@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { RedisBackendOptions } from 'nestjs-mcp-streamable/redis';
-import type { EventStoreStats } from 'nestjs-mcp-streamable';
+import type { McpEventStoreStats } from 'nestjs-mcp-streamable';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { sharedRedis } from './redis.js';
 
@@ -59,7 +59,7 @@ export class RedisRoom {
   }
 
   /** Logs that are neither dropped nor forgotten, and what is in them. */
-  async #stats(): Promise<EventStoreStats> {
+  async #stats(): Promise<McpEventStoreStats> {
     const logs = await this.redis.admin.keys(`${this.prefix}:*:log`);
     const counted = await Promise.all(logs.map((log) => this.redis.admin.eval(`${this.time}${STATS}`, 1, log)));
     const kept = counted.filter((counts) => counts !== null) as [number, number, number][];

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, vi } from 'vitest';
-import { DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
+import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
 import type { TestAppOptions, TestNode } from './app.js';
 import { RedisRoom } from './redis-room.js';
 import { Proxy } from './proxy.js';
@@ -77,7 +77,7 @@ export class NodesOfOneApp {
     await this.balancer.close();
     // A log that was dropped may stay for half a minute, so that readers on other nodes find its end (S16).
     // Not `expect.poll`: an app that tests share is stopped when they are over.
-    const nothing = async (): Promise<void> => expect(await this.room.lasting(DROPPED_SESSION_MS)).toEqual([]);
+    const nothing = async (): Promise<void> => expect(await this.room.lasting(MCP_DROPPED_SESSION_MS)).toEqual([]);
     await vi.waitFor(nothing, { timeout: 5_000, interval: 5 });
     await this.room.close();
   }

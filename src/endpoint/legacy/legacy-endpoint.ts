@@ -8,7 +8,7 @@ import { type KnownSession, type LiveSession, LiveSessions } from '../../session
 import { McpSession } from '../../session/live/mcp-session.js';
 import type { InitializeParams } from '../../session/live/session-state.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
-import { type CreateOutcome, McpSessionStore, type SessionCaps } from '../../session/store/session-store.js';
+import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../../session/store/session-store.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
@@ -177,7 +177,7 @@ class Initialization implements PendingReply {
     const { principal, routeParams } = this.http;
     const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: JSON.stringify(params) };
     const caps = capsFor(principal, limits);
-    const create = async (): Promise<CreateOutcome> => {
+    const create = async (): Promise<McpCreateOutcome> => {
       let outcome = await store.create(record, caps);
       // Again, because another newcomer may take the place first.
       while (outcome === 'total-cap' && (await sessions.endUnused())) outcome = await store.create(record, caps);
@@ -190,7 +190,7 @@ class Initialization implements PendingReply {
     if (outcome !== 'created') throw this.#refusal(outcome, caps);
   }
 
-  #refusal(outcome: Exclude<CreateOutcome, 'created'>, { total, perPrincipal }: SessionCaps): McpError {
+  #refusal(outcome: Exclude<McpCreateOutcome, 'created'>, { total, perPrincipal }: McpSessionCaps): McpError {
     const headers = RETRY_AFTER;
     switch (outcome) {
       case 'total-cap': {

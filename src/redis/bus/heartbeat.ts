@@ -1,6 +1,6 @@
 import { Subject } from 'rxjs';
 import type { ClockTimer } from '../../common/clock.js';
-import type { LostNode } from '../../bus/message-bus.js';
+import type { McpLostNode } from '../../bus/message-bus.js';
 import type { RedisClient } from '../connection/redis-clients.js';
 import { type RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { RedisUnavailableError } from '../redis.errors.js';
@@ -19,7 +19,7 @@ const CLAIMED_AT_ONCE = 4;
  */
 export class Heartbeat {
   /** The dead nodes that this node has claimed; it claims none while this has no subscriber. */
-  readonly lost$ = new Subject<LostNode>();
+  readonly lost$ = new Subject<McpLostNode>();
   #timer: ClockTimer | undefined;
   #beating: Promise<void> | undefined;
   #registered = false;

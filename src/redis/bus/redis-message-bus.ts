@@ -1,5 +1,5 @@
 import { defer, type Observable, Subject } from 'rxjs';
-import type { LostNode, McpMessageBus } from '../../bus/message-bus.js';
+import type { McpLostNode, McpMessageBus } from '../../bus/message-bus.js';
 import { deferred, within } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
@@ -32,7 +32,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   readonly nodeId = randomToken(NODE_ID_LENGTH);
   readonly messages$: Observable<Message>;
   readonly reconnected$: Observable<void>;
-  readonly lost$: Observable<LostNode>;
+  readonly lost$: Observable<McpLostNode>;
   readonly #messages$ = new Subject<Message>();
   readonly #reconnected$ = new Subject<void>();
   readonly #subscription: Subscription;

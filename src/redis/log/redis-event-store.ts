@@ -1,22 +1,22 @@
 import type { RequestId } from '../../wire/json-rpc.js';
 import {
-  EventLogFullError,
-  SessionGoneError,
-  StreamEndedError,
-  StreamNotFoundError,
+  McpEventLogFullError,
+  McpSessionGoneError,
+  McpStreamEndedError,
+  McpStreamNotFoundError,
 } from '../../stream/event-store.errors.js';
 import {
-  DROPPED_SESSION_MS,
-  type AppendedMessage,
-  type AppendOptions,
-  type AppendResult,
-  type ClaimResult,
-  type LastError,
+  MCP_DROPPED_SESSION_MS,
+  type McpAppendedMessage,
+  type McpAppendOptions,
+  type McpAppendResult,
+  type McpClaimResult,
+  type McpLastError,
   type McpEventStore,
-  type ReaderRef,
-  type ReadResult,
-  type StreamHead,
-  type UnfinishedStream,
+  type McpReaderRef,
+  type McpReadResult,
+  type McpStreamHead,
+  type McpUnfinishedStream,
 } from '../../stream/event-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import { RedisScript } from '../connection/redis-connection.js';
@@ -59,10 +59,10 @@ export class RedisEventStore implements McpEventStore {
     session: string,
     stream: string,
     events: readonly string[],
-    options: AppendOptions,
-  ): Promise<AppendResult> {
+    options: McpAppendOptions,
+  ): Promise<McpAppendResult> {
     const order = JSON.stringify(this.#orderOf(stream, options));
-    const signal = JSON.stringify({ message: { type: 'appended', session, stream } satisfies AppendedMessage });
+    const signal = JSON.stringify({ message: { type: 'appended', session, stream } satisfies McpAppendedMessage });
     const texts = events.flatMap((data) => [data.length, data]);
     const noted = options.opens && this.#note(options.opens.node, session, stream);
     const [answer] = await Promise.all([this.#run(log.appendToLog, session, order, signal, ...texts), noted]);
@@ -72,7 +72,7 @@ export class RedisEventStore implements McpEventStore {
     return reader === '' ? { first } : { first, reader: { node: this.nodeId, reader: decoded(reader) } };
   }
 
-  async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<ReadResult> {
+  async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<McpReadResult> {
     const answer = await this.#run(log.readLog, session, encoded(stream), after, limit, delivered);
     const { head, reader, rest } = this.#headOf(answer, session, stream);
     const from = Math.max(after + 1, head.oldest);
@@ -80,7 +80,7 @@ export class RedisEventStore implements McpEventStore {
     return { events, more: head.last > (events.at(-1)?.index ?? after), ...head, ...(reader && { reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
+  async claim(session: string, stream: string, { node, reader }: McpReaderRef, heldMs = 0): Promise<McpClaimResult> {
     const names = [stream, node, reader].map(encoded);
     const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names, Math.ceil(heldMs));
     const { head, reader: before, rest } = this.#headOf(answer, session, stream);
@@ -88,11 +88,11 @@ export class RedisEventStore implements McpEventStore {
     return { ...head, ...(before && before.reader !== reader && { before }) };
   }
 
-  async release(session: string, stream: string, { reader }: ReaderRef, delivered = 0): Promise<void> {
+  async release(session: string, stream: string, { reader }: McpReaderRef, delivered = 0): Promise<void> {
     await this.#run(log.releaseReader, session, encoded(stream), encoded(reader), delivered);
   }
 
-  async unfinished(node: string): Promise<UnfinishedStream[]> {
+  async unfinished(node: string): Promise<McpUnfinishedStream[]> {
     const key = this.connection.keys.calls(node);
     const notes = await this.connection.command('notes', (client) => client.smembers(key));
     const sessions = new Map<string, string[]>();
@@ -114,10 +114,10 @@ export class RedisEventStore implements McpEventStore {
     return found.flat();
   }
 
-  async drop(session: string, lastError?: LastError): Promise<void> {
+  async drop(session: string, lastError?: McpLastError): Promise<void> {
     const { code, message } = lastError ?? { code: 0, message: '' };
     const error = [lastError ? '1' : '0', '{"jsonrpc":"2.0","id":', `,"error":${JSON.stringify({ code, message })}}`];
-    const noted = (await this.#run(log.dropLog, session, DROPPED_SESSION_MS, ...error)) as string[];
+    const noted = (await this.#run(log.dropLog, session, MCP_DROPPED_SESSION_MS, ...error)) as string[];
     for (let at = 0; at < noted.length; at += 2) this.#unnote(decoded(noted[at + 1]!), session, decoded(noted[at]!));
   }
 
@@ -130,7 +130,7 @@ export class RedisEventStore implements McpEventStore {
   }
 
   /** The arguments of the append script. Names as codes; ids of requests as JSON, as they go into a last error. */
-  #orderOf(stream: string, { writer, seq, opens, settles = [], end = false }: AppendOptions): object {
+  #orderOf(stream: string, { writer, seq, opens, settles = [], end = false }: McpAppendOptions): object {
     const { maxEvents, maxBytes, finishedStreamMs } = this.connection.options.eventLog;
     return {
       stream: encoded(stream),
@@ -148,7 +148,7 @@ export class RedisEventStore implements McpEventStore {
     };
   }
 
-  /** @throws EventStoreError */
+  /** @throws McpEventStoreError */
   #headOf(answer: unknown, session: string, stream: string): Answer {
     const [outcome, last, oldest, delivered, ended, node, reader, ...rest] = answer as HeadAnswer;
     if (outcome !== 'ok') throw refusal(outcome, session, stream);
@@ -191,20 +191,20 @@ type HeadAnswer = [
 ];
 
 interface Answer {
-  readonly head: StreamHead;
-  readonly reader: ReaderRef | undefined;
+  readonly head: McpStreamHead;
+  readonly reader: McpReaderRef | undefined;
   readonly rest: readonly string[];
 }
 
 function refusal(outcome: string, session: string, stream: string, limit = ''): Error {
   switch (outcome) {
     case 'gone':
-      return new SessionGoneError(session);
+      return new McpSessionGoneError(session);
     case 'ended':
-      return new StreamEndedError(stream);
+      return new McpStreamEndedError(stream);
     case 'full':
-      return new EventLogFullError(stream, limit);
+      return new McpEventLogFullError(stream, limit);
     default:
-      return new StreamNotFoundError(stream);
+      return new McpStreamNotFoundError(stream);
   }
 }

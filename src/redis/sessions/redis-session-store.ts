@@ -1,10 +1,10 @@
 import type {
-  CreateOutcome,
+  McpCreateOutcome,
   McpSessionRecord,
   McpSessionStore,
-  NewSessionRecord,
-  SessionCaps,
-  SessionPatch,
+  McpNewSessionRecord,
+  McpSessionCaps,
+  McpSessionPatch,
 } from '../../session/store/session-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import type { RedisScript } from '../connection/redis-connection.js';
@@ -35,11 +35,11 @@ export class RedisSessionStore implements McpSessionStore {
 
   constructor(private readonly connection: RedisConnection) {}
 
-  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+  async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
     const { id, principal } = record;
     const limits = [caps.total, caps.perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
     const outcome = await this.#index(scripts.enter, encoded(id), ownerOf(principal), ...limits);
-    if (outcome !== 'created') return outcome as CreateOutcome;
+    if (outcome !== 'created') return outcome as McpCreateOutcome;
     const created = await this.connection.run(scripts.createRecord, this.#key(id), this.#lifeMs, ...fieldsOf(record));
     return created === 1 ? 'created' : 'taken';
   }
@@ -49,7 +49,7 @@ export class RedisSessionStore implements McpSessionStore {
     return recordOf(id, Object.entries(fields));
   }
 
-  async patch(id: string, patch: SessionPatch): Promise<boolean> {
+  async patch(id: string, patch: McpSessionPatch): Promise<boolean> {
     return (await this.connection.run(scripts.patchRecord, this.#key(id), ...changesOf(patch))) === 1;
   }
 
@@ -151,12 +151,12 @@ function ownerOf(principal: string | undefined): string {
 type Fixed = Pick<McpSessionRecord, 'principal' | 'routeParams' | 'initialize'>;
 
 /** Fields and values in turn; the script that creates the record adds the times. */
-function fieldsOf({ principal, routeParams, protocolVersion, initialize }: NewSessionRecord): string[] {
+function fieldsOf({ principal, routeParams, protocolVersion, initialize }: McpNewSessionRecord): string[] {
   return ['fixed', JSON.stringify({ principal, routeParams, initialize }), 'revision', protocolVersion];
 }
 
 /** The arguments of the patch script: see there. */
-function changesOf({ protocolVersion, logLevel, unsubscribe = [], subscribe = [] }: SessionPatch): string[] {
+function changesOf({ protocolVersion, logLevel, unsubscribe = [], subscribe = [] }: McpSessionPatch): string[] {
   return [
     ...(protocolVersion === undefined ? [] : ['revision', protocolVersion]),
     ...(logLevel === undefined ? [] : ['level', logLevel]),

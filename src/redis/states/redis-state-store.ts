@@ -1,4 +1,4 @@
-import type { McpStateStore, StateQuota } from '../../state/state-store.js';
+import type { McpStateStore, McpStateQuota } from '../../state/state-store.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { RedisScript } from '../connection/redis-connection.js';
 
@@ -21,7 +21,7 @@ export class RedisStateStore implements McpStateStore {
     return json === null ? undefined : (JSON.parse(json) as unknown);
   }
 
-  async set(key: string, value: unknown, ttlMs?: number, quota?: StateQuota): Promise<'full' | boolean> {
+  async set(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
     const { tag, id } = this.#place(key);
     const max = quota && Number.isFinite(quota.max) ? quota.max : NONE;
     const kept = await this.connection.run(set, `${tag}:ids`, id, JSON.stringify(value), ttlMs ?? NONE, max);

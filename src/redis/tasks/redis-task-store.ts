@@ -3,10 +3,10 @@ import type {
   McpTaskInfo,
   McpTaskStatus,
   McpTaskStore,
-  NewTask,
-  TaskChange,
-  TaskLease,
-  TaskLimits,
+  McpNewTask,
+  McpTaskChange,
+  McpTaskLease,
+  McpTaskLimits,
 } from '../../tasks/task-store.js';
 import type { RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { encoded } from '../redis-keys.js';
@@ -28,8 +28,8 @@ export class RedisTaskStore implements McpTaskStore {
   constructor(private readonly connection: RedisConnection) {}
 
   async create(
-    task: NewTask,
-    { total, perPrincipal }: TaskLimits,
+    task: McpNewTask,
+    { total, perPrincipal }: McpTaskLimits,
     leaseMs: number,
   ): Promise<'created' | 'total-cap' | 'principal-cap'> {
     const { id, principal, node, ttlMs, createdAt } = task;
@@ -54,7 +54,7 @@ export class RedisTaskStore implements McpTaskStore {
     };
   }
 
-  async patch(id: string, expected: readonly McpTaskStatus[], change: TaskChange): Promise<boolean> {
+  async patch(id: string, expected: readonly McpTaskStatus[], change: McpTaskChange): Promise<boolean> {
     const { status, statusMessage, result, error, lastUpdatedAt } = change;
     const fields = ['updated', lastUpdatedAt];
     if (status !== undefined) fields.push('status', status);
@@ -78,7 +78,7 @@ export class RedisTaskStore implements McpTaskStore {
     return (await this.#run(scripts.remove, encoded(id))) === 1;
   }
 
-  async renew(node: string, leaseMs: number): Promise<TaskLease> {
+  async renew(node: string, leaseMs: number): Promise<McpTaskLease> {
     const [active, lost] = (await this.#run(scripts.renew, encoded(node), leaseMs, MAX_LOST)) as [string[], string[]];
     return { active, lost };
   }
@@ -110,9 +110,9 @@ function keyOf(code: string): string {
 
 function infoOf([about, status, statusMessage, updated]: (string | null)[]): McpTaskInfo {
   return {
-    ...(JSON.parse(about!) as NewTask),
+    ...(JSON.parse(about!) as McpNewTask),
     // JSON leaves out undefined values.
-    principal: (JSON.parse(about!) as NewTask).principal,
+    principal: (JSON.parse(about!) as McpNewTask).principal,
     status: status as McpTaskStatus,
     ...(statusMessage !== null && { statusMessage: statusMessage! }),
     lastUpdatedAt: Number(updated),

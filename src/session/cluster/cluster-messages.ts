@@ -1,9 +1,9 @@
 import type { McpMessageBus } from '../../bus/message-bus.js';
-import type { AppendedMessage, ReaderRef } from '../../stream/event-store.js';
+import type { McpAppendedMessage, McpReaderRef } from '../../stream/event-store.js';
 import type { StreamPeers } from '../../stream/stream.options.js';
 import { ALL_NODES } from './inbox.js';
 import type { SessionEndReason } from '../session-events.js';
-import type { SessionPatch } from '../store/session-store.js';
+import type { McpSessionPatch } from '../store/session-store.js';
 
 /**
  * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.
@@ -21,7 +21,7 @@ export type ClusterMessage =
       readonly node: string;
       readonly reason?: SessionEndReason;
     }
-  | Readonly<AppendedMessage>
+  | Readonly<McpAppendedMessage>
   | {
       readonly type: 'replaced';
       readonly session: string;
@@ -30,7 +30,7 @@ export type ClusterMessage =
       readonly upTo?: number;
     }
   | { readonly type: 'inbox'; readonly session: string; readonly node: string }
-  | { readonly type: 'patched'; readonly session: string; readonly node: string; readonly patch: SessionPatch };
+  | { readonly type: 'patched'; readonly session: string; readonly node: string; readonly patch: McpSessionPatch };
 
 const TYPES: readonly unknown[] = ['session-ended', 'appended', 'replaced', 'inbox', 'patched'];
 
@@ -44,11 +44,11 @@ export function clusterMessage(message: unknown): ClusterMessage | undefined {
 export class ClusterPeers implements StreamPeers {
   constructor(private readonly bus: Pick<McpMessageBus<ClusterMessage>, 'nodeId' | 'send' | 'broadcast'>) {}
 
-  appended(session: string, stream: string, { node }: ReaderRef): void {
+  appended(session: string, stream: string, { node }: McpReaderRef): void {
     this.bus.send(node, { type: 'appended', session, stream });
   }
 
-  replaced(session: string, stream: string, { node, reader }: ReaderRef, upTo?: number): void {
+  replaced(session: string, stream: string, { node, reader }: McpReaderRef, upTo?: number): void {
     this.bus.send(node, { type: 'replaced', session, stream, reader, ...(upTo !== undefined && { upTo }) });
   }
 
@@ -59,7 +59,7 @@ export class ClusterPeers implements StreamPeers {
     else this.bus.send(to, message);
   }
 
-  patched(session: string, patch: SessionPatch): void {
+  patched(session: string, patch: McpSessionPatch): void {
     this.bus.broadcast({ type: 'patched', session, node: this.bus.nodeId, patch });
   }
 

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { InMemoryMessageBus } from '../../bus/in-memory-message-bus.js';
 import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { CallObserver } from '../../exchange/call-observer.js';
-import { DROPPED_SESSION_MS } from '../../stream/event-store.js';
+import { MCP_DROPPED_SESSION_MS } from '../../stream/event-store.js';
 import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
-import type { AppendOptions, ReadResult } from '../../stream/event-store.js';
+import type { McpAppendOptions, McpReadResult } from '../../stream/event-store.js';
 import { DEFAULT_RETRY } from '../../stream/stream.options.js';
 import { ManualClock } from '../../testing/index.js';
 import type { JsonRpcMessage } from '../../wire/json-rpc.js';
@@ -25,7 +25,7 @@ class Log extends InMemoryEventStore {
   /** The log of the replica that took over. */
   promoted: InMemoryEventStore | undefined;
 
-  override async append(session: string, stream: string, events: readonly string[], options: AppendOptions) {
+  override async append(session: string, stream: string, events: readonly string[], options: McpAppendOptions) {
     if (this.fails === 'before') throw new Error('away');
     if (this.promoted) return this.promoted.append(session, stream, events, options);
     const result = await super.append(session, stream, events, options);
@@ -33,7 +33,7 @@ class Log extends InMemoryEventStore {
     return result;
   }
 
-  override async read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
+  override async read(session: string, stream: string, after: number, limit: number): Promise<McpReadResult> {
     if (this.fails) throw new Error('away');
     if (this.promoted) return this.promoted.read(session, stream, after, limit);
     return super.read(session, stream, after, limit);
@@ -225,7 +225,7 @@ describe('an inbox', () => {
     expect(events.splice(0)).toMatchObject([{ type: 'store-fault', error: { code: 'EVENT_LOG_FULL' } }]);
     await log.drop('s');
     await expect(b.inbox.put([ROOTS])).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
-    await clock.advance(DROPPED_SESSION_MS);
+    await clock.advance(MCP_DROPPED_SESSION_MS);
     b.inbox.look();
     await clock.advance(0);
     expect(events).toEqual([]);

@@ -1,7 +1,7 @@
 import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
-import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../../stream/event-store.errors.js';
-import { INBOX_STREAM, type ReadResult } from '../../stream/event-store.js';
+import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../../stream/event-store.errors.js';
+import { MCP_INBOX_STREAM, type McpReadResult } from '../../stream/event-store.js';
 import { McpError } from '../../wire/errors.js';
 import {
   isResponse,
@@ -50,7 +50,7 @@ export class Inbox {
     private readonly take: (message: FromClient) => void,
   ) {
     const { retry, clock } = runtime;
-    this.#retry = new Retry(retry, clock, (error) => error instanceof EventStoreError);
+    this.#retry = new Retry(retry, clock, (error) => error instanceof McpEventStoreError);
   }
 
   /** Whether a POST has messages for other nodes. */
@@ -114,9 +114,9 @@ export class Inbox {
 
   async #append(texts: readonly string[]): Promise<void> {
     try {
-      await this.runtime.store.append(this.sessionId, INBOX_STREAM, texts, { writer: randomToken(), seq: 1 });
+      await this.runtime.store.append(this.sessionId, MCP_INBOX_STREAM, texts, { writer: randomToken(), seq: 1 });
     } catch (error) {
-      if (!(error instanceof SessionGoneError)) throw error;
+      if (!(error instanceof McpSessionGoneError)) throw error;
       this.runtime.suspect(this.sessionId);
       throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     }
@@ -157,13 +157,13 @@ export class Inbox {
       return more || this.#again;
     } catch (error) {
       // There was no entry yet.
-      if (error instanceof StreamNotFoundError) return this.#again;
+      if (error instanceof McpStreamNotFoundError) return this.#again;
       throw error;
     }
   }
 
-  async #read(limit: number, after = this.#seen): Promise<ReadResult> {
-    return this.runtime.store.read(this.sessionId, INBOX_STREAM, after, limit);
+  async #read(limit: number, after = this.#seen): Promise<McpReadResult> {
+    return this.runtime.store.read(this.sessionId, MCP_INBOX_STREAM, after, limit);
   }
 
   #open({ key, from, to, message }: Entry): void {
@@ -184,8 +184,8 @@ export class Inbox {
   }
 
   #failed(error: unknown): void {
-    if (error instanceof SessionGoneError) return this.runtime.suspect(this.sessionId);
-    this.runtime.storeFault(this.sessionId, error, INBOX_STREAM);
+    if (error instanceof McpSessionGoneError) return this.runtime.suspect(this.sessionId);
+    this.runtime.storeFault(this.sessionId, error, MCP_INBOX_STREAM);
   }
 }
 

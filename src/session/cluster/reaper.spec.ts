@@ -1,7 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { LostNode } from '../../bus/message-bus.js';
-import { StreamEndedError } from '../../stream/event-store.errors.js';
+import type { McpLostNode } from '../../bus/message-bus.js';
+import { McpStreamEndedError } from '../../stream/event-store.errors.js';
 import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
 import { ManualClock } from '../../testing/index.js';
 import { EventStoreFault, FaultyEventStore } from '../../../test/support/faulty-event-store.js';
@@ -23,7 +23,7 @@ async function setup() {
     send: (node, message) => sent.push([node, message]),
     broadcast: () => {},
   });
-  const [events, looked, lost$]: [McpSessionEvent[], string[], Subject<LostNode>] = [[], [], new Subject()];
+  const [events, looked, lost$]: [McpSessionEvent[], string[], Subject<McpLostNode>] = [[], [], new Subject()];
   const environment = {
     store,
     clock,
@@ -80,7 +80,7 @@ describe('what a dead node leaves behind', () => {
     expect(await log.read('s', 'one', 0, 0)).toMatchObject({ ended: true });
     expect(await log.read('s', 'living', 0, 0)).toMatchObject({ last: 0, ended: false });
     expect(await log.unfinished('dead')).toEqual([]);
-    expect(() => log.append('s', 'one', ['"late"'], { writer: 'dead', seq: 2 })).toThrow(StreamEndedError);
+    expect(() => log.append('s', 'one', ['"late"'], { writer: 'dead', seq: 2 })).toThrow(McpStreamEndedError);
     expect(done.mock.calls.length).toBe(1);
   });
 

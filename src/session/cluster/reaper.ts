@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
-import { type LostNode, McpMessageBus } from '../../bus/message-bus.js';
-import { EventStoreError } from '../../stream/event-store.errors.js';
-import type { ReaderRef, UnfinishedStream } from '../../stream/event-store.js';
+import { type McpLostNode, McpMessageBus } from '../../bus/message-bus.js';
+import { McpEventStoreError } from '../../stream/event-store.errors.js';
+import type { McpReaderRef, McpUnfinishedStream } from '../../stream/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../../wire/errors.js';
 import { LiveSessions } from '../live/live-sessions.js';
 import { SessionRuntime } from '../live/session-runtime.js';
@@ -34,14 +34,14 @@ export class Reaper {
     const { retry, clock } = runtime;
     // Retries until the log is available: no other node has claimed the dead node.
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
-    this.#retry = new Retry(patience, clock, (error) => error instanceof EventStoreError);
+    this.#retry = new Retry(patience, clock, (error) => error instanceof McpEventStoreError);
     bus.lost$.subscribe({
       next: (lost) => void this.#endCalls(lost).catch((error: unknown) => this.runtime.storeFault('', error)),
       complete: () => this.#retry.cancel(),
     });
   }
 
-  async #endCalls(lost: LostNode): Promise<void> {
+  async #endCalls(lost: McpLostNode): Promise<void> {
     const { store } = this.runtime;
     const { node } = lost;
     const unfinished = await this.#retry.run(() => store.unfinished(node));
@@ -50,7 +50,7 @@ export class Reaper {
   }
 
   /** One append, which ends the stream: when two nodes try, one succeeds. */
-  async #answer({ session, stream, requests }: UnfinishedStream): Promise<void> {
+  async #answer({ session, stream, requests }: McpUnfinishedStream): Promise<void> {
     const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, NODE_DIED));
     const events = answers.map((answer) => JSON.stringify(answer));
     const end = { writer: randomToken(), seq: 1, settles: requests, end: true };
@@ -59,12 +59,12 @@ export class Reaper {
       this.#notify(session, stream, reader);
     } catch (error) {
       // The session has ended, or the node was not dead and has ended the stream itself.
-      if (!(error instanceof EventStoreError)) this.runtime.storeFault(session, error);
+      if (!(error instanceof McpEventStoreError)) this.runtime.storeFault(session, error);
     }
   }
 
   /** The reader may be on this node. */
-  #notify(session: string, stream: string, reader: ReaderRef | undefined): void {
+  #notify(session: string, stream: string, reader: McpReaderRef | undefined): void {
     if (reader && reader.node !== this.runtime.nodeId) return this.runtime.peers.appended(session, stream, reader);
     this.sessions.peek(session)?.session.streams.look(stream);
   }

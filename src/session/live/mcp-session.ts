@@ -34,7 +34,7 @@ import { type FromClient, Inbox } from '../cluster/inbox.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { SessionEndReason } from '../session-events.js';
 import { infoOf, SessionInfo, SessionState, statePatch } from './session-state.js';
-import type { McpSessionRecord, SessionPatch } from '../store/session-store.js';
+import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from './session-runtime.js';
@@ -189,7 +189,7 @@ export class McpSession implements CallingClient {
   }
 
   /** Applies a change that the client made on another live copy. @internal */
-  follow(patch: SessionPatch): void {
+  follow(patch: McpSessionPatch): void {
     this.state.note(patch);
     this.runtime.dispatcher.sessionChanged?.(this, patch);
   }

@@ -11,14 +11,14 @@ import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { Calls } from '../../exchange/calls.js';
 import { HeldBytes } from '../../exchange/held-bytes.js';
-import { EventStoreError } from '../../stream/event-store.errors.js';
+import { McpEventStoreError } from '../../stream/event-store.errors.js';
 import { McpEventStore } from '../../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { ClusterPeers } from '../cluster/cluster-messages.js';
 import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
-import { type McpSessionRecord, McpSessionStore, type SessionPatch } from '../store/session-store.js';
+import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions } from '../session.options.js';
 
 /** Seconds after which a client may repeat a request that failed because a store was unavailable. */
@@ -121,7 +121,7 @@ export class SessionRuntime implements StreamEnvironment {
   }
 
   /** Records a change that the client has made to its session. Rejects when the store was unavailable for too long. */
-  async patched(sessionId: string, patch: SessionPatch): Promise<void> {
+  async patched(sessionId: string, patch: McpSessionPatch): Promise<void> {
     try {
       await this.#patches.run(() => this.records.patch(sessionId, patch));
       if (this.records.scope !== 'shared') return;
@@ -171,7 +171,7 @@ export class FaultLog {
   }
 
   #storeFault({ streamId, error }: Extract<McpSessionEvent, { type: 'store-fault' }>): void {
-    if (error instanceof EventStoreError) {
+    if (error instanceof McpEventStoreError) {
       // Caused by the client, which sends too much, reads too slowly, or has disconnected: logged at `debug` only.
       return logger.debug(`The event store refused an operation on stream "${streamId}": ${String(error)}`);
     }

@@ -1,9 +1,9 @@
 import type { McpCall, McpSessionInfo, RouteParams } from '../../context/mcp-call.js';
 import type { SubscriptionSize } from './admission.js';
-import type { McpSessionRecord, SessionPatch } from '../store/session-store.js';
+import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 
 /** The change that a successful request makes to the session's record, so that a rebuilt session behaves the same. */
-export function statePatch({ message: { method, params } }: McpCall): SessionPatch | undefined {
+export function statePatch({ message: { method, params } }: McpCall): McpSessionPatch | undefined {
   switch (method) {
     case 'logging/setLevel':
       return { logLevel: String(params?.['level']) };
@@ -45,7 +45,7 @@ export class SessionState {
   }
 
   /** @param recorded settles when the record has the change; absent: it has it already */
-  note({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch, recorded?: Promise<void>): void {
+  note({ logLevel, subscribe = [], unsubscribe = [] }: McpSessionPatch, recorded?: Promise<void>): void {
     this.#changes++;
     if (recorded) this.#await(recorded);
     if (logLevel !== undefined) this.#logLevel = logLevel;
@@ -67,7 +67,10 @@ export class SessionState {
   }
 
   /** The changes that the record has and this copy lacks; `undefined`: none. */
-  missed({ logLevel, subscriptions }: Pick<McpSessionRecord, 'logLevel' | 'subscriptions'>): SessionPatch | undefined {
+  missed({
+    logLevel,
+    subscriptions,
+  }: Pick<McpSessionRecord, 'logLevel' | 'subscriptions'>): McpSessionPatch | undefined {
     const recorded = new Set(subscriptions);
     const subscribe = subscriptions.filter((uri) => !this.#subscriptions?.has(uri));
     const unsubscribe = [...(this.#subscriptions ?? [])].filter((uri) => !recorded.has(uri));

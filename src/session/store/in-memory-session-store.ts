@@ -1,11 +1,11 @@
 import { systemClock, type Clock } from '../../common/clock.js';
 import type {
-  CreateOutcome,
+  McpCreateOutcome,
   McpSessionRecord,
   McpSessionStore,
-  NewSessionRecord,
-  SessionCaps,
-  SessionPatch,
+  McpNewSessionRecord,
+  McpSessionCaps,
+  McpSessionPatch,
 } from './session-store.js';
 
 /**
@@ -30,7 +30,7 @@ export class InMemorySessionStore implements McpSessionStore {
 
   constructor(private readonly clock: Clock = systemClock) {}
 
-  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+  async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
     const { id, principal, routeParams, protocolVersion, initialize } = record;
     const owned = this.#owned.get(principal) ?? 0;
     if (this.#records.has(id)) return 'taken';
@@ -58,7 +58,7 @@ export class InMemorySessionStore implements McpSessionStore {
     return this.#records.get(id);
   }
 
-  async patch(id: string, patch: SessionPatch): Promise<boolean> {
+  async patch(id: string, patch: McpSessionPatch): Promise<boolean> {
     const record = this.#records.get(id);
     if (record) this.#change(record, changes(record, patch));
     return record !== undefined;
@@ -139,7 +139,7 @@ export class InMemorySessionStore implements McpSessionStore {
 
 const NO_SUBSCRIPTIONS: readonly string[] = Object.freeze([]);
 
-function changes(record: McpSessionRecord, patch: SessionPatch): Partial<McpSessionRecord> {
+function changes(record: McpSessionRecord, patch: McpSessionPatch): Partial<McpSessionRecord> {
   const { protocolVersion, logLevel, subscribe = [], unsubscribe = [] } = patch;
   const subscriptions = new Set(record.subscriptions);
   for (const uri of unsubscribe) subscriptions.delete(uri);

@@ -29,12 +29,12 @@ export interface McpSessionStore {
    *
    * @param caps for the principal of the record; without one: for the anonymous callers, which count together
    */
-  create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome>;
+  create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome>;
 
   get(id: string): Promise<McpSessionRecord | undefined>;
 
   /** Changes a record in one step. @returns whether the session still exists; the record itself may be large */
-  patch(id: string, patch: SessionPatch): Promise<boolean>;
+  patch(id: string, patch: McpSessionPatch): Promise<boolean>;
 
   /** Records activity: the session is used from now on. @returns whether the session still exists */
   touch(id: string): Promise<boolean>;
@@ -76,7 +76,7 @@ export const SESSION_STORE_METHODS = [
 ] as const;
 
 /** How many records there may be. @publicApi */
-export interface SessionCaps {
+export interface McpSessionCaps {
   /** Of all sessions together; `Infinity`: no cap. */
   total: number;
   /** Of the principal of the new record; `Infinity`: only the total cap applies. */
@@ -84,7 +84,7 @@ export interface SessionCaps {
 }
 
 /** `taken`: the id already has a record, so the id generator is defective. @publicApi */
-export type CreateOutcome = 'created' | 'total-cap' | 'principal-cap' | 'taken';
+export type McpCreateOutcome = 'created' | 'total-cap' | 'principal-cap' | 'taken';
 
 /** @publicApi */
 export interface McpSessionRecord {
@@ -110,13 +110,13 @@ export interface McpSessionRecord {
 }
 
 /** A record before `create`; the store stamps the times. @publicApi */
-export type NewSessionRecord = Pick<
+export type McpNewSessionRecord = Pick<
   McpSessionRecord,
   'id' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize'
 >;
 
 /** @publicApi */
-export interface SessionPatch {
+export interface McpSessionPatch {
   /** Set when a server of the application negotiated another revision than was recorded. */
   protocolVersion?: string;
   logLevel?: string;

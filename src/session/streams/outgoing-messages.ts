@@ -1,7 +1,7 @@
 import { DONE, quiet } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
-import { EventStoreError } from '../../stream/event-store.errors.js';
+import { McpEventStoreError } from '../../stream/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../wire/client-capabilities.js';
 import { STANDALONE_STREAM } from '../../wire/events.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
@@ -184,7 +184,7 @@ export class OutgoingMessages {
 
 /** The error for a handler whose message the log did not take; the client may see its text. */
 function unsent(method: string, error: unknown): unknown {
-  if (error instanceof EventStoreError || error instanceof ServerRequestError) return error;
+  if (error instanceof McpEventStoreError || error instanceof ServerRequestError) return error;
   const text = `"${method}" could not be sent: the storage of this server is unavailable. The request may be repeated: try again soon.`;
   return new ServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
 }

@@ -3,8 +3,8 @@ import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
 import type { McpReply, StreamFlow } from '../../context/mcp-exchange.js';
 import type { ExchangeSink, SinkEntry } from '../../exchange/exchange.js';
-import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../../stream/event-store.errors.js';
-import type { StoredEvent } from '../../stream/event-store.js';
+import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../../stream/event-store.errors.js';
+import type { McpStoredEvent } from '../../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../../stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../stream/stream-reader.js';
 import { McpError } from '../../wire/errors.js';
@@ -84,7 +84,7 @@ export class SessionStreams implements StreamObserver {
     try {
       start = await this.#claim(cursor);
     } catch (error) {
-      if (error instanceof McpError || error instanceof EventStoreError) throw error;
+      if (error instanceof McpError || error instanceof McpEventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
       return { kind: 'events', open: (flow) => this.#whenBack(undefined, cursor, flow) };
     }
@@ -105,7 +105,7 @@ export class SessionStreams implements StreamObserver {
     try {
       claim = await stream.claim(heldMs);
     } catch (error) {
-      if (!(error instanceof StreamNotFoundError)) throw error;
+      if (!(error instanceof McpStreamNotFoundError)) throw error;
       const id = formatEventId(cursor!.stream, cursor!.index);
       const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never started, or it finished and has expired. Repeat the request, or send no Last-Event-ID.`;
       throw new McpError('BAD_REQUEST', text);
@@ -126,7 +126,7 @@ export class SessionStreams implements StreamObserver {
     return new Observable((subscriber) => {
       const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
-      const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof EventStoreError);
+      const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof McpEventStoreError);
       const held = (this.#held ??= new Set());
       held.add(subscriber);
       subscriber.add(() => {
@@ -181,7 +181,7 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** An event as clients get it. One without data only moves the cursor, and goes to clients with priming events. @internal */
-  sent(stream: string, { index, data }: StoredEvent): McpEvent | undefined {
+  sent(stream: string, { index, data }: McpStoredEvent): McpEvent | undefined {
     if (data !== NO_DATA) return { id: formatEventId(stream, index), data };
     return this.session.primes ? this.#head(stream, index) : undefined;
   }
@@ -236,7 +236,7 @@ export class SessionStreams implements StreamObserver {
   }
   failed(stream: McpStream, error: unknown): void {
     // The end of a session has an event of its own.
-    if (!(error instanceof SessionGoneError)) {
+    if (!(error instanceof McpSessionGoneError)) {
       this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
     }
     this.session.streamFailed(stream, error);
@@ -258,7 +258,7 @@ export class SessionStreams implements StreamObserver {
 
   /** An error of the log may mean that the session has ended. @internal */
   suspect(error: unknown): void {
-    if (error instanceof SessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
+    if (error instanceof McpSessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
   }
 
   #obtain(id: string): McpStream {
@@ -282,7 +282,7 @@ export class SessionStreams implements StreamObserver {
 }
 
 /** The events of a stream for one response. One object takes a third of the memory of three closures. */
-class ResponseEvents implements Observer<StoredEvent> {
+class ResponseEvents implements Observer<McpStoredEvent> {
   constructor(
     private readonly streamId: string,
     private readonly response: Subscriber<McpEvent>,
@@ -297,7 +297,7 @@ class ResponseEvents implements Observer<StoredEvent> {
     this.head = undefined;
   }
 
-  next(event: StoredEvent): void {
+  next(event: McpStoredEvent): void {
     this.begin();
     const sent = this.owner.sent(this.streamId, event);
     if (sent) this.response.next(sent);
