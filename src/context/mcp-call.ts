@@ -4,6 +4,7 @@ import type { ClockTimer } from '../common/clock.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { McpExchange } from './mcp-exchange.js';
+import type { Takeover } from './mcp-tasks.js';
 
 /*
  * # One message of a client while it is served
@@ -123,16 +124,6 @@ export interface ResultBound {
   insteadOf(result: object, bytes: number | `more than ${number}`): object;
 }
 
-/** A call that became a task, for what runs the task. @internal */
-export interface CallOfTask {
-  /** Of its result. */
-  readonly bound: ResultBound | undefined;
-  /** Aborts the handler. */
-  abort(reason: unknown): void;
-  /** The task is over: nothing runs on behalf of its caller any more. */
-  end(): void;
-}
-
 /**
  * One JSON-RPC request or notification of a client while it is served: its caller, its client, and whether its result
  * is still needed.
@@ -149,7 +140,7 @@ export class McpCall implements McpHttpCall {
   #aborted: { readonly reason: unknown } | undefined;
   #cancelled = false;
   #answered = false;
-  #task: 'none' | 'running' | 'over' = 'none';
+  #takenOver: 'no' | 'running' | 'over' = 'no';
   #holds = false;
   /** A guard of the handler refused the caller. @internal */
   denied = false;
@@ -161,6 +152,8 @@ export class McpCall implements McpHttpCall {
   handled = false;
   /** Set for a tool whose results have a size limit. @internal */
   bound: ResultBound | undefined;
+  /** By which its handler may become a task; given before it is served. @internal */
+  takeover: Takeover | undefined;
   /** Armed when `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 
@@ -214,12 +207,16 @@ export class McpCall implements McpHttpCall {
     return this.#cancelled ? 'cancelled' : 'open';
   }
   /** It is answered with a task. @internal */
-  get isTask(): boolean {
-    return this.#task !== 'none';
+  get isTakenOver(): boolean {
+    return this.#takenOver !== 'no';
   }
   /** Whether its handler runs on behalf of the caller: until it is answered, or its task is over. @internal */
   get isServed(): boolean {
-    return this.state === 'open' || this.#task === 'running';
+    return this.state === 'open' || this.#takenOver === 'running';
+  }
+  /** Whether its client is asked while the handler waits; otherwise the call is answered with the questions. @internal */
+  get asksAtOnce(): boolean {
+    return this.http.era === 'legacy' || this.takeover?.task !== undefined;
   }
   /** Whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
@@ -291,20 +288,25 @@ export class McpCall implements McpHttpCall {
   }
 
   /** The call is answered with a task, and its handler continues. @internal */
-  becameTask(): CallOfTask {
-    this.#task = 'running';
-    return { bound: this.bound, abort: (reason) => this.#cancel(reason), end: () => this.#taskOver() };
+  takeOver(): void {
+    this.#takenOver = 'running';
+  }
+
+  /** Aborts the handler of a call that was taken over. @internal */
+  abortTakenOver(reason: unknown): void {
+    this.#cancel(reason);
+  }
+
+  /** The task is over: nothing runs on behalf of the caller any more. @internal */
+  endTakenOver(): void {
+    this.#takenOver = 'over';
+    this.#letGo();
   }
 
   #cancel(reason: unknown): void {
     if (this.#cancelled) return;
     this.#cancelled = true;
     this.expire(reason);
-    this.#letGo();
-  }
-
-  #taskOver(): void {
-    this.#task = 'over';
     this.#letGo();
   }
 

@@ -20,14 +20,10 @@ import type {
   McpFormContent,
   McpQuestion,
 } from './mcp-questions.js';
-import type { McpPrincipalState, McpState, McpStatePort } from './mcp-state.js';
-import type { McpTask, TaskPort } from './mcp-tasks.js';
+import type { McpPrincipalState, McpState } from './mcp-state.js';
+import type { McpTask } from './mcp-tasks.js';
 
-/**
- * The messages between a handler and its client while it runs. Each era has its own implementation.
- *
- * @internal
- */
+/** One run of a handler, for its context: the messages to its client, and what outlives the run. @internal */
 export interface McpClientPort {
   /** Sends a notification that belongs to the request being handled. */
   notify(notification: { method: string; params?: Record<string, unknown> }): Promise<void>;
@@ -46,9 +42,11 @@ export interface McpClientPort {
   readonly inputResponses: InputResponses | undefined;
   /** For the same handlers: the state that the handler gave to `inputRequired()`. */
   readonly requestState: string | undefined;
-  /** Of a call that may become a task. */
-  readonly tasks?: Pick<TaskPort, 'task' | 'entering' | 'progress'> | undefined;
-  startTask?(): Promise<McpTask | undefined>;
+  startTask(): Promise<McpTask | undefined>;
+  /** @throws (rejects) UnknownStateError */
+  state(handle: string | null | undefined): Promise<McpState>;
+  /** @throws (rejects) McpStateError `NO_PRINCIPAL` */
+  principalState(): Promise<McpPrincipalState>;
 }
 
 /** The place and the time of one run of a handler that has limits. @internal */
@@ -77,20 +75,18 @@ export class McpContext {
   constructor(
     private readonly call: McpCall,
     private readonly port: McpClientPort,
-    private readonly progressToken: string | number | undefined,
-    private readonly states: McpStatePort,
     private readonly seen?: object,
     private readonly turn?: HandlerTurn,
   ) {}
 
   /** The same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
-    return new McpContext(this.call, this.port, this.progressToken, this.states, request, this.turn);
+    return new McpContext(this.call, this.port, request, this.turn);
   }
 
   /** The same call for a handler that has limits. @internal */
   inTurn(turn: HandlerTurn): McpContext {
-    return new McpContext(this.call, this.port, this.progressToken, this.states, this.seen, turn);
+    return new McpContext(this.call, this.port, this.seen, turn);
   }
 
   /** The session of the call; `undefined` in the era without sessions. */
@@ -133,7 +129,7 @@ export class McpContext {
 
   /** The task that the call has become; `undefined` of an ordinary call. */
   get task(): McpTask | undefined {
-    return this.port.tasks?.task;
+    return this.call.takeover?.task;
   }
 
   /**
@@ -145,13 +141,13 @@ export class McpContext {
    * @see https://modelcontextprotocol.io/extensions/tasks
    */
   startTask(): Promise<McpTask | undefined> {
-    return quiet(this.port.startTask?.() ?? Promise.resolve(undefined));
+    return quiet(this.port.startTask());
   }
 
   /** Settles when the method of the handler may run; `undefined`: at once. @internal */
   entering(): Promise<void> | undefined {
     const { turn } = this;
-    const stored = this.port.tasks?.entering();
+    const stored = this.call.takeover?.entering();
     if (!turn) return stored;
     return stored ? stored.then(() => turn.entering()) : turn.entering();
   }
@@ -162,13 +158,13 @@ export class McpContext {
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
    */
   progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
-    const { progressToken } = this;
-    const tasks = this.task && this.port.tasks;
-    if (progressToken === undefined && !tasks) return DONE;
+    const progressToken = this.call.message.params?._meta?.progressToken;
+    const task = this.task && this.call.takeover;
+    if (progressToken === undefined && !task) return DONE;
     // An undefined member is left out of the JSON.
     const report = typeof progress === 'object' ? progress : ({ progress, total, message } as McpProgress);
-    if (tasks) {
-      tasks.progress(report);
+    if (task) {
+      task.progress(report);
       return DONE;
     }
     return this.notify('notifications/progress', { progressToken, ...report });
@@ -328,7 +324,7 @@ export class McpContext {
    *   it, the model gets its text with advice
    */
   state(handle?: string | null): Promise<McpState> {
-    return this.states.open(handle);
+    return this.port.state(handle);
   }
 
   /**
@@ -337,7 +333,7 @@ export class McpContext {
    * @throws McpStateError `NO_PRINCIPAL` when the caller is anonymous; a tool that does not catch it reports it
    */
   principalState(): Promise<McpPrincipalState> {
-    return this.states.ofPrincipal();
+    return this.port.principalState();
   }
 
   /** Ends the connection, not the call: the client reconnects for the result. @returns whether there was one to end */

@@ -43,18 +43,6 @@ export interface McpState extends McpPrincipalState {
 }
 
 /**
- * How a call gets at state: bound to who calls.
- *
- * @internal
- */
-export interface McpStatePort {
-  /** @throws UnknownStateError */
-  open(handle: string | null | undefined): Promise<McpState>;
-  /** @throws McpStateError `NO_PRINCIPAL` */
-  ofPrincipal(): Promise<McpPrincipalState>;
-}
-
-/**
  * Why there is no state, or why it was not changed.
  *
  * - `UNKNOWN_STATE`: the state does not exist, has expired, or belongs to another principal; always an

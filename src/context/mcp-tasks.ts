@@ -7,8 +7,8 @@ import type { StreamFlow } from './mcp-exchange.js';
 /*
  * # Calls that become tasks (the extension `io.modelcontextprotocol/tasks`)
  *
- * The port between the method `tools/call` and the module of tasks. It is not used without the module: then no tool of the
- * app has the option `task`.
+ * What the core asks of the module of tasks: {@link TaskRunner.serve} may take over a call, and answer for it. The call then has
+ * a {@link Takeover}, which its context and its run find there. Without the module no tool of the app has the option `task`.
  */
 
 /** When calls of a tool become tasks: the options of the tool with their defaults, without those of the module. @internal */
@@ -32,7 +32,7 @@ export interface McpTask {
 }
 
 /** Makes one call a task, and carries messages of its handler to the client from then on. @internal */
-export interface TaskPort {
+export interface Takeover {
   /** The task, once the call is one. */
   readonly task: McpTask | undefined;
   /**
@@ -72,16 +72,12 @@ export interface TaskRunner {
   /** @returns whether there was a task that had not ended. @throws (rejects) McpError UNAVAILABLE */
   cancel(id: string): Promise<boolean>;
   /**
-   * Serves a call of a tool that may become a task.
+   * Serves a call that may become a task: one of a tool with the option `task`.
    *
-   * @param work runs the handler
-   * @returns the result of the handler, or the task
+   * @param work serves it as without tasks
+   * @returns the result of the work, or the task
    */
-  serve(
-    call: McpCall,
-    tool: { readonly key: string; readonly task?: ToolTask },
-    work: (port?: TaskPort) => Promise<object>,
-  ): Promise<object>;
+  serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object>;
   /** The ids among these whose notifications the caller may get. @throws (rejects) MissingRequiredClientCapabilityError */
   honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
   /** The changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */

@@ -4,7 +4,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../context/operator-log.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { TaskPort } from '../context/mcp-tasks.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
@@ -25,10 +24,11 @@ export class HandlerCalls {
 
   constructor(
     @Inject(RequestStates) requestStates: RequestStates,
-    @Inject(StoredStates) private readonly states: Pick<StoredStates, 'of'>,
+    @Inject(StoredStates) states: Pick<StoredStates, 'of' | 'ofPrincipal'>,
   ) {
     this.parts = {
-      states: requestStates,
+      requestStates,
+      states,
       schemas: new RequestedSchemas(),
       report: (text) => logger.error(text),
     };
@@ -36,7 +36,7 @@ export class HandlerCalls {
 
   /** The context of a handler that cannot ask, and of the guards of a list. */
   context(call: McpCall): McpContext {
-    return this.#contextOf(call, new HandlerRun(call, this.parts));
+    return new McpContext(call, new HandlerRun(call, this.parts));
   }
 
   /**
@@ -44,26 +44,24 @@ export class HandlerCalls {
    *
    * @param target the name of the tool or prompt, the URI of the resource
    * @param params the parameters that the request state is bound to, in addition to the target
-   * @param tasks of a call that may become a task
    */
   run<T>(
     call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
     handler: AskingHandler<T>,
-    tasks?: TaskPort,
   ): Promise<T | InputRequiredResult> {
     call.handled = true;
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
     let run: HandlerRun;
     try {
       if (call.fault) throw call.fault;
-      run = new HandlerRun(call, this.parts, request, tasks);
+      run = new HandlerRun(call, this.parts, request);
     } catch (fault) {
       // A caller from whom guards hide the handler would learn that it exists (D31).
       return handler.assertAdmits(this.context(call)).then(() => Promise.reject(fault));
     }
-    const context = this.#contextOf(call, run);
+    const context = new McpContext(call, run);
     return run.finish(() => handler.invoke(context));
   }
 
@@ -71,11 +69,6 @@ export class HandlerCalls {
   serve<T>(call: McpCall, handler: (context: McpContext) => Promise<T>): Promise<T> {
     call.handled = true;
     return handler(this.context(call));
-  }
-
-  #contextOf(call: McpCall, run: HandlerRun): McpContext {
-    const states = this.states.of(call);
-    return new McpContext(call, run, call.message.params?._meta?.progressToken, states);
   }
 }
 

@@ -319,14 +319,14 @@ function dispatcher(): MethodDispatcher {
     endpoint: { name: undefined, path: '/' },
   };
   const states = new RequestStates(options, { now: () => 1_000_000 });
-  const calls = new HandlerCalls(states, { of: () => ({}) as never });
+  const calls = new HandlerCalls(states, {} as never);
   const declared = new EndpointCapabilities({ extensions: {}, sessions: 'required' });
   return new MethodDispatcher(SERVER_INFO, declared)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))
     .add(sessionMethods())
     .add(subscriptionMethods(table, calls))
     .add(listMethods(table, calls, { pageSize: 2, cache: CACHE }))
-    .add(toolMethods(table, calls, { runner: undefined }))
+    .add(toolMethods(table, calls))
     .add(resourceMethods(table, calls, CACHE))
     .add(promptMethods(table, calls));
 }

@@ -3,6 +3,7 @@ import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/s
 import { isThenable } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { TaskHost } from '../context/mcp-tasks.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
@@ -27,6 +28,7 @@ export class MethodDispatcher implements McpDispatcher {
   constructor(
     private readonly serverInfo: Implementation,
     private readonly declared: EndpointCapabilities,
+    private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
     readonly admitsResource?: McpDispatcher['admitsResource'],
   ) {}
 
@@ -50,8 +52,10 @@ export class MethodDispatcher implements McpDispatcher {
     }
     if (method.extension !== undefined) assertExtension(method.extension, call);
     const params = method.read(call.message as JsonRpcRequest, call.era);
-    const result = method.serve(params, call);
-    if (call.era === 'legacy') return result;
+    if (call.era === 'legacy') return method.serve(params, call);
+    const work = () => method.serve(params, call);
+    const { runner } = this.tasks;
+    const result = runner ? runner.serve(call, work) : work();
     if (!isThenable(result)) return this.#modern(result, method, call);
     return result.then(
       (settled) => this.#modern(settled, method, call),
@@ -67,9 +71,9 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** The result of revision 2026-07-28: has its type, and the name of the server. */
-  #modern(result: object, method: ServedMethod, { method: name, isTask }: McpCall): object {
+  #modern(result: object, method: ServedMethod, { method: name, isTakenOver }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
-    const other = isTask ? resultType === 'task' : method.asks && isInputRequiredResult(result);
+    const other = isTakenOver ? resultType === 'task' : method.asks && isInputRequiredResult(result);
     if (resultType !== 'complete' && !other) {
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,

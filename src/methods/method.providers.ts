@@ -92,10 +92,10 @@ export const methodProviders: Provider[] = [
       tasks: TaskHost,
     ) => {
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
-      const methods = new MethodDispatcher(serverInfo, declared, admits)
+      const methods = new MethodDispatcher(serverInfo, declared, tasks, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
         .add(listMethods(table, calls, { pageSize, cache }))
-        .add(toolMethods(table, calls, tasks))
+        .add(toolMethods(table, calls))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { McpCall } from '../context/mcp-call.js';
+import type { ToolTask } from '../context/mcp-tasks.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { HandlerCalls } from './handler-calls.js';
 
@@ -14,6 +15,11 @@ export class ToolAccess {
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(HandlerCalls) private readonly calls: HandlerCalls,
   ) {}
+
+  /** When calls of a tool become tasks; `undefined`: never. */
+  taskOf(tool: string): ToolTask | undefined {
+    return this.table.get('tool', tool)?.task;
+  }
 
   permits(tool: string, call: McpCall): boolean {
     return this.table.get('tool', tool)?.permits(this.calls.context(call)) ?? true;

@@ -1,11 +1,9 @@
 import { isObject } from '../wire/json-rpc.js';
 import type { McpContext } from '../context/mcp-context.js';
-import type { TaskHost } from '../context/mcp-tasks.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { withoutUrlRequired } from './method-dispatcher.js';
 import { type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface CallParams {
@@ -16,7 +14,7 @@ interface CallParams {
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** `tools/call`. */
-export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pick<TaskHost, 'runner'>): ServedMethods {
+export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
   const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
     typeof name === 'string' && (args === undefined || isObject(args)) && task === undefined
       ? { name, arguments: args }
@@ -35,13 +33,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
         invoke: (context: McpContext) => tool.invoke(given, context) as Promise<object>,
         assertAdmits: (context: McpContext) => tool.assertAdmits(given, context),
       };
-      // Revisions before 2026-07-28 have no such tasks.
-      if (!tool.task || !tasks.runner || served.era === 'legacy') return calls.run(served, name, params, handler);
-      return tasks.runner.serve(served, tool, (port) =>
-        calls.run(served, name, params, handler, port).catch((error: unknown) => {
-          throw withoutUrlRequired(error);
-        }),
-      );
+      return calls.run(served, name, params, handler);
     },
   };
   return { 'tools/call': call };

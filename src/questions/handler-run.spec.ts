@@ -106,13 +106,13 @@ class Rig implements CallingClient {
   begin({ responses, state, principal, args = {} }: Round = {}, asks = true) {
     const message = { jsonrpc: '2.0', id: 1, method: asks ? this.method : 'completion/complete' } as const;
     const call = new McpCall({ era: this.era, principal, request: undefined }, message, this);
-    const { states, schemas } = this;
-    const parts = { states, schemas, report: (said: string) => this.reports.push(said) };
+    const { states: requestStates, schemas } = this;
+    const parts = { requestStates, states: {} as never, schemas, report: (said: string) => this.reports.push(said) };
     const params = { name: 'tool', arguments: args };
     const inputResponses = responses as Record<string, object> | undefined;
     const request = asks ? { target: 'tool', params, inputResponses, requestState: state } : undefined;
     const run = new HandlerRun(call, parts, request);
-    return { call, run, ctx: new McpContext(call, run, undefined, {} as never) };
+    return { call, run, ctx: new McpContext(call, run) };
   }
 
   /** Messages of the forms that a client of the legacy era was sent. */

@@ -3,7 +3,8 @@ import { DONE, quiet } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import type { McpTask, TaskPort } from '../context/mcp-tasks.js';
+import type { McpPrincipalState, McpState } from '../context/mcp-state.js';
+import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerSuspended } from '../handlers/handlers.errors.js';
 import { inspected } from '../handlers/results/handler-failure.js';
@@ -22,7 +23,12 @@ import { RunMemory } from './run-memory.js';
 
 /** What the runs of an endpoint share. */
 export interface RunParts {
-  readonly states: RequestStates;
+  readonly requestStates: RequestStates;
+  /** The states that outlive a call. */
+  readonly states: {
+    of(caller: McpCall, handle: string | null | undefined): Promise<McpState>;
+    ofPrincipal(caller: McpCall): Promise<McpPrincipalState>;
+  };
   readonly schemas: RequestedSchemas;
   /** Logs a text for operators. */
   readonly report: (text: string) => void;
@@ -84,14 +90,12 @@ export class HandlerRun implements McpClientPort {
     private readonly call: McpCall,
     private readonly parts: RunParts,
     private readonly request?: AskingRequest,
-    /** Of a call that may become a task. */
-    readonly tasks?: TaskPort,
   ) {
     this.#responses = request?.inputResponses as InputResponses | undefined;
     const state = request?.requestState;
     if (state === undefined) return;
     if (typeof state !== 'string') throw invalidState();
-    this.#memory = RunMemory.revive(parts.states.open(state, this.#binding), this.#responses);
+    this.#memory = RunMemory.revive(parts.requestStates.open(state, this.#binding), this.#responses);
     this.#own = this.#memory.own;
   }
 
@@ -137,7 +141,15 @@ export class HandlerRun implements McpClientPort {
   async startTask(): Promise<McpTask | undefined> {
     const state = this.#state;
     if (state.kind === 'suspended') throw suspended(state.questions);
-    return state.kind === 'running' ? this.tasks?.start() : undefined;
+    return state.kind === 'running' ? this.call.takeover?.start() : undefined;
+  }
+
+  state(handle: string | null | undefined): Promise<McpState> {
+    return this.parts.states.of(this.call, handle);
+  }
+
+  principalState(): Promise<McpPrincipalState> {
+    return this.parts.states.ofPrincipal(this.call);
   }
 
   /**
@@ -149,9 +161,9 @@ export class HandlerRun implements McpClientPort {
   async finish<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
     try {
       let result = await this.#once(handler);
-      if (!this.#asksAtOnce) {
+      if (!this.call.asksAtOnce) {
         if (!isInputRequiredResult(result)) return result;
-        this.tasks?.forbid();
+        this.call.takeover?.forbid();
         return this.#withState(result);
       }
       for (let round = 1; isInputRequiredResult(result); round++) {
@@ -278,7 +290,9 @@ export class HandlerRun implements McpClientPort {
     const { key, request, embedded } = question;
     // The answer to a task may be invalid, as in a round: then the question is sent again.
     for (let times = this.#task ? MAX_ROUNDS : 1; times > 0; times--) {
-      const asked = this.#task ? this.tasks!.ask(key, embedded, options?.signal) : this.call.ask(request, options);
+      const asked = this.#task
+        ? this.call.takeover!.ask(key, embedded, options?.signal)
+        : this.call.ask(request, options);
       const answer = question.accept(await asked);
       if (answer) return answer;
     }
@@ -321,7 +335,7 @@ export class HandlerRun implements McpClientPort {
   async #answer(question: Question): Promise<unknown> {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
-    if (!this.#asksAtOnce) throw this.#suspend(question);
+    if (!this.call.asksAtOnce) throw this.#suspend(question);
     // For tasks only: with a session, asking throws the error for the missing capability.
     const missing = this.#task && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
@@ -350,14 +364,14 @@ export class HandlerRun implements McpClientPort {
     const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
     questions.set(key, question);
     this.#state = { kind: 'suspended', questions };
-    this.tasks?.forbid();
+    this.call.takeover?.forbid();
     return suspended(questions);
   }
 
   #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
     const error = lacking(key, embedded.method, requiredCapabilities);
     this.#state = { kind: 'refused', error };
-    this.tasks?.forbid();
+    this.call.takeover?.forbid();
     return error;
   }
 
@@ -382,10 +396,10 @@ export class HandlerRun implements McpClientPort {
    * @throws ProtocolError -32603 when there is too much to remember, -32602 when what the client has sent has no text
    */
   #sealed(own: string | undefined): string | undefined {
-    const { states, report } = this.parts;
+    const { requestStates, report } = this.parts;
     try {
       const payload = this.#remembered.toPayload(own);
-      return payload === undefined ? undefined : states.seal(payload, this.#binding);
+      return payload === undefined ? undefined : requestStates.seal(payload, this.#binding);
     } catch (error) {
       // Parameters or answers that are nested too deeply overflow the stack.
       if (error instanceof RangeError) {
@@ -407,12 +421,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   get #task(): McpTask | undefined {
-    return this.tasks?.task;
-  }
-
-  /** The client is asked while the handler waits; otherwise the run ends with the questions. */
-  get #asksAtOnce(): boolean {
-    return this.call.era === 'legacy' || this.#task !== undefined;
+    return this.call.takeover?.task;
   }
 
   get #remembered(): RunMemory {

@@ -36,7 +36,16 @@ function setup(options: Partial<StoredStatesOptions> = {}, shared?: Shared) {
   };
   const faults: unknown[] = [];
   const states = new StoredStates(store, clock, { ...OPTIONS, ...options }, (error) => void faults.push(error));
-  return { clock, store: memory, calls, faults, as: (principal?: string) => states.of({ principal }) };
+  return {
+    clock,
+    store: memory,
+    calls,
+    faults,
+    as: (principal?: string) => ({
+      open: (handle?: unknown) => states.of({ principal }, handle),
+      ofPrincipal: () => states.ofPrincipal({ principal }),
+    }),
+  };
 }
 
 const sizeOf = ({ store }: Shared): number => (store as InMemoryStateStore).size;

@@ -3,13 +3,7 @@ import type { Clock } from '../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
 import { type McpHttpCall, routeText } from '../context/mcp-call.js';
-import {
-  type McpPrincipalState,
-  type McpState,
-  McpStateError,
-  type McpStatePort,
-  UnknownStateError,
-} from '../context/mcp-state.js';
+import { type McpPrincipalState, type McpState, McpStateError, UnknownStateError } from '../context/mcp-state.js';
 import { shown } from '../wire/errors.js';
 import type { McpStateStore, McpStateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
@@ -52,13 +46,35 @@ export class StoredStates {
     private readonly fault: (error: unknown) => void,
   ) {}
 
-  /** The states of a caller, for its calls. */
-  of(caller: StateOwner): McpStatePort {
-    return new StatesOfCaller(this, caller);
+  /**
+   * Opens a state for a caller.
+   *
+   * @param given the handle that its client passed; without one, a new state
+   * @throws (rejects) UnknownStateError
+   */
+  async of(caller: StateOwner, given: unknown): Promise<McpState> {
+    if (given === undefined || given === null) {
+      return new StoredState(this, this.#place(caller, randomToken()), undefined);
+    }
+    const handle = typeof given === 'string' ? given : shown(given);
+    if (!HANDLE.test(handle)) throw new UnknownStateError(handle);
+    const place = this.#place(caller, handle);
+    const data = await this.#open(place);
+    if (!data) throw new UnknownStateError(handle);
+    return new StoredState(this, place, data);
   }
 
-  /** @internal */
-  place({ principal, routeParams }: StateOwner, handle: string | undefined): StatePlace {
+  /** The state of a caller that has no handle. @throws (rejects) McpStateError NO_PRINCIPAL */
+  async ofPrincipal(caller: StateOwner): Promise<McpPrincipalState> {
+    if (caller.principal === undefined) {
+      const message = 'This call needs state of its caller, but the caller is anonymous. Sign in, and call again.';
+      throw new McpStateError('NO_PRINCIPAL', message);
+    }
+    const place = this.#place(caller, undefined);
+    return new StoredState(this, place, await this.#open(place));
+  }
+
+  #place({ principal, routeParams }: StateOwner, handle: string | undefined): StatePlace {
     const { endpoint, maxStatesPerPrincipal, maxAnonymousStates } = this.options;
     const anonymous = principal === undefined;
     const who = anonymous ? ANONYMOUS : hashOf(principal);
@@ -70,8 +86,8 @@ export class StoredStates {
     return { key, quota, anonymous, handle };
   }
 
-  /** Opening a state is a use of it. @returns `undefined` if there is none, or it has expired @internal */
-  open(place: StatePlace): Promise<Data | undefined> {
+  /** Opening a state is a use of it. @returns `undefined` if there is none, or it has expired */
+  #open(place: StatePlace): Promise<Data | undefined> {
     return this.#turns.run(place.key, async () => {
       const kept = await this.#get(place);
       if (!kept || !this.#isToBeRenewed(kept)) return kept?.data;
@@ -170,38 +186,6 @@ interface StatePlace {
   readonly quota: McpStateQuota;
   readonly anonymous: boolean;
   readonly handle: string | undefined;
-}
-
-class StatesOfCaller implements McpStatePort {
-  constructor(
-    private readonly states: StoredStates,
-    private readonly caller: StateOwner,
-  ) {}
-
-  /** @throws UnknownStateError */
-  async open(given: unknown): Promise<McpState> {
-    const { states, caller } = this;
-    if (given === undefined || given === null) {
-      return new StoredState(states, states.place(caller, randomToken()), undefined);
-    }
-    const handle = typeof given === 'string' ? given : shown(given);
-    if (!HANDLE.test(handle)) throw new UnknownStateError(handle);
-    const place = states.place(caller, handle);
-    const data = await states.open(place);
-    if (!data) throw new UnknownStateError(handle);
-    return new StoredState(states, place, data);
-  }
-
-  /** @throws McpStateError NO_PRINCIPAL */
-  async ofPrincipal(): Promise<McpPrincipalState> {
-    const { states, caller } = this;
-    if (caller.principal === undefined) {
-      const message = 'This call needs state of its caller, but the caller is anonymous. Sign in, and call again.';
-      throw new McpStateError('NO_PRINCIPAL', message);
-    }
-    const place = states.place(caller, undefined);
-    return new StoredState(states, place, await states.open(place));
-  }
 }
 
 /**

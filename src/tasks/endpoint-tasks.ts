@@ -7,7 +7,7 @@ import { deferred, type Deferred, within } from '../common/promises.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { type McpCall, routeText } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import { type TaskNotification, type TaskPort, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
+import { type TaskNotification, type Takeover, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { assertExtension } from '../methods/capabilities.js';
 import type { ToolAccess } from '../methods/tool-access.js';
@@ -70,7 +70,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     readonly clock: Clock,
     private readonly bus: McpMessageBus,
     readonly options: ResolvedTasksOptions,
-    private readonly access: Pick<ToolAccess, 'permits'>,
+    private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,
   ) {
     bus.messages$.subscribe((message) => this.#hear(message));
     bus.reconnected$.subscribe(() => this.#missed());
@@ -100,14 +100,17 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   // ---- calls -----------------------------------------------------------------------------------------------------
 
-  serve(
-    call: McpCall,
-    { key, task }: { readonly key: string; readonly task?: ToolTask },
-    work: (port?: TaskPort) => Promise<object>,
-  ): Promise<object> {
+  serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object> {
+    const tool = call.method === 'tools/call' ? String(call.message.params?.['name']) : undefined;
+    const task = tool === undefined ? undefined : this.access.taskOf(tool);
     if (!task || this.#state !== 'open') return work();
-    if (!supportsTasks(call)) return task.support === 'required' ? work(refusing(call)) : work();
-    return new TaskCall(this, call, key, task).serve(work);
+    if (!supportsTasks(call)) {
+      if (task.support === 'required') call.takeover = refusing(call);
+      return work();
+    }
+    const taskCall = new TaskCall(this, call, tool!, task);
+    call.takeover = taskCall;
+    return taskCall.serve(work);
   }
 
   async make(
@@ -136,7 +139,8 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
-      const task = new RunningTask(about, this, call.becameTask());
+      const task = new RunningTask(about, this, call);
+      call.takeOver();
       this.#running.set(task.id, task);
       this.#keepTicking();
       this.changed(task.id);
@@ -362,7 +366,7 @@ function supportsTasks(call: McpCall): boolean {
 }
 
 /** For a tool that requires a task and a client that does not support tasks: refuses after the guards and the schema. */
-function refusing(call: McpCall): TaskPort {
+function refusing(call: McpCall): Takeover {
   return {
     task: undefined,
     entering: async () => assertExtension(TASKS_EXTENSION, call),

@@ -3,7 +3,7 @@ import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
-import type { CallOfTask } from '../context/mcp-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
@@ -72,7 +72,7 @@ export class RunningTask implements McpTask {
   constructor(
     readonly about: McpNewTask,
     private readonly node: TaskNode,
-    private readonly call: CallOfTask,
+    private readonly call: Pick<McpCall, 'bound' | 'abortTakenOver' | 'endTakenOver'>,
   ) {
     const { clock } = node;
     const { ttlMs, id } = about;
@@ -258,7 +258,7 @@ export class RunningTask implements McpTask {
 
   #end(reason: unknown): void {
     if (this.#state === 'over') return;
-    this.call.abort(reason);
+    this.call.abortTakenOver(reason);
     this.#leave(reason);
   }
 
@@ -275,7 +275,7 @@ export class RunningTask implements McpTask {
     this.#quiet(reason);
     this.#writes.cancel();
     this.node.clock.clear(this.#expiry);
-    this.call.end();
+    this.call.endTakenOver();
     this.node.left(this);
   }
 }

@@ -2,7 +2,8 @@ import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, quiet } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { McpTask, TaskPort, ToolTask } from '../context/mcp-tasks.js';
+import type { McpTask, Takeover, ToolTask } from '../context/mcp-tasks.js';
+import { withoutUrlRequired } from '../methods/method-dispatcher.js';
 import { McpError, RefusedCall } from '../wire/errors.js';
 import type { RunningTask, TaskOutcome } from './running-task.js';
 import { taskResult } from './task-wire.js';
@@ -29,7 +30,7 @@ export interface TaskMaker {
  *
  * Invariant: the client is answered with the task only when it is stored, and with anything else only when there is no task.
  */
-export class TaskCall implements TaskPort {
+export class TaskCall implements Takeover {
   readonly #became = deferred<RunningTask>();
   #state: 'waiting' | 'making' | 'task' | 'ordinary' = 'waiting';
   #making: Promise<RunningTask | undefined> | undefined;
@@ -46,10 +47,10 @@ export class TaskCall implements TaskPort {
   ) {}
 
   /** Runs the work. @returns the task that the call has become, as its client is told; else the result of the work */
-  async serve(work: (port: TaskPort) => Promise<object>): Promise<object> {
-    const settled: Promise<TaskOutcome> = work(this).then(
+  async serve(work: () => object | Promise<object>): Promise<object> {
+    const settled: Promise<TaskOutcome> = Promise.resolve(work()).then(
       (value) => ({ status: 'fulfilled', value }),
-      (reason: unknown) => ({ status: 'rejected', reason }),
+      (reason: unknown) => ({ status: 'rejected', reason: withoutUrlRequired(reason) }),
     );
     await Promise.race([settled, this.#became.promise]);
     const task = this.#task;
@@ -92,7 +93,7 @@ export class TaskCall implements TaskPort {
     return this.#task!.ask(key, question, signal);
   }
 
-  progress(report: Parameters<TaskPort['progress']>[0]): void {
+  progress(report: Parameters<Takeover['progress']>[0]): void {
     const { progress, total, message } = report;
     this.#task!.update(message ?? (total === undefined ? String(progress) : `${progress} of ${total}`), report);
   }

@@ -5,7 +5,7 @@ import { seededRandom } from '../../test/support/seeded-random.js';
 import { share } from '../../test/support/share.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import { McpCall } from '../context/mcp-call.js';
-import type { TaskNotification, TaskPort, ToolTask } from '../context/mcp-tasks.js';
+import type { Takeover, TaskNotification, ToolTask } from '../context/mcp-tasks.js';
 import { ManualClock } from '../testing/index.js';
 import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
@@ -96,7 +96,10 @@ class World {
     const backend = new NodeBackend();
     const bus = new LossyBus(new InMemoryMessageBus(undefined, this.#hub));
     const options = resolveTasksOptions({ leaseMs: LEASE_MS, ttlMs: TTL_MS, maxTasks: 15 });
-    const tasks = new EndpointTasks(backend.over(this.#store), this.#clock, bus, options, { permits: () => true });
+    const tasks = new EndpointTasks(backend.over(this.#store), this.#clock, bus, options, {
+      permits: () => true,
+      taskOf: (tool) => this.#works.find(({ name }) => name === tool)?.task,
+    });
     tasks.report = () => {};
     return { name, backend, bus, tasks, is: 'alive' };
   }
@@ -135,13 +138,14 @@ class World {
   }
 
   #begin(node: Node): void {
-    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} } as const;
+    const name = `w${this.#works.length}`;
+    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name } } as const;
     const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
     const client = { identity: () => ({ protocolVersion: '2026-07-28', capabilities, clientInfo: {} }) };
     const call = new McpCall({ era: 'modern', principal: undefined, request: {} }, message, client as never);
     const afterMs = this.#one([0, 0, 500, Infinity]);
     const work: Work = {
-      name: `w${this.#works.length}`,
+      name,
       task: { support: 'optional', afterMs, ttlMs: undefined, pollIntervalMs: undefined },
       runs: 0,
       aborted: false,
@@ -154,23 +158,21 @@ class World {
       this.#one(['wait', 'wait', 'update', 'ask', 'ask two', 'start']),
     );
     const end = this.#one(['return', 'return', 'throw', 'throw secretly']);
-    node.tasks
-      .serve(call, { key: 'tool', task: work.task }, (port) => this.#handle(work, port!, script, end))
-      .then(
-        (result) => {
-          const { resultType, taskId } = result as { resultType?: string; taskId?: string };
-          if (call.state === 'cancelled') return;
-          call.answered();
-          work.outcome = resultType === 'task' ? 'task' : 'ordinary';
-          if (taskId !== undefined) work.id = taskId;
-          if (resultType === 'task' && !this.#stored.has(taskId!))
-            this.wrong.push(`${work.name}: answered before it is stored`);
-        },
-        () => (work.outcome = 'refused'),
-      );
+    Promise.resolve(node.tasks.serve(call, () => this.#handle(work, call.takeover!, script, end))).then(
+      (result) => {
+        const { resultType, taskId } = result as { resultType?: string; taskId?: string };
+        if (call.state === 'cancelled') return;
+        call.answered();
+        work.outcome = resultType === 'task' ? 'task' : 'ordinary';
+        if (taskId !== undefined) work.id = taskId;
+        if (resultType === 'task' && !this.#stored.has(taskId!))
+          this.wrong.push(`${work.name}: answered before it is stored`);
+      },
+      () => (work.outcome = 'refused'),
+    );
   }
 
-  async #handle(work: Work, port: TaskPort, script: readonly string[], end: string): Promise<object> {
+  async #handle(work: Work, port: Takeover, script: readonly string[], end: string): Promise<object> {
     await port.entering();
     work.runs++;
     work.call.signal.addEventListener('abort', () => (work.aborted = true));

@@ -60,11 +60,35 @@ export class TestedClient implements McpClientPort {
   once(): never {
     throw new Error('not asked here');
   }
+  startTask(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+  state(): never {
+    throw new Error('no state here');
+  }
+  principalState(): never {
+    throw new Error('no state here');
+  }
 
   context(request: unknown, principal = 'anna'): McpContext {
     const { signal } = this.aborting;
-    const call = { era: 'legacy', principal, request, session: undefined, method: 'tools/call', requestId: 1, signal };
-    return new McpContext(call as Partial<McpCall> as McpCall, this, 'token', {} as never);
+    const message = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { _meta: { progressToken: 'token' } },
+    } as const;
+    const call = {
+      era: 'legacy',
+      principal,
+      request,
+      session: undefined,
+      method: 'tools/call',
+      requestId: 1,
+      signal,
+      message,
+    };
+    return new McpContext(call as Partial<McpCall> as McpCall, this);
   }
 }
 
