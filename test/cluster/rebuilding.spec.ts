@@ -2,14 +2,21 @@ import { logsTwice, scripted } from '../support/scripted-server.js';
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { gists } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/test-apps.js';
+import { AnyResource } from '../support/test-tools.js';
 
 const IDLE_MS = 600_000;
+
+const logs: TestTool = async (_, ctx) => {
+  await ctx.log('info', 'an info');
+  await ctx.log('error', 'an error');
+  return 'logged';
+};
 
 describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a session, on %s', (adapter) => {
   let deployment: Deployment;
@@ -22,26 +29,33 @@ describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a sessi
   });
   afterEach(() => deployment.close());
 
-  const start = (name: string, options = {}): Promise<Member> =>
+  const start = (name: string, options: Partial<TestAppOptions> = {}): Promise<Member> =>
     deployment.member({
       adapter,
       idleTimeoutMs: IDLE_MS,
       sseAfterMs: 3_600_000,
-      server: scripted({ logs: logsTwice, quick: () => name }, (server) => {
-        const say = (what: string) => {
-          said.push(`${name} ${what}`);
-          return {};
-        };
-        server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => say(`+${uri}`));
-        server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => say(`-${uri}`));
-      }),
+      tools: { logs, quick: () => name },
+      providers: [AnyResource],
       ...options,
+    });
+  /** Of an SDK server, which notes its subscriptions. */
+  const serverOf = (name: string) =>
+    scripted({ logs: logsTwice, quick: () => name }, (server) => {
+      const say = (what: string) => {
+        said.push(`${name} ${what}`);
+        return {};
+      };
+      server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => say(`+${uri}`));
+      server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => say(`-${uri}`));
     });
   const send = async (to: RawClient, method: string, params: object): Promise<unknown> =>
     (await (await to.post({ jsonrpc: '2.0', id: `${method} ${JSON.stringify(params)}`, method, params })).json())
       .result;
 
-  it('nodes: a change that comes while another node rebuilds the session has effect there too', async () => {
+  const startServer: typeof start = (name, options) =>
+    start(name, { server: serverOf(name), tools: {}, providers: [], ...options });
+  /** Sets a level and subscribes on one node while another one rebuilds the session: both have effect there too. */
+  const expectBothChanges = async (startOne: typeof start, subscribed: () => Promise<void>): Promise<void> => {
     const hold = gate();
     const { sessionStore } = deployment;
     let read = 0;
@@ -52,7 +66,7 @@ describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a sessi
         return sessionStore.touch(id);
       },
     });
-    const [a, b] = [await start('a'), await start('b', { sessionStore: slow })];
+    const [a, b] = [await startOne('a'), await startOne('b', { sessionStore: slow })];
     const client = await a.app.client().initialize(LATEST);
     const there = at(b.app, client);
     const first = there.call('quick', {}, { id: 'first' });
@@ -62,43 +76,19 @@ describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a sessi
     hold.open();
     expect(gists([await (await first).json()])).toEqual(['b']);
     await clock.advance(0);
-    await eventually(() => expect(said.toSorted()).toEqual(['a +doc:1', 'b +doc:1']));
+    await subscribed();
     const call = (await there.call('logs', {}, { id: 'l' })).sse();
     await call.end();
     expect(gists(call.messages)).toEqual(['an error', 'logged']);
-  });
+  };
 
-  it('nodes: an answer that comes while another node rebuilds the session reaches the handler that asked there', async () => {
-    const answered: unknown[] = [];
-    const asks = (server: Server) => {
-      server.oninitialized = () => void server.listRoots().then(({ roots }) => answered.push(roots));
-    };
-    const [a, b] = [await start('a'), await start('b', { server: scripted({ quick: () => 'b' }, asks) })];
-    const client = await a.app.client().initialize(LATEST, { roots: {} });
-    const listening = await client.listen();
-    const first = at(b.app, client).call('quick', {}, { id: 'first' });
-    await listening.count(1);
-    await client.respond(listening.messages[0].id, { roots: [] });
-    expect(gists([await (await first).json()])).toEqual(['b']);
-    await eventually(() => expect(answered).toEqual([[]]));
-    listening.destroy();
-  });
-
-  it('nodes: a change that is not in the record yet is not overwritten by an older record', async () => {
-    const a = await start('a');
-    const client = await a.app.client().initialize(LATEST);
-    a.backend.refuse('patch');
-    const setting = send(client, 'resources/subscribe', { uri: 'doc:1' });
-    await eventually(() => expect(said).toEqual(['a +doc:1']));
-    a.bus.reconnect();
-    await clock.advance(5_000);
-    a.backend.back();
-    await clock.advance(2_000);
-    expect(await setting).toEqual({});
-    await clock.advance(0);
-    expect(said).toEqual(['a +doc:1']);
-    expect((await a.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:1']);
-  });
+  it('nodes: a change that comes while another node rebuilds the session has effect there too', () =>
+    expectBothChanges(start, async () => {
+      const there = deployment.members[1]!.app;
+      const [session] = await there.service.list();
+      expect(session!.subscriptions).toEqual(['doc:1']);
+      expect(await there.service.resourceUpdated('doc:1')).toBe(1);
+    }));
 
   it('nodes: a session of a dead node expires on a node that does not know it', async () => {
     const [a, b] = [await start('a'), await start('b')];
@@ -108,5 +98,44 @@ describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a sessi
     b.bus.reconnect();
     await clock.advance(2 * IDLE_MS);
     await b.app.settled({ sessions: 0, logs: 0, timers: 0 });
+  });
+
+  describe('with an SDK server', () => {
+    it('nodes: a change that comes while another node rebuilds the session has effect there too', () =>
+      expectBothChanges(startServer, () =>
+        eventually(() => expect(said.toSorted()).toEqual(['a +doc:1', 'b +doc:1'])),
+      ));
+
+    it('nodes: an answer that comes while another node rebuilds the session reaches the handler that asked there', async () => {
+      const answered: unknown[] = [];
+      const asks = (server: Server) => {
+        server.oninitialized = () => void server.listRoots().then(({ roots }) => answered.push(roots));
+      };
+      const [a, b] = [await startServer('a'), await startServer('b', { server: scripted({ quick: () => 'b' }, asks) })];
+      const client = await a.app.client().initialize(LATEST, { roots: {} });
+      const listening = await client.listen();
+      const first = at(b.app, client).call('quick', {}, { id: 'first' });
+      await listening.count(1);
+      await client.respond(listening.messages[0].id, { roots: [] });
+      expect(gists([await (await first).json()])).toEqual(['b']);
+      await eventually(() => expect(answered).toEqual([[]]));
+      listening.destroy();
+    });
+
+    it('nodes: a change that is not in the record yet is not overwritten by an older record', async () => {
+      const a = await startServer('a');
+      const client = await a.app.client().initialize(LATEST);
+      a.backend.refuse('patch');
+      const setting = send(client, 'resources/subscribe', { uri: 'doc:1' });
+      await eventually(() => expect(said).toEqual(['a +doc:1']));
+      a.bus.reconnect();
+      await clock.advance(5_000);
+      a.backend.back();
+      await clock.advance(2_000);
+      expect(await setting).toEqual({});
+      await clock.advance(0);
+      expect(said).toEqual(['a +doc:1']);
+      expect((await a.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:1']);
+    });
   });
 });
