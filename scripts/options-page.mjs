@@ -32,7 +32,7 @@ const SECTIONS = [
     interfaces: [['src/session/session.options.ts', 'McpSessionOptions']],
   },
   {
-    title: 'Eras',
+    title: 'McpEras',
     about: 'See [both eras](both-eras.md).',
     interfaces: [['src/endpoint/protocol.options.ts', 'McpProtocolOptions']],
   },

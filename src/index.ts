@@ -15,7 +15,7 @@ export { McpOptionError } from './common/options.js';
 export { Clock, systemClock } from './common/clock.js';
 
 export { McpError, type McpErrorCode, type McpErrorOptions } from './wire/errors.js';
-export type { Era } from './wire/era.js';
+export type { McpEra } from './wire/era.js';
 export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
@@ -34,7 +34,7 @@ export {
   type McpState,
   McpStateError,
   type McpStateErrorCode,
-  UnknownStateError,
+  McpUnknownStateError,
 } from './context/mcp-state.js';
 export { McpExecutionContext, type McpHandlerKind } from './context/mcp-execution-context.js';
 export type {
@@ -72,7 +72,7 @@ export type {
   AppViewCsp,
   AppViewOptions,
   AppViewPermissions,
-  CacheHints,
+  McpCacheHints,
   CompleteOptions,
   CompletionValues,
   DescribedOptions,
@@ -83,9 +83,9 @@ export type {
   PromptOptions,
   ResourceArgs,
   ResourceOptions,
-  ListedResource,
-  ListedResources,
-  ListResourcesArgs,
+  McpListedResource,
+  McpListedResources,
+  McpListResourcesArgs,
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
@@ -115,15 +115,15 @@ export {
   resourceLink,
   text,
 } from './handlers/results/files.js';
-export type { HandlerListChange } from './handlers/registry/handler-table.js';
+export type { McpHandlerListChange } from './handlers/registry/handler-table.js';
 export {
-  ArgumentsError,
-  type ArgumentProblem,
-  DuplicateHandlerError,
-  HandlerDefinitionError,
-  HandlerResultError,
-  HandlerSignal,
-  HandlerTimeoutError,
+  McpArgumentsError,
+  type McpArgumentProblem,
+  McpDuplicateHandlerError,
+  McpHandlerDefinitionError,
+  McpHandlerResultError,
+  McpHandlerSignal,
+  McpHandlerTimeoutError,
 } from './handlers/handlers.errors.js';
 export type { McpHandlerOptions } from './handlers/handlers.options.js';
 export {
@@ -133,13 +133,13 @@ export {
   type McpHandlerInfo,
   type McpListed,
   type McpRegistration,
-  type PromptRegistration,
-  type ResourceRegistration,
-  type ResourceTemplateRegistration,
-  type ToolRegistration,
+  type McpPromptRegistration,
+  type McpResourceRegistration,
+  type McpResourceTemplateRegistration,
+  type McpToolRegistration,
 } from './handlers/registry/mcp-registry.js';
-export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
-export type { ArgumentsOf, HandlerDecorator, ResultOf } from './handlers/schema/schema-types.js';
+export type { McpHandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
+export type { ArgumentsOf, McpHandlerDecorator, ResultOf } from './handlers/schema/schema-types.js';
 
 export {
   type McpListedTool,
@@ -195,19 +195,19 @@ export type { McpStateOptions } from './state/state.options.js';
 
 export { McpSession } from './session/live/mcp-session.js';
 export type { McpSessionDetails } from './session/live/session-state.js';
-export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
+export { createMcpSession, type McpStandaloneSessionOptions } from './standalone/standalone-session.js';
 export { type McpCounts, type McpNodeCounts, McpSessionService } from './session/mcp-session.service.js';
 export { type McpHealth, McpHealthIndicator } from './health/mcp-health.indicator.js';
 export { McpLiveModule } from './live/mcp-live.module.js';
 export type { McpLiveOptions } from './live/live.options.js';
-export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
-export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
-export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
+export type { McpSessionEvent, McpSessionEndReason } from './session/session-events.js';
+export { McpServerRequestError, type McpServerRequestErrorCode } from './context/server-request.error.js';
+export { McpServerFactoryError, McpUnknownSessionError } from './session/session.errors.js';
 export type { McpExtensionOptions } from './methods/capabilities.js';
 export type { McpRequestStateOptions } from './questions/request-state.options.js';
-export type { Eras, McpProtocolOptions } from './endpoint/protocol.options.js';
+export type { McpEras, McpProtocolOptions } from './endpoint/protocol.options.js';
 export type { McpSessionOptions } from './session/session.options.js';
-export type { ResponseMode } from './exchange/exchange.js';
+export type { McpResponseMode } from './exchange/exchange.js';
 export type { McpResponseOptions } from './exchange/response.options.js';
 
 export type { McpServerContext, McpServerFunction } from './sdk/server-factory.js';
@@ -218,6 +218,6 @@ export { McpStderrLogger, type McpStdioOptions, type McpStdioServer, serveMcpStd
 export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions } from './http/http.options.js';
-export type { McpRequest, PrincipalFunction, PrincipalId } from './http/principal.js';
+export type { McpRequest, McpPrincipalFunction, McpPrincipalId } from './http/principal.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';
 export { getMcpToken, InjectMcp } from './context/inject-mcp.js';

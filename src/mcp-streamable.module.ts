@@ -119,7 +119,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
    * @param providers classes with decorated methods
    * @param name the option `name` of the endpoint; without it, the handlers belong to the same endpoint as without
    *   `forFeature()`
-   * @throws HandlerDefinitionError for a value that is not a class; at start for a class that no module provides, and for a name that
+   * @throws McpHandlerDefinitionError for a value that is not a class; at start for a class that no module provides, and for a name that
    *   no endpoint has
    */
   static forFeature(providers: readonly Type[], name?: string): DynamicModule {

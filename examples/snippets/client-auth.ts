@@ -1,5 +1,5 @@
 import { type OAuthClientProvider, withOAuth } from '@modelcontextprotocol/client';
-import { HttpUnauthorizedError, StreamableClientTransport } from 'nestjs-mcp-streamable/client';
+import { McpHttpUnauthorizedError, StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 
 export function fresh(tokens: { current(): Promise<string>; refresh(scope?: string): Promise<void> }) {
   // #region refresh
@@ -19,7 +19,7 @@ export function authorized(provider: OAuthClientProvider) {
 
 export function explain(error: unknown): string {
   // #region errors
-  if (error instanceof HttpUnauthorizedError) return `Ask for the scope ${error.challenge?.scope}.`;
+  if (error instanceof McpHttpUnauthorizedError) return `Ask for the scope ${error.challenge?.scope}.`;
   // #endregion
   return String(error);
 }

@@ -1,7 +1,7 @@
 // #region list
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  type ListedResource,
+  type McpListedResource,
   ListResources,
   McpArgs,
   type McpContext,
@@ -20,7 +20,7 @@ export class NoteResources {
   }
 
   @ListResources('notes://{id}')
-  async list(@McpCtx() { principal }: McpContext): Promise<ListedResource[]> {
+  async list(@McpCtx() { principal }: McpContext): Promise<McpListedResource[]> {
     const notes = await this.notes.of(principal);
     return notes.map(({ id, title }) => ({ uri: `notes://${id}`, name: title }));
   }

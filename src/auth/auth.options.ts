@@ -17,7 +17,7 @@ import {
   texts,
 } from '../common/options.js';
 import { shown } from '../wire/errors.js';
-import { isScope, ScopeRules, type ScopeImplication } from './scopes.js';
+import { isScope, ScopeRules, type McpScopeImplication } from './scopes.js';
 
 /** The option by which an endpoint becomes an OAuth resource server. @publicApi */
 export interface McpAuthOption {
@@ -82,7 +82,7 @@ export interface McpAuthOptions {
    *
    * @default none
    */
-  implies?: ScopeImplication;
+  implies?: McpScopeImplication;
   /**
    * Also serves callers that send no token; `@RequireScopes()` still refuses them. A token that is sent must be valid.
    *
@@ -332,7 +332,7 @@ function scopesOf(given: readonly string[], name: string): readonly string[] {
   return given;
 }
 
-function implicationOf(given: ScopeImplication, name: string): ScopeImplication {
+function implicationOf(given: McpScopeImplication, name: string): McpScopeImplication {
   if (typeof given === 'function') return given;
   scopesOf(Object.keys(object(required)(given, name)), name);
   for (const [scope, implied] of Object.entries(given)) scopesOf(implied, `${name}.${scope}`);

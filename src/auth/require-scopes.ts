@@ -5,7 +5,7 @@ import { McpExecutionContext } from '../context/mcp-execution-context.js';
 import { ASKED_AGAIN, type GuardAskedAgain } from '../handlers/invocation/enhancers.js';
 import { challengeOf, resourceServerOf } from './resource-server.js';
 import { isScope, ScopeRules } from './scopes.js';
-import { InsufficientScopeError } from './token.errors.js';
+import { McpInsufficientScopeError } from './token.errors.js';
 
 /** @publicApi */
 export interface RequireScopesOptions {
@@ -95,7 +95,7 @@ const scopesGuard: CanActivate & GuardAskedAgain = {
 
 /**
  * @param onListed called before it throws, if lists show the handler all the same
- * @throws InsufficientScopeError
+ * @throws McpInsufficientScopeError
  */
 function assertScopes(
   holders: readonly object[],
@@ -116,7 +116,7 @@ function assertScopes(
   const challenge =
     server?.challenge(error, text, needed) ?? challengeOf({ error, description: text, scope: all.join(' ') });
   response.header('WWW-Authenticate', challenge);
-  throw new InsufficientScopeError(auth ? 403 : 401, `${text}.`, all);
+  throw new McpInsufficientScopeError(auth ? 403 : 401, `${text}.`, all);
 }
 
 /** Express' response, Fastify's, and what stands for them around handlers. */

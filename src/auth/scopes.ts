@@ -1,5 +1,5 @@
 /** Defines which scopes include others. @publicApi */
-export type ScopeImplication =
+export type McpScopeImplication =
   | Readonly<Record<string, readonly string[]>>
   /** @returns whether the scope `granted` includes `needed` */
   | ((granted: string, needed: string) => boolean);
@@ -22,7 +22,7 @@ export class ScopeRules {
   constructor(
     /** Those that every request needs. */
     readonly required: readonly string[],
-    implication: ScopeImplication = {},
+    implication: McpScopeImplication = {},
   ) {
     this.#implied = typeof implication === 'function' ? {} : implication;
     this.#implies = typeof implication === 'function' ? implication : undefined;

@@ -36,8 +36,8 @@ export function refusalBy(error: unknown): TokenRefusedError | undefined {
  *
  * @publicApi
  */
-export class InsufficientScopeError extends HttpException {
-  override readonly name = 'InsufficientScopeError';
+export class McpInsufficientScopeError extends HttpException {
+  override readonly name = 'McpInsufficientScopeError';
   readonly code = 'INSUFFICIENT_SCOPE';
   /** Where HTTP has no status for it: in a batch, and after a stream has begun. @internal */
   readonly [DENIAL_DATA]: { readonly scopes: readonly string[] };

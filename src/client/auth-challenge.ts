@@ -1,5 +1,5 @@
 /** A parsed `WWW-Authenticate` header. @publicApi */
-export interface AuthChallenge {
+export interface McpAuthChallenge {
   /** As sent, such as `Bearer`. */
   readonly scheme: string;
   /** All parameters, by their names in lower case. */
@@ -24,7 +24,7 @@ const MAX_CHARACTERS = 8_192;
  * @param header its value; several challenges may be joined by commas
  * @returns the Bearer challenge, or else the first one; `undefined` if there is none that can be read
  */
-export function parseAuthChallenge(header: string | null): AuthChallenge | undefined {
+export function parseAuthChallenge(header: string | null): McpAuthChallenge | undefined {
   if (header === null || header.length > MAX_CHARACTERS) return undefined;
   // Quoted texts are masked while schemes are matched: they may contain any characters.
   const masked = header.replace(/"(?:[^"\\]|\\.)*"/g, (quoted) => `"${'_'.repeat(quoted.length - 2)}"`);
@@ -36,7 +36,7 @@ export function parseAuthChallenge(header: string | null): AuthChallenge | undef
   return challenges.find(({ scheme }) => scheme.toLowerCase() === 'bearer') ?? challenges[0];
 }
 
-function challengeOf(scheme: string, text: string): AuthChallenge {
+function challengeOf(scheme: string, text: string): McpAuthChallenge {
   const entries = [...text.matchAll(PARAMETER)].map(
     ([, name, quoted, token]) => [name!.toLowerCase(), quoted?.replace(/\\(.)/g, '$1') ?? token ?? ''] as const,
   );

@@ -1,9 +1,9 @@
 import type { Transport } from '@modelcontextprotocol/server';
 import { Subject } from 'rxjs';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
-import { HttpStatusError } from './client.errors.js';
+import { McpHttpStatusError } from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
-import type { ClientSession, ReconnectEvent } from './client-session.js';
+import type { ClientSession, McpReconnectEvent } from './client-session.js';
 import { HttpEndpoint } from './http-endpoint.js';
 import { delayMs, Idempotency } from './retry.js';
 import { ServerRequests } from './server-requests.js';
@@ -15,7 +15,7 @@ export class ClientConnection {
   readonly idempotency: Idempotency;
   readonly life: LinkedAbort;
   readonly serverRequests = new ServerRequests((error) => this.report(error));
-  readonly reconnects$ = new Subject<ReconnectEvent>();
+  readonly reconnects$ = new Subject<McpReconnectEvent>();
 
   constructor(
     url: URL,
@@ -54,11 +54,11 @@ export class ClientConnection {
    * @param retryMs of the stream; a `Retry-After` of the failure takes precedence
    * @throws (rejects) NOT_CONNECTED once the transport closes; the reason of the signal
    */
-  async waitToRetry(event: Omit<ReconnectEvent, 'delayMs'>, signal: AbortSignal, retryMs?: number): Promise<void> {
+  async waitToRetry(event: Omit<McpReconnectEvent, 'delayMs'>, signal: AbortSignal, retryMs?: number): Promise<void> {
     this.session.check();
     const { reconnect, random, clock } = this.options;
     const { failures, cause } = event;
-    const asked = (cause instanceof HttpStatusError ? cause.retryAfterMs : undefined) ?? retryMs;
+    const asked = (cause instanceof McpHttpStatusError ? cause.retryAfterMs : undefined) ?? retryMs;
     const ms = delayMs(reconnect, failures, asked, random);
     this.reconnects$.next({ ...event, delayMs: ms });
     await pause(ms, clock, signal);

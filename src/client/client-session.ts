@@ -2,7 +2,7 @@ import { BehaviorSubject, type Observable, Subject } from 'rxjs';
 import { type Deferred, deferred } from '../common/promises.js';
 import { SESSION_ID_HEADER } from '../wire/headers.js';
 import type { JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
-import { ClientTransportError, closedError, SessionLostError } from './client.errors.js';
+import { McpClientTransportError, closedError, McpSessionLostError } from './client.errors.js';
 import type { SessionHeaders } from './http-endpoint.js';
 import { discard } from './response-body.js';
 import { abortable, sharedController } from './waiting.js';
@@ -23,13 +23,13 @@ import { abortable, sharedController } from './waiting.js';
  *
  * @publicApi
  */
-export type ClientTransportState =
+export type McpClientTransportState =
   | { readonly is: 'new' | 'started' | 'initializing' | 'closing' | 'closed' }
   | { readonly is: 'live'; readonly sessionId: string | undefined; readonly protocolVersion: string | undefined }
   | { readonly is: 'recovering' | 'lost'; readonly lostSessionId: string };
 
 /** The next attempt of a request or stream. @publicApi */
-export interface ReconnectEvent {
+export interface McpReconnectEvent {
   /**
    * - `standalone`: the GET of the standalone stream
    * - `resume`: the GET for the rest of an interrupted response
@@ -48,13 +48,13 @@ export interface ReconnectEvent {
 }
 
 /** The outcome of the recovery of a lost session. @publicApi */
-export type RecoveryEvent =
+export type McpRecoveryEvent =
   | { readonly outcome: 'recovered'; readonly lostSessionId: string; readonly sessionId: string | undefined }
   | { readonly outcome: 'failed'; readonly lostSessionId: string; readonly error: unknown };
 
 /** The session that a request is sent in. */
 export interface SentSession extends SessionHeaders {
-  /** Aborted when the session is lost, with the SessionLostError of a request that may have run. */
+  /** Aborted when the session is lost, with the McpSessionLostError of a request that may have run. */
   readonly lost?: AbortSignal;
 }
 
@@ -64,7 +64,7 @@ OPEN.resolve();
 /**
  * # The session as the client knows it
  *
- * The states are those of {@link ClientTransportState}. While the gate is closed, messages of the 2025 revisions wait at it
+ * The states are those of {@link McpClientTransportState}. While the gate is closed, messages of the 2025 revisions wait at it
  * (`ready`), except answers to requests of the server: it may need them to answer `initialize`.
  *
  * When the server no longer knows the session (rule C7), its requests fail. With the option `recover` one `initialize`
@@ -75,10 +75,10 @@ OPEN.resolve();
  * per lost session; nothing leaves `closed`, and `state$` and `recoveries$` complete there.
  */
 export class ClientSession {
-  readonly #state$ = new BehaviorSubject<ClientTransportState>({ is: 'new' });
-  readonly #recoveries$ = new Subject<RecoveryEvent>();
-  readonly state$: Observable<ClientTransportState> = this.#state$.asObservable();
-  readonly recoveries$: Observable<RecoveryEvent> = this.#recoveries$.asObservable();
+  readonly #state$ = new BehaviorSubject<McpClientTransportState>({ is: 'new' });
+  readonly #recoveries$ = new Subject<McpRecoveryEvent>();
+  readonly state$: Observable<McpClientTransportState> = this.#state$.asObservable();
+  readonly recoveries$: Observable<McpRecoveryEvent> = this.#recoveries$.asObservable();
   #gate: Deferred<void> = OPEN;
   #protocolVersion: string | undefined;
   /** The request that began the session, to repeat it for a new one. */
@@ -93,7 +93,7 @@ export class ClientSession {
   /** @param restart sends `initialize` and `notifications/initialized` again; `undefined`: lost sessions are not recovered */
   constructor(private readonly restart: ((initialize: JsonRpcRequest) => Promise<void>) | undefined) {}
 
-  get state(): ClientTransportState {
+  get state(): McpClientTransportState {
     return this.#state$.value;
   }
   /** The session of the next message. */
@@ -136,7 +136,7 @@ export class ClientSession {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
     const message = 'The message was not sent, because the session could not be started.';
-    this.#open(new ClientTransportError('NOT_CONNECTED', message, { cause }));
+    this.#open(new McpClientTransportError('NOT_CONNECTED', message, { cause }));
   }
 
   /** Called by the SDK's client with the negotiated revision; 2026-07-28 becomes known only in this way. */
@@ -150,9 +150,9 @@ export class ClientSession {
    * The server answered 404 for a session.
    *
    * @returns settles when there is another session
-   * @throws (rejects) SessionLostError when there will be none; NOT_CONNECTED; the reason of the signal
+   * @throws (rejects) McpSessionLostError when there will be none; NOT_CONNECTED; the reason of the signal
    */
-  async lose(error: SessionLostError, signal: AbortSignal): Promise<void> {
+  async lose(error: McpSessionLostError, signal: AbortSignal): Promise<void> {
     const { state } = this;
     if (state.is === 'live' && state.sessionId === error.sessionId) this.#interrupt(error.sessionId);
     if (this.state.is === 'lost') throw error;
@@ -172,21 +172,21 @@ export class ClientSession {
   /**
    * Waits until messages may be sent.
    *
-   * @throws (rejects) NOT_CONNECTED, SessionLostError, or the reason of the signal
+   * @throws (rejects) NOT_CONNECTED, McpSessionLostError, or the reason of the signal
    */
   async ready(signal: AbortSignal): Promise<void> {
     while (this.#gate !== OPEN) await abortable(this.#gate.promise, signal);
     this.check();
   }
 
-  /** @throws NOT_CONNECTED, SessionLostError: no message can be sent */
+  /** @throws NOT_CONNECTED, McpSessionLostError: no message can be sent */
   check(): void {
     const { state } = this;
     this.checkOpen();
-    if (state.is === 'lost') throw new SessionLostError(state.lostSessionId, false);
+    if (state.is === 'lost') throw new McpSessionLostError(state.lostSessionId, false);
     if (state.is !== 'new') return;
     const message = 'The transport is not started. Connect a client to it, or call start().';
-    throw new ClientTransportError('NOT_CONNECTED', message);
+    throw new McpClientTransportError('NOT_CONNECTED', message);
   }
 
   /** @throws NOT_CONNECTED: messages are no longer sent or delivered */
@@ -199,7 +199,7 @@ export class ClientSession {
     const recovering = this.restart && this.#initialize && this.#gate === OPEN;
     if (recovering) this.#gate = deferred();
     this.#become({ is: recovering ? 'recovering' : 'lost', lostSessionId });
-    this.#lost.abort(new SessionLostError(lostSessionId, true));
+    this.#lost.abort(new McpSessionLostError(lostSessionId, true));
     if (recovering) void this.#recover(lostSessionId);
   }
 
@@ -212,14 +212,14 @@ export class ClientSession {
       if (this.state.is === 'closing' || this.state.is === 'closed') return;
       const reason = cause instanceof Error ? cause.message : String(cause);
       const message = `The session was lost, and a new one could not be started (${reason}). Connect again.`;
-      const error = new SessionLostError(lostSessionId, false, message, { cause });
+      const error = new McpSessionLostError(lostSessionId, false, message, { cause });
       this.#become({ is: 'lost', lostSessionId });
       this.#open(error);
       this.#recoveries$.next({ outcome: 'failed', lostSessionId, error });
     }
   }
 
-  #become(state: ClientTransportState): void {
+  #become(state: McpClientTransportState): void {
     this.offered = undefined;
     if (this.state.is !== 'closed') this.#state$.next(state);
   }
@@ -244,5 +244,5 @@ export function sessionIdOf(response: Response, sent: string | undefined): strin
   discard(response);
   const what =
     sent === undefined ? 'a session id that is not visible ASCII' : 'another session id than that of the request';
-  throw new ClientTransportError('SESSION_CHANGED', `The server answered with ${what}. The answer was not used.`);
+  throw new McpClientTransportError('SESSION_CHANGED', `The server answered with ${what}. The answer was not used.`);
 }

@@ -1,5 +1,5 @@
 import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/server';
-import type { AuthChallenge } from './auth-challenge.js';
+import type { McpAuthChallenge } from './auth-challenge.js';
 
 /**
  * The server, or a proxy, answered a message with an HTTP error that contains no JSON-RPC error for the call. The session
@@ -9,8 +9,8 @@ import type { AuthChallenge } from './auth-challenge.js';
  *
  * @publicApi
  */
-export class HttpStatusError extends SdkHttpError {
-  override readonly name: string = 'HttpStatusError';
+export class McpHttpStatusError extends SdkHttpError {
+  override readonly name: string = 'McpHttpStatusError';
 
   constructor(
     message: string,
@@ -31,14 +31,14 @@ export class HttpStatusError extends SdkHttpError {
  * @see RFC 6750 §3, RFC 9728 §5.1
  * @publicApi
  */
-export class HttpUnauthorizedError extends HttpStatusError {
+export class McpHttpUnauthorizedError extends McpHttpStatusError {
   override readonly name = 'UnauthorizedError';
 
   constructor(
     message: string,
     response: { status: number; statusText?: string; text?: string | undefined },
     /** The parsed `WWW-Authenticate`; `undefined` without that header. */
-    readonly challenge: AuthChallenge | undefined,
+    readonly challenge: McpAuthChallenge | undefined,
   ) {
     const denied = response.status === 403;
     const code = denied ? SdkErrorCode.ClientHttpForbidden : SdkErrorCode.ClientHttpAuthentication;
@@ -47,8 +47,8 @@ export class HttpUnauthorizedError extends HttpStatusError {
 }
 
 /** The server answered 2xx with a body that is not JSON-RPC. The call fails, the session stays usable. @publicApi */
-export class UnexpectedContentError extends SdkError {
-  override readonly name: string = 'UnexpectedContentError';
+export class McpUnexpectedContentError extends SdkError {
+  override readonly name: string = 'McpUnexpectedContentError';
 
   constructor(message: string, contentType: string | null, cause?: unknown) {
     super(SdkErrorCode.ClientHttpUnexpectedContent, message, { contentType }, { cause });
@@ -58,7 +58,7 @@ export class UnexpectedContentError extends SdkError {
 /**
  * The stable code of a failure of the transport.
  *
- * - `SESSION_LOST`, `STREAM_LOST`: see {@link SessionLostError}, {@link StreamLostError}
+ * - `SESSION_LOST`, `STREAM_LOST`: see {@link McpSessionLostError}, {@link McpStreamLostError}
  * - `SESSION_CHANGED`: the server answered for another session, or gave an id that cannot be sent
  * - `NO_ANSWER`: no connection, or one that was lost before the answer; `cause` is the error of `fetch`
  * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes`
@@ -69,7 +69,7 @@ export class UnexpectedContentError extends SdkError {
  *
  * @publicApi
  */
-export type ClientTransportErrorCode =
+export type McpClientTransportErrorCode =
   | 'SESSION_LOST'
   | 'SESSION_CHANGED'
   | 'STREAM_LOST'
@@ -82,11 +82,11 @@ export type ClientTransportErrorCode =
   | 'NOT_CONNECTED';
 
 /** A failure of the transport itself. @publicApi */
-export class ClientTransportError extends Error {
-  override readonly name: string = 'ClientTransportError';
+export class McpClientTransportError extends Error {
+  override readonly name: string = 'McpClientTransportError';
 
   constructor(
-    readonly code: ClientTransportErrorCode,
+    readonly code: McpClientTransportErrorCode,
     message: string,
     options?: ErrorOptions,
     /** Whether the server may have carried out the request. */
@@ -97,8 +97,8 @@ export class ClientTransportError extends Error {
 }
 
 /** HTTP 404 for a session that was live (2025-11-25, Transports, "Session Management" 3). @publicApi */
-export class SessionLostError extends ClientTransportError {
-  override readonly name = 'SessionLostError';
+export class McpSessionLostError extends McpClientTransportError {
+  override readonly name = 'McpSessionLostError';
 
   constructor(
     /** The session that was lost. */
@@ -112,8 +112,8 @@ export class SessionLostError extends ClientTransportError {
 }
 
 /** A response ended before the answer, and could not be resumed. The session stays usable. @publicApi */
-export class StreamLostError extends ClientTransportError {
-  override readonly name = 'StreamLostError';
+export class McpStreamLostError extends McpClientTransportError {
+  override readonly name = 'McpStreamLostError';
 
   constructor(reason: string, options?: ErrorOptions) {
     const message = `The response ended before the answer (${reason}); the request may have been carried out. Repeat the request if that does no harm.`;
@@ -122,8 +122,8 @@ export class StreamLostError extends ClientTransportError {
 }
 
 /** The error of every operation on a transport that is closing or closed. */
-export const closedError = (): ClientTransportError =>
-  new ClientTransportError(
+export const closedError = (): McpClientTransportError =>
+  new McpClientTransportError(
     'NOT_CONNECTED',
     'The transport is closed: no message can be sent or received. Create a new transport.',
   );

@@ -18,18 +18,18 @@ import {
 } from '../common/options.js';
 import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
-import type { HttpUnauthorizedError } from './client.errors.js';
+import type { McpHttpUnauthorizedError } from './client.errors.js';
 
 /** A `fetch`; its URL is always that of the endpoint. @publicApi */
-export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
+export type McpFetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /** Headers for one HTTP request. @publicApi */
-export type HeadersSource =
+export type McpHeadersSource =
   | Readonly<Record<string, string>>
   | (() => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>);
 
 /** Which requests may be sent once more. @publicApi */
-export type ReplayPolicy = 'never' | 'idempotent' | 'always' | ((request: JsonRpcRequest) => boolean);
+export type McpReplayPolicy = 'never' | 'idempotent' | 'always' | ((request: JsonRpcRequest) => boolean);
 
 /** Options of a {@link StreamableClientTransport}. @publicApi */
 export interface StreamableClientTransportOptions {
@@ -39,14 +39,14 @@ export interface StreamableClientTransportOptions {
    *
    * @default the global fetch
    */
-  fetch?: FetchLike;
+  fetch?: McpFetchLike;
   /**
    * Headers of every request, such as `Authorization`; a function is called before each request, so that it can return
    * a fresh token. They do not override headers of the protocol.
    *
    * @default {}
    */
-  headers?: HeadersSource;
+  headers?: McpHeadersSource;
   /**
    * Called on 401 and 403: get new credentials, then return; the request is sent once more, with fresh `headers`. Calls
    * that are refused at the same time share one call. Throw to give up. Without it such a call fails at once.
@@ -54,7 +54,7 @@ export interface StreamableClientTransportOptions {
    * @default none
    * @see RFC 6750 §3
    */
-  onUnauthorized?: (error: HttpUnauthorizedError) => void | Promise<void>;
+  onUnauthorized?: (error: McpHttpUnauthorizedError) => void | Promise<void>;
   /**
    * Returns fields for the `_meta` of each request, which do not override those of the caller: trace context, for
    * example, from `traceContextMeta` of `nestjs-mcp-streamable/otel`. Called once per request, in the async context of
@@ -95,7 +95,7 @@ export interface StreamableClientTransportOptions {
    */
   terminateOnClose?: boolean;
   /** Delays and number of attempts, for calls and for the standalone stream. */
-  reconnect?: ReconnectOptions;
+  reconnect?: McpReconnectOptions;
   /**
    * Whether the transport starts a new session when the server no longer knows this one: it repeats `initialize`, then
    * the requests in flight as far as `replay` allows. State of the old session on the server (log level, resource
@@ -111,7 +111,7 @@ export interface StreamableClientTransportOptions {
    *
    * @default 'idempotent'
    */
-  replay?: ReplayPolicy;
+  replay?: McpReplayPolicy;
   /**
    * Milliseconds without a byte after which a response that can be resumed is cut and resumed. Set it above the
    * keep-alive period of the server; otherwise every silent stream is resumed repeatedly. Responses that cannot be
@@ -170,7 +170,7 @@ export interface McpClientInstrumentation {
 }
 
 /** Delays and number of attempts. @publicApi */
-export interface ReconnectOptions {
+export interface McpReconnectOptions {
   /**
    * Maximum of the first delay in milliseconds. The maximum doubles with each attempt without an event; each delay is a
    * random part of it ("full jitter"), so that the clients of a restarted server do not reconnect at the same time.
@@ -197,7 +197,7 @@ const RECONNECT_TABLE = {
   firstDelayMs: timer(500),
   maxDelayMs: timer(30_000),
   maxAttempts: count(8),
-} satisfies OptionTable<ReconnectOptions>;
+} satisfies OptionTable<McpReconnectOptions>;
 
 export type ReconnectPolicy = Resolved<typeof RECONNECT_TABLE>;
 
@@ -230,11 +230,11 @@ export function resolveClientOptions(options: StreamableClientTransportOptions =
   return resolveOptions(TRANSPORT_TABLE, options);
 }
 
-function headersOf(given: HeadersSource, name: string): HeadersSource {
+function headersOf(given: McpHeadersSource, name: string): McpHeadersSource {
   return typeof given === 'function' ? given : object<Readonly<Record<string, string>>>(required)(given, name);
 }
 
-function replayOf(given: ReplayPolicy, name: string): ReplayPolicy {
+function replayOf(given: McpReplayPolicy, name: string): McpReplayPolicy {
   return typeof given === 'function' ? given : oneOf(required, ['never', 'idempotent', 'always'])(given, name);
 }
 

@@ -1,6 +1,6 @@
 import type { EventSourceMessage } from 'eventsource-parser';
 import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
-import { ClientTransportError, HttpStatusError, SessionLostError } from './client.errors.js';
+import { McpClientTransportError, McpHttpStatusError, McpSessionLostError } from './client.errors.js';
 import type { ClientConnection } from './client-connection.js';
 import { type SentSession, sessionIdOf } from './client-session.js';
 import { getHeaders } from './http-endpoint.js';
@@ -102,19 +102,19 @@ export class StandaloneStream extends EventStream {
         this.cursor = undefined;
         const message =
           'The standalone stream cannot be resumed, because its last event id cannot be sent in a header. Messages that the server has sent in the meantime may be missing.';
-        connection.report(new ClientTransportError('STREAM_LOST', message));
+        connection.report(new McpClientTransportError('STREAM_LOST', message));
       }
       try {
         await this.open(connection.session.current, signal);
       } catch (error) {
         signal.throwIfAborted();
         cause = error;
-        const status = error instanceof HttpStatusError ? error.status : undefined;
+        const status = error instanceof McpHttpStatusError ? error.status : undefined;
         if (status === 405) return;
         // Without the refused cursor the server chooses where the stream begins.
         if (status === 400) this.cursor = undefined;
         // Some servers without a GET answer 404: the session is lost only where a GET has worked before.
-        const lost = error instanceof SessionLostError && this.opened && connection.options.recover;
+        const lost = error instanceof McpSessionLostError && this.opened && connection.options.recover;
         if (lost) return connection.session.lose(error, signal);
       }
       if (cause !== undefined && failures === 0) connection.report(cause);

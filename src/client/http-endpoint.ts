@@ -11,11 +11,11 @@ import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
 import { mirrorHeaders } from '../wire/modern-headers.js';
 import { parseAuthChallenge } from './auth-challenge.js';
 import {
-  ClientTransportError,
-  HttpStatusError,
-  HttpUnauthorizedError,
-  SessionLostError,
-  UnexpectedContentError,
+  McpClientTransportError,
+  McpHttpStatusError,
+  McpHttpUnauthorizedError,
+  McpSessionLostError,
+  McpUnexpectedContentError,
 } from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
 import { discard, mediaTypeOf, readText } from './response-body.js';
@@ -128,7 +128,7 @@ export class HttpEndpoint {
    * Sends a request; on 401 and 403 once more, after `onUnauthorized`.
    *
    * @returns a response with a status of 2xx
-   * @throws (rejects) HttpUnauthorizedError; SessionLostError for a 404 in a session; HttpStatusError for any other status;
+   * @throws (rejects) McpHttpUnauthorizedError; McpSessionLostError for a 404 in a session; McpHttpStatusError for any other status;
    *   TIMEOUT; NO_ANSWER; what `headers` or `onUnauthorized` throw; the reason of the signal
    */
   async send(request: EndpointRequest): Promise<Response> {
@@ -142,26 +142,26 @@ export class HttpEndpoint {
       const sessionId = headers[SESSION_ID_HEADER];
       if (response.status !== 404 || sessionId === undefined) throw await this.#errorOf(response, method, signal);
       discard(response);
-      throw new SessionLostError(sessionId, method === 'GET');
+      throw new McpSessionLostError(sessionId, method === 'GET');
     } finally {
       link.release();
     }
   }
 
   /** The error for a request that was not answered in time. */
-  timeout(what: string, ms: number): ClientTransportError {
-    return new ClientTransportError('TIMEOUT', `${this.#place} did not respond to ${what} within ${ms} ms.`);
+  timeout(what: string, ms: number): McpClientTransportError {
+    return new McpClientTransportError('TIMEOUT', `${this.#place} did not respond to ${what} within ${ms} ms.`);
   }
 
   /** The error for a 2xx that is neither JSON nor an event stream. */
-  unexpectedContent(response: Response): UnexpectedContentError {
+  unexpectedContent(response: Response): McpUnexpectedContentError {
     discard(response);
     const type = response.headers.get('content-type');
     const message = `${this.#place} answered with ${type === null ? 'no content type' : shown(type)}, not with "application/json" or "text/event-stream". Is this the URL of an MCP server?`;
-    return new UnexpectedContentError(message, type);
+    return new McpUnexpectedContentError(message, type);
   }
 
-  /** The messages of a JSON answer. @throws (rejects) UnexpectedContentError; what `readText` throws */
+  /** The messages of a JSON answer. @throws (rejects) McpUnexpectedContentError; what `readText` throws */
   async readJson(response: Response, signal: AbortSignal): Promise<readonly JsonRpcMessage[]> {
     const text = await readText(response, { maxMessageBytes: this.options.maxMessageBytes, signal });
     try {
@@ -169,7 +169,7 @@ export class HttpEndpoint {
     } catch (error) {
       if (!(error instanceof McpError)) throw error;
       const message = `${this.#place} answered with a body that is not a JSON-RPC message. Is this an MCP server?`;
-      throw new UnexpectedContentError(message, mediaTypeOf(response) ?? null, error);
+      throw new McpUnexpectedContentError(message, mediaTypeOf(response) ?? null, error);
     }
   }
 
@@ -183,7 +183,7 @@ export class HttpEndpoint {
     // The credentials of the refused request were replaced meanwhile: the new ones are tried first.
     if (refreshes === this.#refreshes) {
       this.#refreshing ??= Promise.resolve()
-        .then(() => onUnauthorized(refusal as HttpUnauthorizedError))
+        .then(() => onUnauthorized(refusal as McpHttpUnauthorizedError))
         .then(() => void this.#refreshes++)
         .finally(() => (this.#refreshing = undefined));
       await abortable(this.#refreshing, signal);
@@ -214,7 +214,7 @@ export class HttpEndpoint {
   }
 
   /** The error for a status other than 2xx. */
-  async #errorOf(response: Response, method: string, signal: AbortSignal): Promise<HttpStatusError> {
+  async #errorOf(response: Response, method: string, signal: AbortSignal): Promise<McpHttpStatusError> {
     const { status, statusText, headers } = response;
     // The status is enough: a page that cannot be read is omitted.
     const page = await readText(response, { maxMessageBytes: MAX_ERROR_BYTES, signal }).catch(() => '');
@@ -224,12 +224,12 @@ export class HttpEndpoint {
     if (status !== 401 && status !== 403) {
       const after = retryAfterMs(headers.get('retry-after'), this.options.clock.now());
       const advice = adviceFor(status, headers.get('location'));
-      return new HttpStatusError(`${told}. ${advice}`, { status, statusText, text }, after);
+      return new McpHttpStatusError(`${told}. ${advice}`, { status, statusText, text }, after);
     }
     const challenge = parseAuthChallenge(headers.get('www-authenticate'));
     const asking = challenge ? `, asking for ${challenge.scheme}` : '';
     const message = `${told}${asking}. Return valid credentials from the option "headers", or refresh them in "onUnauthorized".`;
-    return new HttpUnauthorizedError(message, { status, statusText, text }, challenge);
+    return new McpHttpUnauthorizedError(message, { status, statusText, text }, challenge);
   }
 }
 

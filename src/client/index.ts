@@ -1,25 +1,25 @@
 export { StreamableClientTransport } from './streamable-client-transport.js';
-export { TaskTransport } from './task-transport.js';
+export { McpTaskTransport } from './task-transport.js';
 export type {
-  FetchLike,
-  HeadersSource,
+  McpFetchLike,
+  McpHeadersSource,
   McpClientInstrumentation,
   McpClientRequest,
-  ReconnectOptions,
-  ReplayPolicy,
+  McpReconnectOptions,
+  McpReplayPolicy,
   StreamableClientTransportOptions,
 } from './client.options.js';
 
-export type { AuthChallenge } from './auth-challenge.js';
-export type { ClientTransportState, ReconnectEvent, RecoveryEvent } from './client-session.js';
+export type { McpAuthChallenge } from './auth-challenge.js';
+export type { McpClientTransportState, McpReconnectEvent, McpRecoveryEvent } from './client-session.js';
 export {
-  ClientTransportError,
-  type ClientTransportErrorCode,
-  HttpStatusError,
-  HttpUnauthorizedError,
-  SessionLostError,
-  StreamLostError,
-  UnexpectedContentError,
+  McpClientTransportError,
+  type McpClientTransportErrorCode,
+  McpHttpStatusError,
+  McpHttpUnauthorizedError,
+  McpSessionLostError,
+  McpStreamLostError,
+  McpUnexpectedContentError,
 } from './client.errors.js';
 export { getMcpToken, InjectMcp } from '../context/inject-mcp.js';
 export { McpClientModule } from './nest/mcp-client.module.js';

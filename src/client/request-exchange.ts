@@ -13,12 +13,12 @@ import {
 import { shown } from '../wire/errors.js';
 import { isModernRevision } from '../wire/revisions.js';
 import {
-  ClientTransportError,
-  HttpStatusError,
-  HttpUnauthorizedError,
-  SessionLostError,
-  StreamLostError,
-  UnexpectedContentError,
+  McpClientTransportError,
+  McpHttpStatusError,
+  McpHttpUnauthorizedError,
+  McpSessionLostError,
+  McpStreamLostError,
+  McpUnexpectedContentError,
 } from './client.errors.js';
 import type { ClientConnection } from './client-connection.js';
 import { type SentSession, sessionIdOf } from './client-session.js';
@@ -33,7 +33,7 @@ const DRAIN_MS = 1_000;
 /** Bytes that are read of the body of a 202. */
 const MAX_ONE_WAY_BYTES = 64 * 1024;
 
-const cancelledError = (): Error => new ClientTransportError('CANCELLED', 'The request was cancelled.');
+const cancelledError = (): Error => new McpClientTransportError('CANCELLED', 'The request was cancelled.');
 
 /**
  * # One request, from its first POST to its answer
@@ -163,7 +163,7 @@ export class RequestExchange extends EventStream {
       const cause = await failureOf(this.readResponse(response, signal), signal);
       if (this.#answered) return;
       if (this.#revision !== undefined || this.cursor === undefined)
-        throw new StreamLostError('and it had no event id to resume from', { cause });
+        throw new McpStreamLostError('and it had no event id to resume from', { cause });
       return this.#resume({ ...sent, sessionId: sent.sessionId ?? this.#begun }, signal, cause);
     }
     if (type !== 'application/json') throw endpoint.unexpectedContent(response);
@@ -178,7 +178,7 @@ export class RequestExchange extends EventStream {
     let cause = because;
     this.count(0);
     for (let failures = 0; failures < maxAttempts; failures = this.count(failures)) {
-      if (!this.cursorFits) throw new StreamLostError('and its last event id cannot be sent in a header', { cause });
+      if (!this.cursorFits) throw new McpStreamLostError('and its last event id cannot be sent in a header', { cause });
       const event = { kind: 'resume', requestId: this.request.id, failures, cause } as const;
       await connection.waitToRetry(event, signal, this.retryMs);
       // A new session does not have this stream.
@@ -186,7 +186,7 @@ export class RequestExchange extends EventStream {
       cause = await failureOf(this.open(session, signal), signal);
       if (this.#answered) return;
     }
-    throw new StreamLostError(`and could not be resumed in ${maxAttempts} attempts`, { cause });
+    throw new McpStreamLostError(`and could not be resumed in ${maxAttempts} attempts`, { cause });
   }
 
   get #answered(): boolean {
@@ -238,7 +238,7 @@ export class RequestExchange extends EventStream {
     const setback = setbackOf(error);
     if (!setback) throw error;
     this.#is = 'waiting';
-    const lost = error instanceof SessionLostError;
+    const lost = error instanceof McpSessionLostError;
     if (lost) await session.lose(error, this.#life.signal);
     if (failures + 1 >= options.reconnect.maxAttempts) throw error;
     if (setback !== 'not-run') {
@@ -273,19 +273,20 @@ async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<u
     return undefined;
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof UnexpectedContentError) return error;
-    if (error instanceof ClientTransportError && ['NO_ANSWER', 'SILENT', 'TIMEOUT'].includes(error.code)) return error;
-    if (!(error instanceof HttpStatusError) || error instanceof HttpUnauthorizedError) throw error;
+    if (error instanceof McpUnexpectedContentError) return error;
+    if (error instanceof McpClientTransportError && ['NO_ANSWER', 'SILENT', 'TIMEOUT'].includes(error.code))
+      return error;
+    if (!(error instanceof McpHttpStatusError) || error instanceof McpHttpUnauthorizedError) throw error;
     const { status } = error;
     if (status >= 500 || [408, 409, 425, 429].includes(status)) return error;
     const reason = status === 405 ? 'has no more events on that stream' : `refused to resume it, HTTP ${status}`;
-    throw new StreamLostError(`and the server ${reason}`, { cause: error });
+    throw new McpStreamLostError(`and the server ${reason}`, { cause: error });
   }
 }
 
 /** The JSON-RPC error in the body of an HTTP error (rule C9); its id may be missing, or `null`. */
 function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorResponse | undefined {
-  if (!(failure instanceof HttpStatusError) || failure instanceof HttpUnauthorizedError) return undefined;
+  if (!(failure instanceof McpHttpStatusError) || failure instanceof McpHttpUnauthorizedError) return undefined;
   if (failure.status >= 500 || setbackOf(failure)) return undefined;
   try {
     const { text = '' } = failure.data as { text?: string };
@@ -339,7 +340,7 @@ export async function sendOneWay(
       } catch (error) {
         free?.();
         signal.throwIfAborted();
-        const lost = error instanceof SessionLostError;
+        const lost = error instanceof McpSessionLostError;
         if (lost) await session.lose(error, signal);
         // An answer belongs to the session of its request.
         if (lost ? answers : !setbackOf(error) || failures + 1 >= options.reconnect.maxAttempts) throw error;

@@ -1,6 +1,6 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import type { Clock } from '../common/clock.js';
-import { ClientTransportError } from './client.errors.js';
+import { McpClientTransportError } from './client.errors.js';
 import { LinkedAbort, nextTurn } from './waiting.js';
 
 /** The reader of an event stream. */
@@ -74,7 +74,7 @@ export async function readEvents(
   const { signal } = reading;
   const awaitMore = (): void => {
     const ms = sink.silenceMs();
-    reading.deadline(ms, () => new ClientTransportError('SILENT', `no data arrived for ${ms} ms`));
+    reading.deadline(ms, () => new McpClientTransportError('SILENT', `no data arrived for ${ms} ms`));
   };
   try {
     awaitMore();
@@ -102,9 +102,9 @@ const MICROTASK = Promise.resolve();
 /** Events after which other work of the process has its turn: the chunks of a fast server would leave it none. */
 const EVENTS_PER_TURN = 256;
 
-function tooLarge({ maxMessageBytes }: ReadLimits): ClientTransportError {
+function tooLarge({ maxMessageBytes }: ReadLimits): McpClientTransportError {
   const message = `The server sent a message of more than ${maxMessageBytes} bytes ("maxMessageBytes"). It was not read; raise the option to receive it.`;
-  return new ClientTransportError('MESSAGE_TOO_LARGE', message);
+  return new McpClientTransportError('MESSAGE_TOO_LARGE', message);
 }
 
 /** The chunks of a body, until it ends or the signal is aborted; then the connection is freed. */
@@ -119,7 +119,7 @@ async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerato
       signal.throwIfAborted();
       const { value, done } = await reader.read().catch((cause: unknown) => {
         signal.throwIfAborted();
-        throw new ClientTransportError(
+        throw new McpClientTransportError(
           'NO_ANSWER',
           'The connection was lost before the end of the response.',
           { cause },

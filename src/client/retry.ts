@@ -1,6 +1,6 @@
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { ClientTransportError, HttpStatusError } from './client.errors.js';
-import type { ReconnectPolicy, ReplayPolicy } from './client.options.js';
+import { McpClientTransportError, McpHttpStatusError } from './client.errors.js';
+import type { ReconnectPolicy, McpReplayPolicy } from './client.options.js';
 
 /** Minimum delay, so that a server with `retry: 0` that closes every connection is not polled without a pause. */
 const SHORTEST_WAIT_MS = 10;
@@ -41,11 +41,11 @@ export function retryAfterMs(header: string | null, now: number): number | undef
  * @returns `undefined`: the failure is final
  */
 export function setbackOf(error: unknown): 'not-run' | 'may-have-run' | undefined {
-  if (error instanceof HttpStatusError) {
+  if (error instanceof McpHttpStatusError) {
     if ([408, 425, 429, 503].includes(error.status)) return 'not-run';
     return [502, 504].includes(error.status) ? 'may-have-run' : undefined;
   }
-  if (!(error instanceof ClientTransportError) || !REPEATED.has(error.code)) return undefined;
+  if (!(error instanceof McpClientTransportError) || !REPEATED.has(error.code)) return undefined;
   return error.mayHaveRun ? 'may-have-run' : 'not-run';
 }
 
@@ -67,14 +67,14 @@ const NOT_CONNECTED = new Set([
  * @param place of the server
  * @returns `undefined` for an error of code around `fetch`, which is final
  */
-export function networkErrorOf(error: unknown, place: string): ClientTransportError | undefined {
+export function networkErrorOf(error: unknown, place: string): McpClientTransportError | undefined {
   if (!(error instanceof Error)) return undefined;
   const codes = codesOf(error);
   const mayHaveRun = !codes.some((code) => NOT_CONNECTED.has(code));
   const broken = error instanceof TypeError || codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|HPE_\w+)$/.test(code));
   if (mayHaveRun && !broken) return undefined;
   const message = `${place} did not answer (${codes[0] ?? error.message}). Is the server running, and is this its address?`;
-  return new ClientTransportError('NO_ANSWER', message, { cause: error }, mayHaveRun);
+  return new McpClientTransportError('NO_ANSWER', message, { cause: error }, mayHaveRun);
 }
 
 /** The codes of an error and of its causes; several addresses that were tried count as their first. */
@@ -117,7 +117,7 @@ interface ListedTool {
 export class Idempotency {
   readonly #tools = new Set<string>();
 
-  constructor(private readonly policy: ReplayPolicy) {}
+  constructor(private readonly policy: McpReplayPolicy) {}
 
   /** Stores the hints of an answered `tools/list` (2025-03-26, "Tool annotations"). */
   learn(request: JsonRpcRequest, result: unknown): void {

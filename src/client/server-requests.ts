@@ -1,6 +1,6 @@
 import { deferred, once } from '../common/promises.js';
 import { isRequest, type JsonRpcMessage, type RequestId } from '../wire/json-rpc.js';
-import { ClientTransportError } from './client.errors.js';
+import { McpClientTransportError } from './client.errors.js';
 import { abortable } from './waiting.js';
 
 /** Answers on their way to the server at once; further ones wait. */
@@ -80,6 +80,6 @@ export class ServerRequests {
     if (this.#reported) return;
     this.#reported = true;
     const message = `The server sent a request while ${MAX_UNANSWERED} of its requests had no answer yet. It was dropped, and so are further ones until some are answered. Look for a loop in the server, or for a handler of this client that does not return.`;
-    this.report(new ClientTransportError('TOO_MANY_REQUESTS', message));
+    this.report(new McpClientTransportError('TOO_MANY_REQUESTS', message));
   }
 }

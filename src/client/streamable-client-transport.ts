@@ -11,9 +11,14 @@ import {
   type RequestId,
 } from '../wire/json-rpc.js';
 import { ClientConnection } from './client-connection.js';
-import { ClientTransportError, closedError } from './client.errors.js';
+import { McpClientTransportError, closedError } from './client.errors.js';
 import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from './client.options.js';
-import { ClientSession, type ClientTransportState, type ReconnectEvent, type RecoveryEvent } from './client-session.js';
+import {
+  ClientSession,
+  type McpClientTransportState,
+  type McpReconnectEvent,
+  type McpRecoveryEvent,
+} from './client-session.js';
 import { StandaloneStream } from './event-streams.js';
 import { claimedRevision, sessionHeaders } from './http-endpoint.js';
 import { RequestExchange, sendOneWay } from './request-exchange.js';
@@ -46,11 +51,11 @@ export class StreamableClientTransport implements Transport {
   readonly hasPerRequestStream = true;
 
   /** The current state and every later one; completes when the transport is closed. */
-  readonly state$: Observable<ClientTransportState>;
+  readonly state$: Observable<McpClientTransportState>;
   /** Every retry and resumption, before its wait; completes when the transport is closed. */
-  readonly reconnects$: Observable<ReconnectEvent>;
+  readonly reconnects$: Observable<McpReconnectEvent>;
   /** Outcomes of recoveries, with the option `recover`; completes when the transport is closed. */
-  readonly recoveries$: Observable<RecoveryEvent>;
+  readonly recoveries$: Observable<McpRecoveryEvent>;
   readonly #connection: ClientConnection;
   readonly #session: ClientSession;
   readonly #exchanges = new Set<RequestExchange>();
@@ -77,7 +82,7 @@ export class StreamableClientTransport implements Transport {
   get protocolVersion(): string | undefined {
     return this.#session.current.protocolVersion;
   }
-  get state(): ClientTransportState {
+  get state(): McpClientTransportState {
     return this.#session.state;
   }
 
@@ -90,7 +95,7 @@ export class StreamableClientTransport implements Transport {
     if (this.#closing) throw closedError();
     if (this.state.is !== 'new') {
       const message = 'The transport was started already. A client calls start() itself when it connects.';
-      throw new ClientTransportError('NOT_CONNECTED', message);
+      throw new McpClientTransportError('NOT_CONNECTED', message);
     }
     const { sessionId, protocolVersion } = this.#connection.options;
     this.#session.start({ sessionId, protocolVersion });
@@ -108,8 +113,8 @@ export class StreamableClientTransport implements Transport {
    * @param options `requestSignal` closes the request's response; `headers` are sent as they are; with `resumptionToken` the
    *   answer is fetched from that event on, and nothing is posted
    * @returns settles when a request is answered, and the answer delivered; or when the server has accepted another message
-   * @throws (rejects) HttpStatusError, HttpUnauthorizedError, UnexpectedContentError, SessionLostError,
-   *   StreamLostError, ClientTransportError, or what `fetch`, `headers` and `onUnauthorized` throw. Then only this call
+   * @throws (rejects) McpHttpStatusError, McpHttpUnauthorizedError, McpUnexpectedContentError, McpSessionLostError,
+   *   McpStreamLostError, McpClientTransportError, or what `fetch`, `headers` and `onUnauthorized` throw. Then only this call
    *   has failed.
    */
   async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {

@@ -40,7 +40,7 @@ const MAX_FAILURES = 5;
  *
  * @publicApi
  */
-export class TaskTransport implements Transport {
+export class McpTaskTransport implements Transport {
   onclose?: Transport['onclose'];
   onerror?: Transport['onerror'];
   onmessage?: Transport['onmessage'];

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { McpExchange } from './mcp-exchange.js';
 import type { Takeover } from './mcp-tasks.js';
@@ -31,7 +31,7 @@ export interface McpSessionInfo {
 
 /** One HTTP request to the endpoint, after the app's guards have run. @publicApi */
 export interface McpHttpCall {
-  readonly era: Era;
+  readonly era: McpEra;
   /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
   readonly principal: string | undefined;
   /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
@@ -103,7 +103,7 @@ export interface CallingClient {
    * Sends a request on the stream of a call.
    *
    * @returns the result as it came
-   * @throws (rejects) ServerRequestError when it could not be sent, or the client answered with an error
+   * @throws (rejects) McpServerRequestError when it could not be sent, or the client answered with an error
    */
   request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
   /** A call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error */
@@ -167,7 +167,7 @@ export class McpCall implements McpHttpCall {
     readonly exchange?: McpExchange,
   ) {}
 
-  get era(): Era {
+  get era(): McpEra {
     return this.http.era;
   }
   /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */

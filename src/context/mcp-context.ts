@@ -43,7 +43,7 @@ export interface McpClientPort {
   /** For the same handlers: the state that the handler gave to `inputRequired()`. */
   readonly requestState: string | undefined;
   startTask(): Promise<McpTask | undefined>;
-  /** @throws (rejects) UnknownStateError */
+  /** @throws (rejects) McpUnknownStateError */
   state(handle: string | null | undefined): Promise<McpState>;
   /** @throws (rejects) McpStateError `NO_PRINCIPAL` */
   principalState(): Promise<McpPrincipalState>;
@@ -219,8 +219,8 @@ export class McpContext {
    * @param key identifies the question within the handler: the same each time the handler runs, and different for each
    *   question
    * @returns the action of the user, with the content of the form
-   * @throws ServerRequestError when the client cannot be asked
-   * @throws HandlerSignal in revision 2026-07-28, when the client must answer first: rethrow it
+   * @throws McpServerRequestError when the client cannot be asked
+   * @throws McpHandlerSignal in revision 2026-07-28, when the client must answer first: rethrow it
    * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
    */
   elicit<const Schema extends McpForm['requestedSchema']>(
@@ -237,8 +237,8 @@ export class McpContext {
    * Asks the client's model.
    *
    * @param key names the question within the handler, as for {@link elicit}
-   * @throws ServerRequestError when the client cannot be asked
-   * @throws HandlerSignal as {@link elicit} does
+   * @throws McpServerRequestError when the client cannot be asked
+   * @throws McpHandlerSignal as {@link elicit} does
    * @see https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
    */
   sample(key: string, params: CreateMessageRequestParams): Promise<CreateMessageResult | CreateMessageResultWithTools> {
@@ -249,8 +249,8 @@ export class McpContext {
    * Asks for the client's roots.
    *
    * @param key names the question within the handler, as for {@link elicit}
-   * @throws ServerRequestError when the client cannot be asked
-   * @throws HandlerSignal as {@link elicit} does
+   * @throws McpServerRequestError when the client cannot be asked
+   * @throws McpHandlerSignal as {@link elicit} does
    * @see https://modelcontextprotocol.io/specification/2026-07-28/client/roots
    */
   roots(key: string): Promise<ListRootsResult> {
@@ -269,8 +269,8 @@ export class McpContext {
    *
    * @param questions each under its key, as for {@link elicit}
    * @returns the answers, each under the key of its question
-   * @throws ServerRequestError when the client cannot be asked
-   * @throws HandlerSignal as {@link elicit} does
+   * @throws McpServerRequestError when the client cannot be asked
+   * @throws McpHandlerSignal as {@link elicit} does
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
    */
   ask<const Questions extends Readonly<Record<string, McpQuestion>>>(
@@ -320,7 +320,7 @@ export class McpContext {
    *
    * @param handle the handle that the client passed; without one, a new state, which is not stored before its first
    *   `patch`
-   * @throws UnknownStateError when the state does not exist, or belongs to another principal; if a tool does not catch
+   * @throws McpUnknownStateError when the state does not exist, or belongs to another principal; if a tool does not catch
    *   it, the model gets its text with advice
    */
   state(handle?: string | null): Promise<McpState> {

@@ -1,9 +1,9 @@
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import type { RequestId } from '../wire/json-rpc.js';
 
 /** A request of a client that is being served. One object for as long as the call lasts. @publicApi */
 export interface McpCallInfo {
-  readonly era: Era;
+  readonly era: McpEra;
   readonly method: string;
   /** Name of the tool or prompt, as the client sent it: it may not exist. */
   readonly name: string | undefined;

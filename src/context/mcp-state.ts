@@ -19,7 +19,7 @@ export interface McpPrincipalState {
    *
    * @param changes plain JSON; values that `JSON.stringify` omits are omitted
    * @returns the data after the change
-   * @throws UnknownStateError when a state with a handle was deleted, or was not used for `idleTimeoutMs`
+   * @throws McpUnknownStateError when a state with a handle was deleted, or was not used for `idleTimeoutMs`
    * @throws McpStateError `STATE_TOO_LARGE` beyond `maxStateBytes`, `TOO_MANY_STATES` when there is no room for a new one;
    *   nothing has changed then
    * @throws TypeError when `changes` are no object, or cannot be JSON
@@ -46,7 +46,7 @@ export interface McpState extends McpPrincipalState {
  * Why there is no state, or why it was not changed.
  *
  * - `UNKNOWN_STATE`: the state does not exist, has expired, or belongs to another principal; always an
- *   {@link UnknownStateError}
+ *   {@link McpUnknownStateError}
  * - `NO_PRINCIPAL`: state of the principal was asked for, and the caller is anonymous
  * - `STATE_TOO_LARGE`: the data would have more than `maxStateBytes` as JSON
  * - `TOO_MANY_STATES`: the principal has as many states as it may have, or the anonymous callers have together
@@ -74,8 +74,8 @@ export class McpStateError extends Error {
  *
  * @publicApi
  */
-export class UnknownStateError extends McpStateError {
-  override readonly name = 'UnknownStateError';
+export class McpUnknownStateError extends McpStateError {
+  override readonly name = 'McpUnknownStateError';
   constructor(readonly handle: string) {
     super(
       'UNKNOWN_STATE',

@@ -12,7 +12,7 @@
  *
  * @publicApi
  */
-export type ServerRequestErrorCode =
+export type McpServerRequestErrorCode =
   | 'NO_STREAM'
   | 'CALL_OVER'
   | 'CLIENT_LACKS_CAPABILITY'
@@ -23,10 +23,10 @@ export type ServerRequestErrorCode =
   | 'CLIENT_ERROR';
 
 /** A request of the server that was not sent to the client, or has no valid answer. @publicApi */
-export class ServerRequestError extends Error {
-  override readonly name = 'ServerRequestError';
+export class McpServerRequestError extends Error {
+  override readonly name = 'McpServerRequestError';
   constructor(
-    readonly code: ServerRequestErrorCode,
+    readonly code: McpServerRequestErrorCode,
     message: string,
     options?: ErrorOptions,
   ) {

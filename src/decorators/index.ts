@@ -22,6 +22,6 @@ export { McpContext } from '../context/mcp-context.js';
 export { McpExecutionContext } from '../context/mcp-execution-context.js';
 export { currentMcpCall } from '../context/mcp-call.js';
 export { McpError } from '../wire/errors.js';
-export { HandlerSignal } from '../handlers/handlers.errors.js';
+export { McpHandlerSignal } from '../handlers/handlers.errors.js';
 export { toolLog, toolProgress, type ToolEvent } from '../handlers/results/tool-event.js';
 export { audio, file, image, resourceLink, text } from '../handlers/results/files.js';

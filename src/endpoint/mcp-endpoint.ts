@@ -16,7 +16,7 @@ import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { loneCall, ModernEndpoint, unsupportedRevision } from './modern/modern-endpoint.js';
 import { Subscriptions } from './modern/subscriptions.js';
-import type { Eras, ResolvedProtocolOptions } from './protocol.options.js';
+import type { McpEras, ResolvedProtocolOptions } from './protocol.options.js';
 
 /** Default of `drainMs` with a shared session store, where other nodes continue the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
@@ -42,7 +42,7 @@ export interface McpIncoming extends McpHttpCall {
 @Injectable()
 export class McpEndpoint {
   private readonly sessionless: SessionlessEndpoint | undefined;
-  private readonly eras: Eras;
+  private readonly eras: McpEras;
   /** Milliseconds for which the endpoint is `leaving` when a signal stops the app. */
   readonly shutdownDelayMs: number;
   readonly #drainMs: number;

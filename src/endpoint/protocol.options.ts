@@ -2,7 +2,7 @@ import { count, oneOf, type OptionTable, type Resolved } from '../common/options
 import { type McpRequestStateOptions, REQUEST_STATE_TABLE } from '../questions/request-state.options.js';
 
 /** Which eras of the protocol an endpoint serves. @publicApi */
-export type Eras = 'both' | 'legacy' | 'modern';
+export type McpEras = 'both' | 'legacy' | 'modern';
 
 /** Which revisions of the protocol are spoken, and how. @publicApi */
 export interface McpProtocolOptions extends McpRequestStateOptions {
@@ -14,7 +14,7 @@ export interface McpProtocolOptions extends McpRequestStateOptions {
    * @default 'both'
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
    */
-  eras?: Eras;
+  eras?: McpEras;
   /**
    * Maximum number of subscriptions (`subscriptions/listen`) of modern clients on this node. Each is a response that
    * stays open. A further one gets 503; no open one is ended.

@@ -13,7 +13,7 @@ import type {
   McpRefusal,
   McpSessionEnd,
 } from '../context/mcp-instrumentation.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
@@ -168,9 +168,9 @@ const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_O
 
 /** The outcome of a request to a client that has no result. */
 function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
-  const answered = failure instanceof ServerRequestError && failure.code === 'CLIENT_ERROR';
+  const answered = failure instanceof McpServerRequestError && failure.code === 'CLIENT_ERROR';
   const error = answered ? failure.cause : failure;
-  if (error instanceof ServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
+  if (error instanceof McpServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
   const { code } = error as { code?: unknown };
   if (typeof code !== 'number') return 'unsent';
   return code === REQUEST_TIMEOUT ? 'timeout' : code;

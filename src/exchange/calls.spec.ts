@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { deferred, type Deferred } from '../common/promises.js';
 import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { ManualClock } from '../testing/index.js';
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import { McpError, RefusedCall, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { Calls } from './calls.js';
-import { Exchange, type ResponseMode } from './exchange.js';
+import { Exchange, type McpResponseMode } from './exchange.js';
 import { ResponseSink } from './response-sink.js';
 
 const TIMEOUT_MS = 1_000;
@@ -25,7 +25,7 @@ type ClientKind = (typeof CLIENTS)[number];
 
 interface Form {
   client?: ClientKind;
-  mode?: ResponseMode;
+  mode?: McpResponseMode;
   succeeded?: CallingClient['succeeded'];
 }
 
@@ -52,7 +52,7 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
 
   /** A request that is registered, and not dispatched yet. */
   const add = ({ client = 'modern', mode = 'json', succeeded }: Form = {}) => {
-    const era: Era = client === 'modern' ? 'modern' : 'legacy';
+    const era: McpEra = client === 'modern' ? 'modern' : 'legacy';
     const message = { jsonrpc: '2.0', id: ++id, method: 'tools/call' } as const;
     const exchange = new Exchange([message.id], {
       clock,

@@ -15,7 +15,7 @@ import type { McpEvent } from '../wire/events.js';
  *
  * @publicApi
  */
-export type ResponseMode = 'auto' | 'sse' | 'json';
+export type McpResponseMode = 'auto' | 'sse' | 'json';
 
 /**
  * # One POST that carries requests, from its arrival to its last answer
@@ -163,7 +163,7 @@ export class Exchange implements McpExchange {
 
 export interface ExchangeForm {
   readonly clock: Clock;
-  readonly mode: ResponseMode;
+  readonly mode: McpResponseMode;
   readonly sseAfterMs: number;
   /** The answer is an array even if it has one element. */
   readonly batch: boolean;

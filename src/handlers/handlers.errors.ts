@@ -5,8 +5,8 @@ import { RefusedCall } from '../wire/errors.js';
 const DENIED = -32000;
 
 /** A handler that cannot be served; the app does not start. @publicApi */
-export class HandlerDefinitionError extends Error {
-  override readonly name = 'HandlerDefinitionError';
+export class McpHandlerDefinitionError extends Error {
+  override readonly name = 'McpHandlerDefinitionError';
   readonly code = 'HANDLER_DEFINITION';
   constructor(
     /** Which handler: `OrderTools.find`. */
@@ -19,8 +19,8 @@ export class HandlerDefinitionError extends Error {
 }
 
 /** Two handlers of one endpoint have the same name. @publicApi */
-export class DuplicateHandlerError extends Error {
-  override readonly name = 'DuplicateHandlerError';
+export class McpDuplicateHandlerError extends Error {
+  override readonly name = 'McpDuplicateHandlerError';
   readonly code = 'HANDLER_DUPLICATE';
   constructor(
     readonly kind: string,
@@ -39,8 +39,8 @@ export class DuplicateHandlerError extends Error {
  *
  * @publicApi
  */
-export class HandlerResultError extends Error {
-  override readonly name = 'HandlerResultError';
+export class McpHandlerResultError extends Error {
+  override readonly name = 'McpHandlerResultError';
   readonly code = 'HANDLER_RESULT';
 }
 
@@ -50,13 +50,13 @@ export class HandlerResultError extends Error {
  *
  * @publicApi
  */
-export class HandlerTimeoutError extends Error {
-  override readonly name = 'HandlerTimeoutError';
+export class McpHandlerTimeoutError extends Error {
+  override readonly name = 'McpHandlerTimeoutError';
   readonly code = 'HANDLER_TIMEOUT';
 }
 
 /** One thing that is wrong with the arguments of a call. @publicApi */
-export interface ArgumentProblem {
+export interface McpArgumentProblem {
   /** Where, such as `address.street`; empty: in the arguments as a whole. */
   readonly path: string;
   readonly message: string;
@@ -68,13 +68,13 @@ export interface ArgumentProblem {
  *
  * @publicApi
  */
-export class ArgumentsError extends BadRequestException {
-  override readonly name = 'ArgumentsError';
+export class McpArgumentsError extends BadRequestException {
+  override readonly name = 'McpArgumentsError';
   readonly code = 'ARGUMENTS';
 
   constructor(
     /** All of them; the message names the first ones, shortened. */
-    readonly problems: readonly ArgumentProblem[],
+    readonly problems: readonly McpArgumentProblem[],
   ) {
     super(`The arguments are not valid: ${problemsText(problems)}.`);
   }
@@ -139,14 +139,14 @@ export function isHttpException(error: unknown): error is HttpException {
 
 /**
  * Thrown to leave a handler without a failure: filters of the app do not see it, and it is not logged. A `catch` that
- * handles failures should rethrow it: `if (error instanceof HandlerSignal) throw error;`.
+ * handles failures should rethrow it: `if (error instanceof McpHandlerSignal) throw error;`.
  *
  * @publicApi
  */
-export abstract class HandlerSignal extends Error {}
+export abstract class McpHandlerSignal extends Error {}
 
 /** The call is over; its result is not needed. @internal */
-export class HandlerCancelled extends HandlerSignal {
+export class HandlerCancelled extends McpHandlerSignal {
   override readonly name = 'HandlerCancelled';
   constructor(cause: unknown) {
     super('The call was cancelled.', { cause });
@@ -154,7 +154,7 @@ export class HandlerCancelled extends HandlerSignal {
 }
 
 /** The client must answer first; the handler runs again when it has. @internal */
-export class HandlerSuspended extends HandlerSignal {
+export class HandlerSuspended extends McpHandlerSignal {
   override readonly name = 'HandlerSuspended';
 }
 
@@ -163,7 +163,7 @@ const MAX_PROBLEMS = 8;
 const MAX_PROBLEM_CHARACTERS = 200;
 
 /** The first problems, shortened. */
-export function problemsText(problems: readonly ArgumentProblem[]): string {
+export function problemsText(problems: readonly McpArgumentProblem[]): string {
   const first = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => {
     // The messages of some libraries already begin with the path.
     const text = (path === '' || message.startsWith(path) ? message : `${path}: ${message}`).replace(/\.$/, '');

@@ -1,6 +1,6 @@
 import type { CanActivate, Type } from '@nestjs/common';
 import { count, flag, group, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
-import { CACHE_TABLE, type CacheHints } from './decorators/handler-options.js';
+import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js';
 
 /** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
 export interface McpHandlerOptions {
@@ -29,7 +29,7 @@ export interface McpHandlerOptions {
    * @default { ttlMs: 0, scope: 'private' }
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
    */
-  listCache?: CacheHints;
+  listCache?: McpCacheHints;
   /**
    * Whether clients receive the message of an `Error` that a handler throws: of a tool as a result with `isError`, so
    * that the model can correct its call; of other handlers as the JSON-RPC error -32603. At most 2,000 characters of

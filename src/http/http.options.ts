@@ -1,7 +1,7 @@
 import { count, functionOf, type OptionTable, type Resolved, timer } from '../common/options.js';
 import { type McpResponseOptions, RESPONSE_TABLE } from '../exchange/response.options.js';
 import { HOST_ORIGIN_TABLE, type HostOriginOptions } from './edge/host-origin.js';
-import { defaultPrincipal, type PrincipalFunction } from './principal.js';
+import { defaultPrincipal, type McpPrincipalFunction } from './principal.js';
 
 /** How the endpoint speaks HTTP. @publicApi */
 export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
@@ -18,7 +18,7 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    *
    * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.extra?.sub
    */
-  principal?: PrincipalFunction;
+  principal?: McpPrincipalFunction;
   /**
    * Maximum size of the body of a POST in bytes, counted while reading; a larger one gets 413. Other routes of the app
    * keep their own limits. Raising it lets one request use more memory.

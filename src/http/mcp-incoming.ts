@@ -5,7 +5,7 @@ import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { CallAdmission } from '../exchange/call-admission.js';
 import type { HeldBody, HeldBytes } from '../exchange/held-bytes.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
-import { classifyPost, type Era } from '../wire/era.js';
+import { classifyPost, type McpEra } from '../wire/era.js';
 import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
 import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, isRequest, readMessages } from '../wire/json-rpc.js';
@@ -228,6 +228,6 @@ function hasKeys(record: object | undefined): boolean {
   return false;
 }
 
-function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): Era {
+function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): McpEra {
   return classifyPost({ protocolVersion: singleHeader(headers[PROTOCOL_VERSION_HEADER]) }, body);
 }

@@ -3,12 +3,12 @@ import { McpError, shown } from '../wire/errors.js';
 import { credentialsOf, type RequestCredentials } from './credentials.js';
 
 /** The id of a caller: a string, or a value that is converted to one, such as a number or an `ObjectId`. @publicApi */
-export type PrincipalId = string | number | bigint | { toHexString(): string };
+export type McpPrincipalId = string | number | bigint | { toHexString(): string };
 
 /** Returns the caller of a request; `undefined`, `null`, `''` and `NaN` mean an anonymous caller. @publicApi */
-export type PrincipalFunction = {
+export type McpPrincipalFunction = {
   /** A method, so that a parameter may have the type of one adapter: Express' `Request` or `FastifyRequest`. */
-  principal(request: McpRequest): PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
+  principal(request: McpRequest): McpPrincipalId | null | undefined | Promise<McpPrincipalId | null | undefined>;
 }['principal'];
 
 /* oxlint-disable typescript/no-explicit-any -- optional and `any`, so that a parameter of each adapter's type, or of one's own, fits */
@@ -51,15 +51,15 @@ export function userOf({ user, raw }: MarkedRequest): unknown {
 }
 
 /** @internal */
-export function defaultPrincipal(request: MarkedRequest): PrincipalId | null | undefined {
+export function defaultPrincipal(request: MarkedRequest): McpPrincipalId | null | undefined {
   const credentials = credentialsOf(request);
   const user = userOf(request);
   if (credentials) return principalOfToken(credentials, user);
   const id = idOf(user);
-  if (id !== undefined && id !== null) return id as PrincipalId;
+  if (id !== undefined && id !== null) return id as McpPrincipalId;
   // Never the client id: many users have the same OAuth client, and would be one caller.
   const byToken = user === undefined || (typeof user === 'object' && Object.keys(user!).length === 0);
-  return byToken ? ((request.auth ?? request.raw?.auth)?.extra?.sub as PrincipalId | undefined) : undefined;
+  return byToken ? ((request.auth ?? request.raw?.auth)?.extra?.sub as McpPrincipalId | undefined) : undefined;
 }
 
 function idOf(user: unknown): unknown {

@@ -3,7 +3,7 @@ import { ApplicationConfig } from '@nestjs/core';
 import { MCP_OPTIONS } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { CacheHints } from '../handlers/decorators/handler-options.js';
+import type { McpCacheHints } from '../handlers/decorators/handler-options.js';
 import type { HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
 import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { isInputRequiredResult } from '../wire/spec.js';
@@ -27,7 +27,7 @@ interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
 @Injectable()
 export class EndpointCachePolicy {
   /** Of lists, and of `server/discover`. */
-  readonly list: Readonly<Required<CacheHints>>;
+  readonly list: Readonly<Required<McpCacheHints>>;
   /** Every caller needs a token. */
   private readonly closed: boolean;
 
@@ -85,7 +85,7 @@ export function discoveryHints(policy: CachePolicy): CacheFields {
 
 /** A resource or template, as far as its hints go. */
 export interface CachedEntry {
-  readonly cache?: Readonly<CacheHints>;
+  readonly cache?: Readonly<McpCacheHints>;
   readonly guarded: boolean;
 }
 

@@ -5,7 +5,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { withoutSessions } from '../wire/client-capabilities.js';
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import { extensionOf, type ExtensionSettings, isExtensionId } from '../wire/extensions.js';
 import { isObject } from '../wire/json-rpc.js';
@@ -44,7 +44,7 @@ type Extensions = NonNullable<ServerCapabilities['extensions']>;
 /** The capabilities that an endpoint declares in each era; complete before the app listens. */
 @Injectable()
 export class EndpointCapabilities {
-  readonly #declared: Record<Era, ServerCapabilities>;
+  readonly #declared: Record<McpEra, ServerCapabilities>;
 
   /** @throws McpOptionError */
   constructor(@Inject(MCP_OPTIONS) { extensions, server, sessions }: ExtensionOptions & { readonly server?: unknown }) {
@@ -56,7 +56,7 @@ export class EndpointCapabilities {
     for (const [id, settings] of Object.entries(extensions)) this.declare(id, settings);
   }
 
-  of(era: Era): ServerCapabilities {
+  of(era: McpEra): ServerCapabilities {
     return this.#declared[era];
   }
 
@@ -65,7 +65,7 @@ export class EndpointCapabilities {
    *
    * @param era the era of the extension; without one, both
    */
-  declare(id: string, settings: ExtensionSettings, era?: Era): void {
+  declare(id: string, settings: ExtensionSettings, era?: McpEra): void {
     for (const each of era ? [era] : (['legacy', 'modern'] as const)) {
       const { extensions = {}, ...core } = this.#declared[each];
       const known: Extensions = { [id]: settings as Extensions[string], ...extensions };

@@ -38,7 +38,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
 
-  /** @throws HandlerDefinitionError, DuplicateHandlerError */
+  /** @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
   onModuleInit(): void {
     this.declared.load();
     this.extensions.load();
@@ -49,7 +49,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   /**
    * Runs when global guards are set, handlers are registered, and all modules exist.
    *
-   * @throws HandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
+   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
    */
   onApplicationBootstrap(): void {
     this.extensions.loadViews();

@@ -3,10 +3,10 @@ import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { MCP_OPTIONS } from '../common/options.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { APPS_EXTENSION, VIEW_MIME_TYPE, viewOf } from '../handlers/decorators/app-views.js';
-import { HandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
+import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
 import { HandlerTable, type MethodEntry } from '../handlers/registry/handler-table.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import { shown } from '../wire/errors.js';
 import type { ExtensionSettings } from '../wire/extensions.js';
 import { EndpointCapabilities } from './capabilities.js';
@@ -26,7 +26,7 @@ export abstract class McpExtension {
   /** The settings that clients read in the capabilities. */
   readonly settings: ExtensionSettings = {};
   /** The era of the extension. @default both */
-  readonly era?: Era;
+  readonly era?: McpEra;
   /** The option `name` of its endpoint. @default the only one, or the one without a name */
   readonly endpoint?: string | undefined;
 
@@ -54,7 +54,7 @@ export class EndpointExtensions {
     @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
   ) {}
 
-  /** Call it once, after the handlers are found. @throws HandlerDefinitionError */
+  /** Call it once, after the handlers are found. @throws McpHandlerDefinitionError */
   load(): void {
     const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
     const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
@@ -70,7 +70,7 @@ export class EndpointExtensions {
   /**
    * Declares the extension of views if there are any. Call it after the app has registered its handlers at the start.
    *
-   * @throws HandlerDefinitionError for a tool whose view does not exist
+   * @throws McpHandlerDefinitionError for a tool whose view does not exist
    */
   loadViews(): void {
     if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
@@ -81,7 +81,7 @@ export class EndpointExtensions {
       const found = view
         ? `is not of the type "${VIEW_MIME_TYPE}", but ${shown(view.wire.mimeType)}. Declare it with @AppView().`
         : `does not exist in its endpoint. ${namesText(this.#views())}`;
-      throw new HandlerDefinitionError(origin, `it has the view "${uri}", which ${found}`);
+      throw new McpHandlerDefinitionError(origin, `it has the view "${uri}", which ${found}`);
     }
   }
 
@@ -101,14 +101,17 @@ export class EndpointExtensions {
     if (name === undefined) return endpoints.length === 1 || this.mark.name === undefined;
     if (endpoints.some((each) => each.name === name)) return this.mark.name === name;
     const known = namesText(endpoints.map((each) => each.name ?? '(without a name)'));
-    throw new HandlerDefinitionError(id, `it belongs to the endpoint "${name}", which the app does not have. ${known}`);
+    throw new McpHandlerDefinitionError(
+      id,
+      `it belongs to the endpoint "${name}", which the app does not have. ${known}`,
+    );
   }
 
   #add(extension: McpExtension): void {
     const { id, settings, era } = extension;
     if (this.options.server !== undefined) {
       const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
-      throw new HandlerDefinitionError(id, reason);
+      throw new McpHandlerDefinitionError(id, reason);
     }
     this.capabilities.declare(id, frozenJson(settings), era);
     const methods = Object.entries(extension.methods(this.endpoint));

@@ -1,7 +1,7 @@
 import type { Subscription } from 'rxjs';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpContext } from '../context/mcp-context.js';
-import type { EntryOf, HandlerListChange, HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
+import type { EntryOf, McpHandlerListChange, HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
 import type { SpecTypeName } from '../wire/spec.js';
 import { shown } from '../wire/errors.js';
@@ -127,7 +127,7 @@ function ordinalOf(cursor: string | undefined): number {
  * entries came and went in it.
  */
 export class ListChangedRelay {
-  readonly #changed = new Set<HandlerListChange['list']>();
+  readonly #changed = new Set<McpHandlerListChange['list']>();
   readonly #subscription: Subscription;
   #turn: NodeJS.Immediate | undefined;
 

@@ -20,7 +20,7 @@ import {
 import type { McpExchange } from '../context/mcp-exchange.js';
 import type { McpAnswer, McpQuestion } from '../context/mcp-questions.js';
 import { logError } from '../context/operator-log.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import { shutdownRefusal } from '../wire/errors.js';
 import type { JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
@@ -266,7 +266,7 @@ class ClientWithin implements CallingClient, McpExchange {
     const over = signal ? AbortSignal.any([signal, call.signal]) : call.signal;
     return new Promise((resolve, reject) => {
       const giveUp = (): void =>
-        reject(new ServerRequestError('CALL_OVER', `"${method}" has ended because its call is over.`));
+        reject(new McpServerRequestError('CALL_OVER', `"${method}" has ended because its call is over.`));
       // An answered call is over too; its signal does not abort.
       if (over.aborted || call.state !== 'open') return giveUp();
       over.addEventListener('abort', giveUp, { once: true });
@@ -282,7 +282,7 @@ class ClientWithin implements CallingClient, McpExchange {
     if (method === 'roots/list' && roots) return { roots };
     const option = Object.hasOwn(ANSWERED_BY, method) ? ` Give callTool() the option "${ANSWERED_BY[method]}".` : '';
     const text = `"${method}" cannot be answered: the app itself called the tool, without a function that answers this request.${option}`;
-    throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
+    throw new McpServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
   // ---- the way back ---------------------------------------------------------------------------------------------

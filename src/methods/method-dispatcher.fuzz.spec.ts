@@ -13,14 +13,14 @@ import {
   runInCall,
 } from '../context/mcp-call.js';
 import type { McpContext } from '../context/mcp-context.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
 import { share } from '../../test/support/share.js';
-import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
+import { type McpEra, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import { type JsonRpcRequest, readMessages } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, type SpecTypeName } from '../wire/spec.js';
@@ -152,7 +152,7 @@ const THROWN: Readonly<Record<string, () => unknown>> = {
   refusal: () => new McpError('NOT_ACCEPTABLE', 'told', { cause: new Error(SECRET) }),
   url: () =>
     new UrlElicitationRequiredError([{ mode: 'url', message: 'told', url: 'https://a.example', elicitationId: '1' }]),
-  serverRequest: () => new ServerRequestError('NO_STREAM', 'told'),
+  serverRequest: () => new McpServerRequestError('NO_STREAM', 'told'),
 };
 
 /** What handlers return. */
@@ -583,7 +583,7 @@ class FuzzedClient implements CallingClient {
   fault: string | undefined;
 
   constructor(
-    era: Era,
+    era: McpEra,
     readonly principal: string | undefined,
     private readonly random: Random,
   ) {
@@ -616,7 +616,7 @@ class FuzzedClient implements CallingClient {
     await Promise.resolve();
     const dice = this.random.int(10);
     if (dice === 0) throw new ProtocolError(-32050, 'told by the client');
-    if (dice === 1) throw new ServerRequestError('NO_STREAM', 'told');
+    if (dice === 1) throw new McpServerRequestError('NO_STREAM', 'told');
     if (dice === 2) cancel(call);
     if (dice <= 4) return anything(this.random);
     const key = method === 'roots/list' ? 'roots' : method === 'sampling/createMessage' ? 'model' : 'name';
@@ -674,7 +674,7 @@ function textOf(response: object): string {
 }
 
 /** @returns what is wrong with a result */
-function resultProblem(era: Era, method: string, result: Result): string | undefined {
+function resultProblem(era: McpEra, method: string, result: Result): string | undefined {
   const type = RESULT_TYPES[method];
   if (!type) return 'there is no such method';
   if (era === 'legacy') return 'inputRequests' in result ? 'questions in a result' : specProblem(type, result);
@@ -789,7 +789,7 @@ describe('the dispatcher, by itself', () => {
 
   async function run(seed: number): Promise<number> {
     const random = new Random(seed);
-    const era: Era = random.chance(0.5) ? 'legacy' : 'modern';
+    const era: McpEra = random.chance(0.5) ? 'legacy' : 'modern';
     let asked = requestOf(random);
     for (let round = 0; ; round++) {
       const message = received(asked, random);
@@ -821,7 +821,7 @@ describe('the dispatcher, by itself', () => {
 
   it.runIf(RUNS >= 10_000)('has seen every kind of outcome', () => {
     const wanted = Object.keys(RESULT_TYPES).flatMap((method) => {
-      const eras: Era[] =
+      const eras: McpEra[] =
         method === 'server/discover' ? ['modern'] : LEGACY_ONLY.has(method) ? ['legacy'] : ['legacy', 'modern'];
       return eras.map((era) => `${era} ${method} done`);
     });

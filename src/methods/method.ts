@@ -1,13 +1,13 @@
 import { isObject } from '../wire/json-rpc.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
 
 /** A method that an endpoint serves. */
 export interface ServedMethod<Params = unknown> {
   /** The era that has the method. @default both */
-  readonly era?: Era | undefined;
+  readonly era?: McpEra | undefined;
   /** Its result may be `input_required`, as of `tools/call`, `prompts/get` and `resources/read`. */
   readonly asks?: boolean;
   /** The id of the extension that it belongs to: a client that did not declare it is refused. */
@@ -17,7 +17,7 @@ export interface ServedMethod<Params = unknown> {
    *
    * @throws ProtocolError -32602 that names the field
    */
-  read(request: JsonRpcRequest, era: Era): Params;
+  read(request: JsonRpcRequest, era: McpEra): Params;
   /**
    * @returns the result, or a promise of it
    * @throws an error with a JSON-RPC code and a message for the client

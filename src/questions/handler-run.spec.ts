@@ -16,8 +16,8 @@ import {
 } from '../context/mcp-call.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import { ServerRequestError } from '../context/server-request.error.js';
-import { HandlerSignal } from '../handlers/handlers.errors.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
+import { McpHandlerSignal } from '../handlers/handlers.errors.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { reachesLevel } from '../wire/notifications.js';
 import { RequestStates } from './request-state.js';
@@ -345,11 +345,11 @@ describe('M8: a question suspends its run', () => {
     expect({ asked, result }).toEqual({ asked: [['a', 'b']], result: 'fulfilled,fulfilled' });
   });
 
-  it('by a HandlerSignal that it throws', async () => {
+  it('by a McpHandlerSignal that it throws', async () => {
     const rig = new Rig('modern');
     const thrown: unknown[] = [];
     await rig.call((ctx) => ctx.elicit('name', form()).catch((error: unknown) => thrown.push(error)));
-    expect(thrown).toEqual([expect.any(HandlerSignal)]);
+    expect(thrown).toEqual([expect.any(McpHandlerSignal)]);
     expect(thrown[0]).toMatchObject({ name: 'HandlerSuspended', message: expect.stringContaining('"name"') });
   });
 
@@ -516,7 +516,7 @@ describe('a method that cannot ask', () => {
   it('fails with a typed error in the modern era', async () => {
     const { run, ctx } = new Rig('modern').begin({}, false);
     const outcome = run.finish(() => ctx.elicit('a', form()));
-    await expect(outcome).rejects.toBeInstanceOf(ServerRequestError);
+    await expect(outcome).rejects.toBeInstanceOf(McpServerRequestError);
     await expect(outcome).rejects.toThrow('The question "a" cannot be asked during "completion/complete"');
   });
 
@@ -533,7 +533,7 @@ describe('a method that cannot ask', () => {
   ])('is a run that is over: its handler has %s', async (_, handler) => {
     const { run, ctx } = new Rig('modern').begin();
     await run.finish(async () => handler(ctx)).catch(() => {});
-    await expect(ctx.elicit('a', form())).rejects.toMatchObject({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    await expect(ctx.elicit('a', form())).rejects.toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
   });
 });
 
@@ -559,8 +559,8 @@ describe('the legacy era', () => {
 
   it('leaves errors to the handler', async () => {
     const rig = new Rig('legacy');
-    rig.answering = () => Promise.reject(new ServerRequestError('NO_STREAM', 'no'));
-    expect(await rig.call((ctx) => ctx.roots('r').catch(({ code }: ServerRequestError) => code))).toBe('NO_STREAM');
+    rig.answering = () => Promise.reject(new McpServerRequestError('NO_STREAM', 'no'));
+    expect(await rig.call((ctx) => ctx.roots('r').catch(({ code }: McpServerRequestError) => code))).toBe('NO_STREAM');
     await rig.call((ctx) => void ctx.roots('dropped'));
   });
 
@@ -576,7 +576,7 @@ describe('the legacy era', () => {
   ])('D23: a malformed answer is a typed error: %s', async (_, answer, handler) => {
     const rig = new Rig('legacy');
     rig.answering = () => answer;
-    await expect(rig.call(handler)).rejects.toMatchObject({ name: 'ServerRequestError', code: 'INVALID_ANSWER' });
+    await expect(rig.call(handler)).rejects.toMatchObject({ name: 'McpServerRequestError', code: 'INVALID_ANSWER' });
   });
 
   it('D23: an answer has the fields of the specification, with tools where they were offered', async () => {

@@ -5,7 +5,7 @@ import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
 import type { McpPrincipalState, McpState } from '../context/mcp-state.js';
 import type { McpTask } from '../context/mcp-tasks.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { HandlerSuspended } from '../handlers/handlers.errors.js';
 import { inspected } from '../handlers/results/handler-failure.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../wire/client-capabilities.js';
@@ -137,7 +137,7 @@ export class HandlerRun implements McpClientPort {
     return quiet(this.#remembered.once.run(key, fn));
   }
 
-  /** @throws (rejects) HandlerSignal when the client is asked: then the call is answered with the questions */
+  /** @throws (rejects) McpHandlerSignal when the client is asked: then the call is answered with the questions */
   async startTask(): Promise<McpTask | undefined> {
     const state = this.#state;
     if (state.kind === 'suspended') throw suspended(state.questions);
@@ -285,7 +285,7 @@ export class HandlerRun implements McpClientPort {
     return { content: [{ type: 'text', text: message }], isError: true };
   }
 
-  /** @throws (rejects) ServerRequestError, also for an answer that is none */
+  /** @throws (rejects) McpServerRequestError, also for an answer that is none */
   async #send(question: Question, options?: OutboundOptions): Promise<object> {
     const { key, request, embedded } = question;
     // The answer to a task may be invalid, as in a round: then the question is sent again.
@@ -296,7 +296,7 @@ export class HandlerRun implements McpClientPort {
       const answer = question.accept(await asked);
       if (answer) return answer;
     }
-    throw new ServerRequestError(
+    throw new McpServerRequestError(
       'INVALID_ANSWER',
       `The client's answer to the question "${key}" (${request.method}) does not match the question.`,
     );
@@ -349,12 +349,12 @@ export class HandlerRun implements McpClientPort {
     const { key } = question;
     const { method } = this.call;
     if (this.#state.kind === 'over')
-      return new ServerRequestError(
+      return new McpServerRequestError(
         'CALL_OVER',
         `The question "${key}" cannot be asked: the handler has returned. Ask before it does, and await the answer.`,
       );
     if (!this.request)
-      return new ServerRequestError(
+      return new McpServerRequestError(
         'NO_STREAM',
         `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only "tools/call", "prompts/get" and "resources/read" can ask.`,
       );

@@ -5,14 +5,14 @@ import {
   type Server,
 } from '@modelcontextprotocol/server';
 import type { McpCall } from '../context/mcp-call.js';
-import type { Era } from '../wire/era.js';
+import type { McpEra } from '../wire/era.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
 import { isResponse } from '../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../wire/revisions.js';
 import { callerOf, cancellationOf, requestOf, settle } from './sdk-messages.js';
 
 const [REVISION] = MODERN_REVISIONS;
-const EXTRA: Readonly<Record<Era, MessageExtraInfo & { readonly classification: object }>> = {
+const EXTRA: Readonly<Record<McpEra, MessageExtraInfo & { readonly classification: object }>> = {
   legacy: { classification: { era: 'legacy' } },
   modern: { classification: { era: 'modern', revision: REVISION } },
 };
@@ -39,7 +39,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
   #entering = false;
 
   private constructor(
-    private readonly era: Era,
+    private readonly era: McpEra,
     private readonly call: McpCall | undefined,
   ) {
     super(EXTRA[era]);

@@ -79,7 +79,7 @@ export class SdkDispatcher implements McpDispatcher {
     return server.getCapabilities();
   }
 
-  /** Connects a server to a session before its `initialize`. @throws (rejects) ServerFactoryError */
+  /** Connects a server to a session before its `initialize`. @throws (rejects) McpServerFactoryError */
   async connect(session: McpSession): Promise<void> {
     await this.#connect(session, undefined);
   }

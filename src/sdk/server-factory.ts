@@ -1,8 +1,8 @@
 import { McpServer, Server } from '@modelcontextprotocol/server';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
-import { ServerFactoryError } from '../session/session.errors.js';
-import type { Era } from '../wire/era.js';
+import { McpServerFactoryError } from '../session/session.errors.js';
+import type { McpEra } from '../wire/era.js';
 import { shown } from '../wire/errors.js';
 
 // For apps to create servers from the copy of the SDK that this module uses.
@@ -11,7 +11,7 @@ export { McpServer, Server };
 /** The session or request for which a server is created. @publicApi */
 export interface McpServerContext {
   /** `legacy`: for a session, or, with `sessions: 'off'`, for one request. `modern`: for one request of revision 2026-07-28. */
-  readonly era: Era;
+  readonly era: McpEra;
   /** The session; `undefined` for a server of one request. */
   readonly session: McpSessionInfo | undefined;
   /** The owner of the session, or the sender of the request; `undefined`: anonymous. */
@@ -31,13 +31,13 @@ export interface McpServerContext {
  */
 export type McpServerFunction = (context: McpServerContext) => Server | McpServer | Promise<Server | McpServer>;
 
-/** @throws ServerFactoryError for anything that is not a new server of the SDK copy that this module uses */
+/** @throws McpServerFactoryError for anything that is not a new server of the SDK copy that this module uses */
 export function lowLevelServer(made: unknown): Server {
   const server = made instanceof McpServer ? made.server : made;
   if (!(server instanceof Server)) {
-    throw new ServerFactoryError(looksLikeServer(made) ? FOREIGN : notAServer(made));
+    throw new McpServerFactoryError(looksLikeServer(made) ? FOREIGN : notAServer(made));
   }
-  if (server.transport) throw new ServerFactoryError(CONNECTED);
+  if (server.transport) throw new McpServerFactoryError(CONNECTED);
   return server;
 }
 

@@ -9,10 +9,10 @@ import { randomToken } from '../common/random-token.js';
 import { McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import type { McpSession } from '../session/live/mcp-session.js';
-import { ServerFactoryError } from '../session/session.errors.js';
+import { McpServerFactoryError } from '../session/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { ProtocolError } from '../wire/spec.js';
 import { callerOf, cancellationOf, requestOf, settle, type Settlement } from './sdk-messages.js';
 
@@ -62,7 +62,7 @@ export class SessionTransport implements Transport {
   async replay({ initialize, logLevel, subscribe = [], unsubscribe = [] }: McpSaid): Promise<void> {
     if (initialize) {
       await this.#replay('initialize', initialize).catch((error: unknown) => {
-        throw new ServerFactoryError(notRebuilt((error as Error).message));
+        throw new McpServerFactoryError(notRebuilt((error as Error).message));
       });
       this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
     }
@@ -156,7 +156,7 @@ export class SessionTransport implements Transport {
       this.onmessage?.({ jsonrpc: '2.0', id, result: result as Record<string, unknown> });
     } catch (error) {
       if (abort.signal.aborted) return;
-      const told = error instanceof ServerRequestError && error.code === 'CLIENT_ERROR' ? error.cause : error;
+      const told = error instanceof McpServerRequestError && error.code === 'CLIENT_ERROR' ? error.cause : error;
       const answered = told instanceof ProtocolError && rpcErrorOf(told);
       // Nothing was sent: the promise rejects for the SDK.
       if (!answered) throw error;

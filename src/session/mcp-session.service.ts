@@ -5,7 +5,7 @@ import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } fro
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../context/mcp-instrumentation.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { McpSessionGoneError } from '../stream/event-store.errors.js';
 import type { McpEventStoreStats } from '../stream/event-store.js';
@@ -18,7 +18,7 @@ import { ChangeFeed } from './cluster/change-feed.js';
 import { type LiveSession, LiveSessions } from './live/live-sessions.js';
 import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
-import { UnknownSessionError } from './session.errors.js';
+import { McpUnknownSessionError } from './session.errors.js';
 import { SessionRuntime } from './live/session-runtime.js';
 import { type McpSessionRecord, McpSessionStore } from './store/session-store.js';
 
@@ -157,8 +157,8 @@ export class McpSessionService {
    *
    * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
    * @returns the client's result, checked against the specification
-   * @throws UnknownSessionError the session does not exist or has ended
-   * @throws ServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over;
+   * @throws McpUnknownSessionError the session does not exist or has ended
+   * @throws McpServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over;
    *   or the client answered with an error (`CLIENT_ERROR`, its `cause`)
    * @throws ProtocolError the client did not answer in time
    */
@@ -171,7 +171,7 @@ export class McpSessionService {
       // The app gets the error of the store, not the one for HTTP.
       throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
     });
-    if (!live) throw new UnknownSessionError(id);
+    if (!live) throw new McpUnknownSessionError(id);
     const { timeout, maxTotalTimeout, resetTimeoutOnProgress, signal, onprogress } = options;
     const result = await live.session.request(request, {
       ...(timeout !== undefined && { timeoutMs: timeout }),
@@ -261,14 +261,14 @@ const RESULTS: Readonly<Record<string, SpecTypeName>> = {
   'tasks/cancel': 'CancelTaskResult',
 };
 
-/** @throws ServerRequestError INVALID_ANSWER */
+/** @throws McpServerRequestError INVALID_ANSWER */
 function checkedResult({ method, params }: OutboundMessage, result: unknown): unknown {
   const withTools = params?.['tools'] !== undefined || params?.['toolChoice'] !== undefined;
   const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
   if (!problem) return value;
   const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;
-  throw new ServerRequestError('INVALID_ANSWER', text);
+  throw new McpServerRequestError('INVALID_ANSWER', text);
 }
 
 /**

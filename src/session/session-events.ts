@@ -13,14 +13,15 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
  *
  * @publicApi
  */
-export type SessionEndReason = 'deleted' | 'idle' | 'terminated' | 'initialize-failed' | 'shutdown' | 'ended-elsewhere';
+export type McpSessionEndReason =
+  'deleted' | 'idle' | 'terminated' | 'initialize-failed' | 'shutdown' | 'ended-elsewhere';
 
 /** An event of a session on this node. For logs, metrics and tests. @publicApi */
 export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'created'; readonly session: McpSessionInfo }
   /** A live copy was made from the session's record. */
   | { readonly type: 'rebuilt'; readonly session: McpSessionInfo }
-  | { readonly type: 'closed'; readonly reason: SessionEndReason }
+  | { readonly type: 'closed'; readonly reason: McpSessionEndReason }
   | { readonly type: 'stream-attached' | 'stream-detached'; readonly streamId: string }
   /** A newer response, here or on another node, reads a stream: the one before ends at its next keep-alive (G7). */
   | { readonly type: 'reader-replaced'; readonly streamId: string }

@@ -1,12 +1,12 @@
 /** The option `server` returned something that cannot serve a session. @publicApi */
-export class ServerFactoryError extends Error {
-  override readonly name = 'ServerFactoryError';
+export class McpServerFactoryError extends Error {
+  override readonly name = 'McpServerFactoryError';
   readonly code = 'SERVER_FACTORY';
 }
 
 /** The session does not exist, or has ended. @publicApi */
-export class UnknownSessionError extends Error {
-  override readonly name = 'UnknownSessionError';
+export class McpUnknownSessionError extends Error {
+  override readonly name = 'McpUnknownSessionError';
   readonly code = 'UNKNOWN_SESSION';
   constructor(readonly sessionId: string) {
     super(`Session "${sessionId}" not found. It may have ended.`);

@@ -1,5 +1,5 @@
 import { count, flag, functionOf, oneOf, type OptionTable, type Resolved, timer } from '../common/options.js';
-import type { ResponseMode } from '../exchange/exchange.js';
+import type { McpResponseMode } from '../exchange/exchange.js';
 import type { McpSessionCaps } from './store/session-store.js';
 
 /** How sessions behave, and how many there may be. @publicApi */
@@ -28,7 +28,7 @@ export interface McpSessionOptions {
    *
    * @default 'auto'
    */
-  responseMode?: ResponseMode;
+  responseMode?: McpResponseMode;
   /**
    * Milliseconds after which an unanswered POST becomes an SSE response, so that proxies receive headers and
    * keep-alives. Lower: more answers go through the event log and can be resumed.

@@ -10,15 +10,15 @@ import { FaultyEventStore, type EventStoreFaults } from '../../test/support/faul
 import type { JsonRpcMessage, RequestId } from '../wire/json-rpc.js';
 import type { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
-import { ServerRequestError } from '../context/server-request.error.js';
-import { createMcpSession, type StandaloneSessionOptions } from './standalone-session.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
+import { createMcpSession, type McpStandaloneSessionOptions } from './standalone-session.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
 const FLOWING = { paused: false, resumed$: NEVER };
 
 type Tool = (ctx: ServerContext, server: Server) => Promise<string | undefined> | string | undefined;
 
-interface Setup extends StandaloneSessionOptions {
+interface Setup extends McpStandaloneSessionOptions {
   tools?: Record<string, Tool>;
   capabilities?: object;
   faults?: EventStoreFaults;
@@ -280,7 +280,7 @@ describe('a request to the client', () => {
         () => 'none',
         (error: unknown) => error,
       );
-      return failure instanceof ServerRequestError ? failure.code : String(failure);
+      return failure instanceof McpServerRequestError ? failure.code : String(failure);
     },
   };
   const able = { elicitation: {} };
@@ -334,7 +334,11 @@ describe('a request to the client', () => {
     const { events, server, store } = await setup();
     store.faults = { refuse: ({ method }) => (method === 'read' ? new Error('away') : undefined) };
     const cause = expect.objectContaining({ message: 'away' }) as Error;
-    await expect(server.ping()).rejects.toMatchObject({ name: 'ServerRequestError', code: 'STORE_UNAVAILABLE', cause });
+    await expect(server.ping()).rejects.toMatchObject({
+      name: 'McpServerRequestError',
+      code: 'STORE_UNAVAILABLE',
+      cause,
+    });
     expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault', fatal: false }));
   });
 

@@ -18,7 +18,7 @@ import { type McpSessionOptions, SESSION_TABLE } from '../session/session.option
 const TICK_MS = 15_000;
 
 /** Options of a session without the module. @publicApi */
-export interface StandaloneSessionOptions extends Pick<
+export interface McpStandaloneSessionOptions extends Pick<
   McpSessionOptions,
   'responseMode' | 'sseAfterMs' | 'retryMs' | 'serverRequestTimeoutMs' | 'requestTimeoutMs'
 > {
@@ -44,12 +44,12 @@ export interface StandaloneSessionOptions extends Pick<
  *
  * @param server a new server of the SDK, which is not connected
  * @returns a session that ends with `session.end(reason)` or `server.close()`, and leaves nothing behind then
- * @throws McpOptionError for an option that cannot work; ServerFactoryError for anything but a new server of the SDK
+ * @throws McpOptionError for an option that cannot work; McpServerFactoryError for anything but a new server of the SDK
  * @publicApi
  */
 export async function createMcpSession(
   server: Server | McpServer,
-  options: StandaloneSessionOptions = {},
+  options: McpStandaloneSessionOptions = {},
 ): Promise<McpSession> {
   const { id = randomToken(), principal, clock = systemClock, onEvent } = options;
   const store = options.eventStore ?? new InMemoryEventStore(options.eventLog, clock);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { type McpStateError, UnknownStateError } from '../context/mcp-state.js';
+import { type McpStateError, McpUnknownStateError } from '../context/mcp-state.js';
 import { ManualClock } from '../testing/index.js';
 import { InMemoryStateStore } from './in-memory-state-store.js';
 import type { McpStateStore } from './state-store.js';
@@ -127,12 +127,16 @@ describe('state with a handle', () => {
   ])('is unknown when it %s', async (_, handle) => {
     const of = setup();
     const given = await handle(of);
-    const error = (await failure(of.as('ann').open(given))) as UnknownStateError;
-    expect(error).toBeInstanceOf(UnknownStateError);
-    expect([error.name, error.code, error.handle]).toEqual(['UnknownStateError', 'UNKNOWN_STATE', expect.any(String)]);
+    const error = (await failure(of.as('ann').open(given))) as McpUnknownStateError;
+    expect(error).toBeInstanceOf(McpUnknownStateError);
+    expect([error.name, error.code, error.handle]).toEqual([
+      'McpUnknownStateError',
+      'UNKNOWN_STATE',
+      expect.any(String),
+    ]);
     if (typeof given === 'string') expect(error.handle).toBe(given);
     // The text does not reveal which of them it was.
-    const nobodys = (await failure(of.as('ann').open('y'.repeat(22)))) as UnknownStateError;
+    const nobodys = (await failure(of.as('ann').open('y'.repeat(22)))) as McpUnknownStateError;
     const quoted = (text: string) => text.replace(/"[^"]*"…?/, '"…"');
     if (given.length < 50) expect(quoted(error.message)).toBe(quoted(nobodys.message));
     expect(error.message.length).toBeLessThan(400);
@@ -143,14 +147,14 @@ describe('state with a handle', () => {
     const { as } = of;
     const state = await as('ann').open(undefined);
     expect(await state.delete()).toBe(false);
-    await expect(state.patch({ a: 1 })).rejects.toThrow(UnknownStateError);
+    await expect(state.patch({ a: 1 })).rejects.toThrow(McpUnknownStateError);
     const other = await as('ann').open(undefined);
     await other.patch({ a: 1 });
     const again = await as('ann').open(other.handle);
     expect([await other.delete(), other.data]).toEqual([true, {}]);
     expect(await again.delete()).toBe(false);
-    for (const gone of [other, again]) expect(await failure(gone.patch({ a: 2 }))).toBeInstanceOf(UnknownStateError);
-    await expect(as('ann').open(other.handle)).rejects.toThrow(UnknownStateError);
+    for (const gone of [other, again]) expect(await failure(gone.patch({ a: 2 }))).toBeInstanceOf(McpUnknownStateError);
+    await expect(as('ann').open(other.handle)).rejects.toThrow(McpUnknownStateError);
     expect(sizeOf(of)).toBe(0);
   });
 
@@ -158,7 +162,7 @@ describe('state with a handle', () => {
     const one = setup();
     const two = setup({ endpoint: 'path.other' }, one);
     const handle = await stored(one, 'ann');
-    await expect(two.as('ann').open(handle)).rejects.toThrow(UnknownStateError);
+    await expect(two.as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
   });
 
   it('begins on one node and goes on on another', async () => {
@@ -183,7 +187,7 @@ describe('the time of a state', () => {
     }
     expect(sets(of)).toBe(1 + 20);
     await clock.advance(TTL_MS);
-    await expect(of.as('ann').open(handle)).rejects.toThrow(UnknownStateError);
+    await expect(of.as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
     expect(sizeOf(of)).toBe(0);
   });
 
@@ -196,7 +200,7 @@ describe('the time of a state', () => {
     }
     expect(await state.patch({ n: 5 })).toEqual({ n: 5 });
     await clock.advance(TTL_MS);
-    await expect(state.patch({ n: 9 })).rejects.toThrow(UnknownStateError);
+    await expect(state.patch({ n: 9 })).rejects.toThrow(McpUnknownStateError);
   });
 
   it('goes on with a use whose node has a slow clock', async () => {
@@ -245,7 +249,7 @@ describe('state of a principal', () => {
     await (await as('ann').ofPrincipal()).patch({ a: 1 });
     const [, key] = calls[0]!;
     for (const handle of [key, ...key.split(':'), 'ann']) {
-      await expect(as('ann').open(handle)).rejects.toThrow(UnknownStateError);
+      await expect(as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
     }
   });
 

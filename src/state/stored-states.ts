@@ -3,7 +3,7 @@ import type { Clock } from '../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
 import { type McpHttpCall, routeText } from '../context/mcp-call.js';
-import { type McpPrincipalState, type McpState, McpStateError, UnknownStateError } from '../context/mcp-state.js';
+import { type McpPrincipalState, type McpState, McpStateError, McpUnknownStateError } from '../context/mcp-state.js';
 import { shown } from '../wire/errors.js';
 import type { McpStateStore, McpStateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
@@ -50,17 +50,17 @@ export class StoredStates {
    * Opens a state for a caller.
    *
    * @param given the handle that its client passed; without one, a new state
-   * @throws (rejects) UnknownStateError
+   * @throws (rejects) McpUnknownStateError
    */
   async of(caller: StateOwner, given: unknown): Promise<McpState> {
     if (given === undefined || given === null) {
       return new StoredState(this, this.#place(caller, randomToken()), undefined);
     }
     const handle = typeof given === 'string' ? given : shown(given);
-    if (!HANDLE.test(handle)) throw new UnknownStateError(handle);
+    if (!HANDLE.test(handle)) throw new McpUnknownStateError(handle);
     const place = this.#place(caller, handle);
     const data = await this.#open(place);
-    if (!data) throw new UnknownStateError(handle);
+    if (!data) throw new McpUnknownStateError(handle);
     return new StoredState(this, place, data);
   }
 
@@ -100,14 +100,14 @@ export class StoredStates {
   /**
    * @param begins the state may begin with this
    * @returns the data after the change
-   * @throws UnknownStateError, McpStateError
+   * @throws McpUnknownStateError, McpStateError
    * @internal
    */
   patch(place: StatePlace, changes: Record<string, unknown>, begins: boolean): Promise<Data> {
     const plain = plainJson(changes);
     return this.#turns.run(place.key, async () => {
       const kept = await this.#get(place);
-      if (!kept && !begins) throw new UnknownStateError(place.handle!);
+      if (!kept && !begins) throw new McpUnknownStateError(place.handle!);
       const data = merged(kept?.data ?? NOTHING, plain);
       this.#assertSize(data);
       if ((await this.#set(place, data)) === 'full') throw tooMany(place);

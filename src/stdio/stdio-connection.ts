@@ -7,7 +7,7 @@ import type { PendingReply, StreamFlow } from '../context/mcp-exchange.js';
 import { beginsSession } from '../endpoint/legacy/legacy-endpoint.js';
 import { loneRequestId, type McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { KnownSession } from '../session/live/live-sessions.js';
-import { classifyPost, type Era } from '../wire/era.js';
+import { classifyPost, type McpEra } from '../wire/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, type RequestHeaders, SESSION_ID_HEADER } from '../wire/headers.js';
 import {
@@ -233,7 +233,7 @@ export class StdioConnection {
     this.#reading.add(subscription);
   }
 
-  #incoming(era: Era, body: IncomingBody, headers: RequestHeaders = {}): McpIncoming {
+  #incoming(era: McpEra, body: IncomingBody, headers: RequestHeaders = {}): McpIncoming {
     const { principal } = this.caller;
     const request = this.caller.request();
     return { era, principal, request, method: 'POST', headers, body, session: undefined };

@@ -5,7 +5,7 @@ import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask } from '../context/mcp-tasks.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { McpServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../wire/extensions.js';
 import {
@@ -102,7 +102,7 @@ export class RunningTask implements McpTask {
   ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
     if (this.#state !== 'running') {
       const text = `The question "${key}" cannot be asked: the handler has returned, or its task has ended. Ask before, and await the answer.`;
-      return Promise.reject(new ServerRequestError('CALL_OVER', text));
+      return Promise.reject(new McpServerRequestError('CALL_OVER', text));
     }
     const unique = this.#unique(key);
     const answer = deferred<unknown>();
@@ -127,7 +127,7 @@ export class RunningTask implements McpTask {
   async settle(outcome: TaskOutcome): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'settling';
-    this.#quiet(new ServerRequestError('CALL_OVER', 'The handler has returned.'));
+    this.#quiet(new McpServerRequestError('CALL_OVER', 'The handler has returned.'));
     const end = (this.#last = this.#changeOf(outcome));
     try {
       if (await this.#writes.run(() => this.node.store.patch(this.id, ACTIVE, end))) this.node.changed(this.id);

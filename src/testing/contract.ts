@@ -4,7 +4,7 @@
  *
  * @publicApi
  */
-export interface ContractTestApi {
+export interface McpContractTestApi {
   describe(name: string, body: () => void): unknown;
   it(name: string, body: () => Promise<void>): unknown;
 }
@@ -22,7 +22,7 @@ export function runContract<Harness extends { dispose(): Promise<void> }>(
   name: string,
   make: () => Promise<Harness>,
   chapters: Record<string, ContractTests<Harness>>,
-  api: ContractTestApi = globalThis as unknown as ContractTestApi,
+  api: McpContractTestApi = globalThis as unknown as McpContractTestApi,
 ): void {
   if (typeof api.describe !== 'function' || typeof api.it !== 'function') {
     throw new TypeError(

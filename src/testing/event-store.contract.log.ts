@@ -23,10 +23,10 @@ import {
   SESSION,
   stored,
   TestWriter,
-  type EventStoreHarness,
+  type McpEventStoreHarness,
 } from './event-store.contract.support.js';
 
-type Tests = ContractTests<EventStoreHarness>;
+type Tests = ContractTests<McpEventStoreHarness>;
 
 export const appendTests: Tests = {
   'indices of a stream are dense and start at 1': async (harness) => {

@@ -11,7 +11,7 @@ import type {
 } from '../stream/event-store.js';
 
 /** An event store under test. Each test gets one with nothing in it. @publicApi */
-export interface EventStoreHarness {
+export interface McpEventStoreHarness {
   readonly store: McpEventStore;
   /** The same log as another node sees it, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpEventStore;
@@ -20,12 +20,12 @@ export interface EventStoreHarness {
   /** The current counts. Absent: cleanup is not tested. */
   readonly count?: () => Promise<McpEventStoreStats>;
   /** The limits of the store; small, so that the tests can exceed them. */
-  readonly limits: EventStoreLimits;
+  readonly limits: McpEventStoreLimits;
   dispose(): Promise<void>;
 }
 
 /** @publicApi */
-export interface EventStoreLimits {
+export interface McpEventStoreLimits {
   /** Events per stream; 100 to 1000. */
   maxEvents: number;
   /** Bytes per session, UTF-16 code units times two; at least 100 for each of `maxEvents`. Absent: bytes are not bounded. */
@@ -82,14 +82,14 @@ export function stored(texts: readonly string[], first = 1): McpStoredEvent[] {
 }
 
 /** Appends one event after the other to a stream of its own, or to that of `writer`. */
-export async function flood(harness: EventStoreHarness, count: number, writer?: TestWriter): Promise<TestWriter> {
+export async function flood(harness: McpEventStoreHarness, count: number, writer?: TestWriter): Promise<TestWriter> {
   const flooding = writer ?? new TestWriter(harness.store);
   for (let n = 1; n <= count; n++) await flooding.append([event(`flood ${n}`)]);
   return flooding;
 }
 
 /** The events of a stream after the cursor, whatever the size of a page. */
-export async function readAll(harness: EventStoreHarness, stream: string, after = 0): Promise<McpStoredEvent[]> {
+export async function readAll(harness: McpEventStoreHarness, stream: string, after = 0): Promise<McpStoredEvent[]> {
   const { events, more } = await harness.store.read(SESSION, stream, after, ALL);
   assert.equal(more, false);
   return [...events];
@@ -114,7 +114,7 @@ export async function readerOf(store: McpEventStore, stream: string): Promise<Mc
   return (await look(store, stream)).reader;
 }
 
-export async function holds(harness: EventStoreHarness, expected: Partial<McpEventStoreStats>): Promise<void> {
+export async function holds(harness: McpEventStoreHarness, expected: Partial<McpEventStoreStats>): Promise<void> {
   const counted = await harness.count?.();
   if (counted) assert.deepEqual({ ...counted, ...expected }, counted);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { McpSessionGoneError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
 import { MCP_DROPPED_SESSION_MS, type McpReaderRef, type McpUnfinishedStream } from '../stream/event-store.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
-import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
+import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 import {
   appendTests,
   boundsTests,
@@ -25,10 +25,10 @@ import {
   SESSION,
   stored,
   TestWriter,
-  type EventStoreHarness,
+  type McpEventStoreHarness,
 } from './event-store.contract.support.js';
 
-type Tests = ContractTests<EventStoreHarness>;
+type Tests = ContractTests<McpEventStoreHarness>;
 
 const [a, b, c] = ['a', 'b', 'c'].map((reader) => ({ node: `node of ${reader}`, reader })) as [
   McpReaderRef,
@@ -320,7 +320,11 @@ function inOrder(streams: readonly McpUnfinishedStream[]): McpUnfinishedStream[]
  * @param api of the test runner; by default its globals
  * @publicApi
  */
-export function eventStoreContract(name: string, make: () => Promise<EventStoreHarness>, api?: ContractTestApi): void {
+export function eventStoreContract(
+  name: string,
+  make: () => Promise<McpEventStoreHarness>,
+  api?: McpContractTestApi,
+): void {
   const chapters = {
     append: appendTests,
     idempotence: idempotenceTests,
@@ -335,7 +339,7 @@ export function eventStoreContract(name: string, make: () => Promise<EventStoreH
   runContract(name, () => opened(make), chapters, api);
 }
 
-async function opened(make: () => Promise<EventStoreHarness>): Promise<EventStoreHarness> {
+async function opened(make: () => Promise<McpEventStoreHarness>): Promise<McpEventStoreHarness> {
   const harness = await make();
   await harness.store.open(SESSION);
   return harness;

@@ -1,12 +1,12 @@
-export type { ContractTestApi } from './contract.js';
+export type { McpContractTestApi } from './contract.js';
 export { eventStoreContract } from './event-store.contract.js';
-export type { EventStoreHarness, EventStoreLimits } from './event-store.contract.support.js';
+export type { McpEventStoreHarness, McpEventStoreLimits } from './event-store.contract.support.js';
 export { ManualClock } from './manual-clock.js';
-export { messageBusContract, type MessageBusHarness } from './message-bus.contract.js';
-export { sessionStoreContract, type SessionStoreHarness } from './session-store.contract.js';
-export { taskStoreContract, type TaskStoreHarness } from './task-store.contract.js';
-export { stateStoreContract, type StateStoreHarness } from './state-store.contract.js';
-export { AppAgent, type AppFetch } from './kit/app-agent.js';
+export { messageBusContract, type McpMessageBusHarness } from './message-bus.contract.js';
+export { sessionStoreContract, type McpSessionStoreHarness } from './session-store.contract.js';
+export { taskStoreContract, type McpTaskStoreHarness } from './task-store.contract.js';
+export { stateStoreContract, type McpStateStoreHarness } from './state-store.contract.js';
+export { McpAppAgent, type McpAppFetch } from './kit/app-agent.js';
 export { expectNothingLeft, type McpLeftovers } from './kit/leftovers.js';
 export {
   createAppFetch,
@@ -17,6 +17,6 @@ export {
   type McpTestNotification,
   type McpToolCallResult,
 } from './kit/mcp-test-client.js';
-export { refusalOf, type McpRefusal } from './kit/refusals.js';
+export { refusalOf, type McpTestRefusal } from './kit/refusals.js';
 export type { McpRawAnswer, McpRawMessage } from './kit/raw-message.js';
-export { McpTestAuth, mintTestToken, type TestTokenOptions } from './kit/test-tokens.js';
+export { McpTestAuth, mintTestToken, type McpTestTokenOptions } from './kit/test-tokens.js';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { McpMessageBus } from '../bus/message-bus.js';
-import { type ContractTestApi, type ContractTests, runContract } from './contract.js';
+import { type McpContractTestApi, type ContractTests, runContract } from './contract.js';
 
 /** Three nodes that are connected with one another. Each test gets new ones. @publicApi */
-export interface MessageBusHarness {
+export interface McpMessageBusHarness {
   readonly nodes: readonly [McpMessageBus, McpMessageBus, McpMessageBus];
   /** Cuts the connections and brings them back. Absent: nothing can be lost, and that is not tested. */
   readonly interrupt?: () => Promise<void>;
@@ -17,11 +17,15 @@ export interface MessageBusHarness {
  * @param api of the test runner; by default its globals
  * @publicApi
  */
-export function messageBusContract(name: string, make: () => Promise<MessageBusHarness>, api?: ContractTestApi): void {
+export function messageBusContract(
+  name: string,
+  make: () => Promise<McpMessageBusHarness>,
+  api?: McpContractTestApi,
+): void {
   runContract(name, make, { messages: messageTests, 'open and closed': lifeTests }, api);
 }
 
-const messageTests: ContractTests<MessageBusHarness> = {
+const messageTests: ContractTests<McpMessageBusHarness> = {
   'each node has an id of its own, of letters and digits': async ({ nodes }) => {
     for (const { nodeId } of nodes) assert.match(nodeId, /^[A-Za-z0-9]+$/);
     assert.equal(new Set(nodes.map(({ nodeId }) => nodeId)).size, 3);
@@ -88,7 +92,7 @@ const messageTests: ContractTests<MessageBusHarness> = {
   },
 };
 
-const lifeTests: ContractTests<MessageBusHarness> = {
+const lifeTests: ContractTests<McpMessageBusHarness> = {
   'close completes the streams, once, and is idempotent': async ({ nodes: [a] }) => {
     const completed: string[] = [];
     a.messages$.subscribe({ complete: () => completed.push('messages') });

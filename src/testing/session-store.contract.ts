@@ -6,10 +6,10 @@ import type {
   McpNewSessionRecord,
   McpSessionCaps,
 } from '../session/store/session-store.js';
-import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
+import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** A session store under test. Each test gets one with nothing in it. @publicApi */
-export interface SessionStoreHarness {
+export interface McpSessionStoreHarness {
   readonly store: McpSessionStore;
   /** The same records as another node sees them, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpSessionStore;
@@ -27,14 +27,14 @@ export interface SessionStoreHarness {
  */
 export function sessionStoreContract(
   name: string,
-  make: () => Promise<SessionStoreHarness>,
-  api?: ContractTestApi,
+  make: () => Promise<McpSessionStoreHarness>,
+  api?: McpContractTestApi,
 ): void {
   const chapters = { caps: capTests, records: recordTests, 'activity, and ends': lifeTests, lists: listTests };
   runContract(name, make, chapters, api);
 }
 
-type Tests = ContractTests<SessionStoreHarness>;
+type Tests = ContractTests<McpSessionStoreHarness>;
 
 const AMPLE: McpSessionCaps = { total: 1_000, perPrincipal: 1_000 };
 /** More than any test makes. */
@@ -59,7 +59,7 @@ function ids(records: readonly McpSessionRecord[]): string[] {
 
 /** `count` calls at the same time, from two nodes. */
 function concurrently<T>(
-  { store, peer = store }: SessionStoreHarness,
+  { store, peer = store }: McpSessionStoreHarness,
   count: number,
   call: (store: McpSessionStore, n: number) => Promise<T>,
 ): Promise<T[]> {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { McpStateStore } from '../state/state-store.js';
-import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
+import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** A state store under test. Each test gets one with nothing in it. @publicApi */
-export interface StateStoreHarness {
+export interface McpStateStoreHarness {
   readonly store: McpStateStore;
   /** The same values as another node sees them. Absent: `store` itself. */
   readonly peer?: McpStateStore;
@@ -21,11 +21,15 @@ export interface StateStoreHarness {
  * @param api of the test runner; by default its globals
  * @publicApi
  */
-export function stateStoreContract(name: string, make: () => Promise<StateStoreHarness>, api?: ContractTestApi): void {
+export function stateStoreContract(
+  name: string,
+  make: () => Promise<McpStateStoreHarness>,
+  api?: McpContractTestApi,
+): void {
   runContract(name, make, { values: valueTests, time: timeTests, caps: capTests }, api);
 }
 
-type Tests = ContractTests<StateStoreHarness>;
+type Tests = ContractTests<McpStateStoreHarness>;
 
 const TTL_MS = 60_000;
 const P = 'path.mcp:p';

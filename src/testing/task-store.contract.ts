@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { McpTaskStore, McpNewTask } from '../tasks/task-store.js';
-import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
+import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** A task store under test. Each test gets one with nothing in it. @publicApi */
-export interface TaskStoreHarness {
+export interface McpTaskStoreHarness {
   readonly store: McpTaskStore;
   /** The same tasks as another node sees them. Absent: `store` itself. */
   readonly peer?: McpTaskStore;
@@ -19,12 +19,16 @@ export interface TaskStoreHarness {
  * @param api of the test runner; by default its globals
  * @publicApi
  */
-export function taskStoreContract(name: string, make: () => Promise<TaskStoreHarness>, api?: ContractTestApi): void {
+export function taskStoreContract(
+  name: string,
+  make: () => Promise<McpTaskStoreHarness>,
+  api?: McpContractTestApi,
+): void {
   const chapters = { records: recordTests, questions: questionTests, caps: capTests, leases: leaseTests };
   runContract(name, make, { ...chapters, time: timeTests }, api);
 }
 
-type Tests = ContractTests<TaskStoreHarness>;
+type Tests = ContractTests<McpTaskStoreHarness>;
 
 const TTL_MS = 60_000;
 const LEASE_MS = 15_000;

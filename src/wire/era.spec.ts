@@ -5,7 +5,7 @@ import * as era from './era.js';
 import { classifyPost, PROTOCOL_VERSION_META_KEY } from './era.js';
 import { readMessages } from './json-rpc.js';
 
-function classify(body: unknown, protocolVersion?: string): era.Era {
+function classify(body: unknown, protocolVersion?: string): era.McpEra {
   return classifyPost({ protocolVersion }, readMessages(JSON.stringify(body)));
 }
 

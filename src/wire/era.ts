@@ -3,7 +3,7 @@ import { isLogLevel } from './notifications.js';
 import { isModernRevision } from './revisions.js';
 
 /** `legacy`: the 2025 revisions, with sessions. `modern`: 2026-07-28, without. @publicApi */
-export type Era = 'legacy' | 'modern';
+export type McpEra = 'legacy' | 'modern';
 
 /** The `_meta` key that makes a message modern: the protocol revision of the request. @internal */
 export const PROTOCOL_VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion';
@@ -36,7 +36,7 @@ export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId'
  * @param body what was read; one modern message makes all of a batch modern
  * @internal
  */
-export function classifyPost(headers: { protocolVersion: string | undefined }, body: IncomingBody): Era {
+export function classifyPost(headers: { protocolVersion: string | undefined }, body: IncomingBody): McpEra {
   if (body.messages.some(claimsModern)) return 'modern';
   return isModernRevision(headers.protocolVersion) && !isHandshake(body) ? 'modern' : 'legacy';
 }

@@ -1,5 +1,5 @@
 import { type Capabilities, missingCapabilities } from './client-capabilities.js';
-import type { Era } from './era.js';
+import type { McpEra } from './era.js';
 
 /** Notifications of the specification that a server may send; those of an application have names of their own. */
 const OF_BOTH = [
@@ -13,7 +13,7 @@ const OF_BOTH = [
 ];
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
 const ELICITATION_COMPLETE = 'notifications/elicitation/complete';
-const OF_ERA: Readonly<Record<Era, ReadonlySet<string>>> = {
+const OF_ERA: Readonly<Record<McpEra, ReadonlySet<string>>> = {
   legacy: new Set([...OF_BOTH, ELICITATION_COMPLETE, 'notifications/tasks/status']),
   modern: new Set([...OF_BOTH, ACKNOWLEDGED]),
 };
@@ -26,7 +26,7 @@ const OF_CLIENTS: readonly string[] = ['notifications/initialized', 'notificatio
  * @throws Error when the era, or the client, does not know it
  * @internal
  */
-export function assertNotificationOfEra(method: string, era: Era, declared: () => Capabilities): void {
+export function assertNotificationOfEra(method: string, era: McpEra, declared: () => Capabilities): void {
   if (OF_ERA[era].has(method)) {
     if (method !== ELICITATION_COMPLETE || !missingCapabilities({ elicitation: { url: {} } }, declared())) return;
     throw new Error(`"${method}" cannot be sent: the client did not declare the capability "elicitation.url".`);

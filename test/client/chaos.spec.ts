@@ -159,7 +159,8 @@ describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
     expect(caller.results.length + caller.failures.length).toBe(CALLS);
     expect(caller.results.length).toBeGreaterThan(CALLS / 2);
     const names = new Set(caller.failures.map((error) => (error as Error).name));
-    for (const name of names) expect(['StreamLostError', 'HttpStatusError', 'ClientTransportError']).toContain(name);
+    for (const name of names)
+      expect(['McpStreamLostError', 'McpHttpStatusError', 'McpClientTransportError']).toContain(name);
     expect(Math.max(...caller.answers.values())).toBe(1);
     expect(caller.transport.state.is).toBe('live');
   });

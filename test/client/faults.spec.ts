@@ -23,7 +23,7 @@ describe('passing faults', () => {
     fake.on({ rpc: 'tools/call' }, status(code, { 'content-type': 'text/html' }, '<html>Bad gateway</html>'));
     fake.on({ rpc: 'tools/call' }, result(DONE));
     const recorded = await transport(fake.url).initialize();
-    await expect(recorded.call(1)).rejects.toMatchObject({ name: 'HttpStatusError', status: code });
+    await expect(recorded.call(1)).rejects.toMatchObject({ name: 'McpHttpStatusError', status: code });
     await recorded.call(2);
     expect(recorded.transport.state.is).toBe('live');
   });

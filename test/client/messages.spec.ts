@@ -1,4 +1,4 @@
-import { HttpStatusError, HttpUnauthorizedError, UnexpectedContentError } from 'nestjs-mcp-streamable/client';
+import { McpHttpStatusError, McpHttpUnauthorizedError, McpUnexpectedContentError } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it } from 'vitest';
 import {
   answerFrame,
@@ -104,7 +104,7 @@ describe('messages that our client transport sends', () => {
     await recorded.transport.start();
     const initialize = recorded.transport.send(INITIALIZE);
     const call = recorded.call(1);
-    await expect(initialize).rejects.toBeInstanceOf(HttpStatusError);
+    await expect(initialize).rejects.toBeInstanceOf(McpHttpStatusError);
     await expect(call).rejects.toMatchObject({ code: 'NOT_CONNECTED' });
     expect(recorded.states).toEqual(['new', 'started', 'initializing', 'started']);
   });
@@ -181,8 +181,8 @@ describe('messages that our client transport receives', () => {
     fake.on({ rpc: 'tools/call' }, status(202));
     const recorded = await transport(fake.url).initialize();
     await expect(recorded.call(1)).rejects.toThrow('"text/html"');
-    await expect(recorded.call(2)).rejects.toBeInstanceOf(UnexpectedContentError);
-    await expect(recorded.call(3)).rejects.toBeInstanceOf(UnexpectedContentError);
+    await expect(recorded.call(2)).rejects.toBeInstanceOf(McpUnexpectedContentError);
+    await expect(recorded.call(3)).rejects.toBeInstanceOf(McpUnexpectedContentError);
     expect(recorded.transport.state.is).toBe('live');
   });
 
@@ -217,7 +217,7 @@ describe('messages that our client transport receives', () => {
     await recorded.call(2);
     expect(recorded.answers(1)).toEqual([{ jsonrpc: '2.0', id: 1, error }]);
     expect(recorded.answers(2)).toEqual([{ jsonrpc: '2.0', id: 2, error }]);
-    await expect(recorded.call(3)).rejects.toMatchObject({ name: 'HttpStatusError', status: 400 });
+    await expect(recorded.call(3)).rejects.toMatchObject({ name: 'McpHttpStatusError', status: 400 });
     await expect(recorded.call(4)).rejects.toThrow('"bad"');
     expect(recorded.transport.state.is).toBe('live');
   });
@@ -251,7 +251,7 @@ describe('credentials', () => {
     fake.on({ rpc: 'tools/call' }, status(code, { 'www-authenticate': CHALLENGE }, 'no'));
     const recorded = await transport(fake.url).initialize();
     const error = await recorded.call(1).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(HttpUnauthorizedError);
+    expect(error).toBeInstanceOf(McpHttpUnauthorizedError);
     expect(error).toMatchObject({
       status: code,
       challenge: {
@@ -307,7 +307,7 @@ describe('credentials', () => {
         if (!mayRefresh) throw new Error('log in again');
       },
     }).initialize();
-    await expect(recorded.call(1)).rejects.toBeInstanceOf(HttpUnauthorizedError);
+    await expect(recorded.call(1)).rejects.toBeInstanceOf(McpHttpUnauthorizedError);
     mayRefresh = false;
     await expect(recorded.call(2)).rejects.toThrow('log in again');
   });

@@ -1,5 +1,5 @@
 import { Client } from '@modelcontextprotocol/client';
-import { StreamLostError, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
+import { McpStreamLostError, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it } from 'vitest';
 import {
   answerFrame,
@@ -110,7 +110,7 @@ describe('2026-07-28', () => {
     const { fake, recorded } = await start();
     fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1')], how));
     const failure = recorded.transport.send(request(1, 'tools/call', { name: 'find' }));
-    await expect(failure).rejects.toBeInstanceOf(StreamLostError);
+    await expect(failure).rejects.toBeInstanceOf(McpStreamLostError);
     expect(fake.requests).toHaveLength(1);
   });
 

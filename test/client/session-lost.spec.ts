@@ -1,4 +1,4 @@
-import { SessionLostError } from 'nestjs-mcp-streamable/client';
+import { McpSessionLostError } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it } from 'vitest';
 import { frame, held, initialized, progress, result, sse, status } from '../support/fake-mcp-server.js';
 import { eventually } from '../support/test-apps.js';
@@ -20,7 +20,7 @@ describe('a lost session', () => {
     await expect(first).rejects.toMatchObject({ code: 'SESSION_LOST', mayHaveRun: true });
     expect(recorded.transport.state).toEqual({ is: 'lost', lostSessionId: 's1' });
     // Without asking the server again.
-    await expect(recorded.call(3)).rejects.toBeInstanceOf(SessionLostError);
+    await expect(recorded.call(3)).rejects.toBeInstanceOf(McpSessionLostError);
     expect(fake.seen({ rpc: 'tools/call' })).toHaveLength(2);
     expect(recorded.transport.sessionId).toBeUndefined();
   });
@@ -29,7 +29,7 @@ describe('a lost session', () => {
     const fake = (await server()).on({ rpc: 'tools/call' }, status(404));
     const recorded = transport(fake.url);
     await recorded.transport.start();
-    await expect(recorded.call(1)).rejects.toMatchObject({ name: 'HttpStatusError', status: 404 });
+    await expect(recorded.call(1)).rejects.toMatchObject({ name: 'McpHttpStatusError', status: 404 });
     expect(recorded.transport.state.is).toBe('started');
   });
 
@@ -122,7 +122,7 @@ describe('a lost session', () => {
     await expect(recorded.call(1)).rejects.toMatchObject({ code: 'SESSION_LOST', sessionId: 's1' });
     expect(recorded.recoveries).toMatchObject([{ outcome: 'failed', lostSessionId: 's1' }]);
     expect(recorded.transport.state.is).toBe('lost');
-    await expect(recorded.call(2)).rejects.toBeInstanceOf(SessionLostError);
+    await expect(recorded.call(2)).rejects.toBeInstanceOf(McpSessionLostError);
   });
 
   it('C7: so does one that has become another revision', async () => {

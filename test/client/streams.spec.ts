@@ -1,4 +1,4 @@
-import { StreamLostError } from 'nestjs-mcp-streamable/client';
+import { McpStreamLostError } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it, vi } from 'vitest';
 import { frame, held, progress, result, sse, status } from '../support/fake-mcp-server.js';
 import { eventually } from '../support/test-apps.js';
@@ -98,7 +98,7 @@ describe('a response that ends before the answer', () => {
     fake.on({ method: 'GET', lastEventId: 'a_1' }, status(code));
     const recorded = await transport(fake.url).initialize();
     const failure = recorded.through(recorded.call(1));
-    await expect(failure).rejects.toBeInstanceOf(StreamLostError);
+    await expect(failure).rejects.toBeInstanceOf(McpStreamLostError);
     await expect(failure).rejects.toThrow(text);
     expect(recorded.transport.state.is).toBe('live');
   });
@@ -110,7 +110,7 @@ describe('a response that ends before the answer', () => {
       fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1))], how)).on({ rpc: 'tools/call' }, result(DONE));
       const recorded = await transport(fake.url).initialize();
       await expect(recorded.call(1)).rejects.toMatchObject({
-        name: 'StreamLostError',
+        name: 'McpStreamLostError',
         code: 'STREAM_LOST',
         mayHaveRun: true,
       });
@@ -181,7 +181,7 @@ describe('a response that ends before the answer', () => {
     fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1'), frame(progress('t', 2), id)], 'cut'));
     const recorded = await transport(fake.url).initialize();
     const error = await recorded.call(1).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(StreamLostError);
+    expect(error).toBeInstanceOf(McpStreamLostError);
     expect((error as Error).message).toContain('its last event id cannot be sent in a header');
     expect(recorded.transport.state.is).toBe('live');
   });

@@ -1,8 +1,8 @@
 import { Client } from '@modelcontextprotocol/client';
 import {
   StreamableClientTransport,
-  type ReconnectEvent,
-  type RecoveryEvent,
+  type McpReconnectEvent,
+  type McpRecoveryEvent,
   type StreamableClientTransportOptions,
 } from 'nestjs-mcp-streamable/client';
 import type { JSONRPCMessage } from '@modelcontextprotocol/client';
@@ -16,8 +16,8 @@ export class Recorded {
   readonly clock: ManualClock;
   readonly messages: JSONRPCMessage[] = [];
   readonly errors: Error[] = [];
-  readonly reconnects: ReconnectEvent[] = [];
-  readonly recoveries: RecoveryEvent[] = [];
+  readonly reconnects: McpReconnectEvent[] = [];
+  readonly recoveries: McpRecoveryEvent[] = [];
   readonly states: string[] = [];
   closes = 0;
   readonly transport: StreamableClientTransport;

@@ -10,7 +10,7 @@ import {
   type OAuthTokens,
   UnauthorizedError,
 } from '@modelcontextprotocol/client';
-import type { HttpUnauthorizedError, StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
+import type { McpHttpUnauthorizedError, StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 
 const REDIRECT_URL = 'http://localhost:3000/callback';
 
@@ -95,7 +95,7 @@ export function oauth(
 async function authorize(
   serverUrl: string,
   provider: OAuthClientProvider,
-  { status, challenge }: HttpUnauthorizedError,
+  { status, challenge }: McpHttpUnauthorizedError,
 ): Promise<void> {
   const granted = (await provider.tokens())?.scope;
   // What was granted before is kept when more is needed (SEP-2350).

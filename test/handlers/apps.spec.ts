@@ -191,7 +191,7 @@ describe.each(ONE_ADAPTER)('the start of MCP Apps fails, on %s,', (adapter) => {
   const failureOf = async (provider: Type): Promise<string> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo })];
     const error = await startFailure(adapter, () => ({ imports, providers: [provider] }));
-    expect(error.name).toBe('HandlerDefinitionError');
+    expect(error.name).toBe('McpHandlerDefinitionError');
     return error.message;
   };
   const withTool = (options: Partial<ToolOptions>): Type => {

@@ -20,7 +20,7 @@ describe.each(ONE_ADAPTER)('handlers that would silently be missing stop the sta
   it.each(Object.keys(FACTORIES))('those of a factory %s', async (name) => {
     const module = () => ({ imports: [McpStreamableModule.forRoot({ serverInfo })], providers: [FACTORIES[name]!] });
     const error = await startFailure(adapter, module);
-    expect(error).toMatchObject({ name: 'HandlerDefinitionError', origin: 'Made (RootTestModule)' });
+    expect(error).toMatchObject({ name: 'McpHandlerDefinitionError', origin: 'Made (RootTestModule)' });
     expect(error.message).toMatch(/a factory creates it for each request.*useClass/);
   });
 });

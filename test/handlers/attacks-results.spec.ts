@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { Exclude } from 'class-transformer';
 import { IsString } from 'class-validator';
-import { type HandlerSchema, Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
+import { type McpHandlerSchema, Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
@@ -95,7 +95,7 @@ class Mistakes {
   annotations(): object[] {
     return [text, { ...text, annotations: { priority: 7 } }];
   }
-  @Tool({ name: 'is not an object', outputSchema: OrderDto as HandlerSchema })
+  @Tool({ name: 'is not an object', outputSchema: OrderDto as McpHandlerSchema })
   dtos(): OrderDto[] {
     return [{ id: 'a' }];
   }

@@ -1,8 +1,8 @@
 import { Inject, Injectable, Module, type ModuleMetadata, type OnModuleInit } from '@nestjs/common';
 import {
-  DuplicateHandlerError,
+  McpDuplicateHandlerError,
   getMcpToken,
-  HandlerDefinitionError,
+  McpHandlerDefinitionError,
   InjectMcp,
   McpArgs,
   McpHandlers,
@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
       again(): void {}
     }
     const error = await failure({ imports: imports(), providers: [PublicTools, Twin] });
-    expect(error).toBeInstanceOf(DuplicateHandlerError);
+    expect(error).toBeInstanceOf(McpDuplicateHandlerError);
     expect(error.message).toContain('PublicTools.who (RootTestModule) and Twin.again (RootTestModule)');
   });
 
@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
       run(): void {}
     }
     const error = await failure({ imports: imports(), providers: [Bad] });
-    expect(error).toBeInstanceOf(HandlerDefinitionError);
+    expect(error).toBeInstanceOf(McpHandlerDefinitionError);
     expect(error.message).toContain('The MCP handler Bad.run (RootTestModule) cannot be served:');
     expect(error.message).toContain(reason);
   });
@@ -183,7 +183,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
   it('with handlers for an endpoint that makes its servers itself', async () => {
     const own = McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => 'own') });
     const error = await failure({ imports: [own], providers: [PublicTools] });
-    expect(error).toBeInstanceOf(HandlerDefinitionError);
+    expect(error).toBeInstanceOf(McpHandlerDefinitionError);
     expect(error.message).toContain('its endpoint has the option "server"');
   });
 
@@ -195,6 +195,6 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
 });
 
 it('forFeature() takes classes', () => {
-  expect(() => McpStreamableModule.forFeature([undefined as never])).toThrow(HandlerDefinitionError);
+  expect(() => McpStreamableModule.forFeature([undefined as never])).toThrow(McpHandlerDefinitionError);
   expect(() => McpStreamableModule.forFeature('x' as never)).toThrow('it takes an array of provider classes');
 });

@@ -1,7 +1,7 @@
 import { Injectable, UseGuards, ValidationPipe } from '@nestjs/common';
 import { Type } from 'class-transformer';
 import { IsEmail, IsInt, IsString, Max, ValidateNested } from 'class-validator';
-import { type HandlerSchema, McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
+import { type McpHandlerSchema, McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { decidesByArguments } from '../support/by-arguments.js';
@@ -99,7 +99,7 @@ class Forms {
     return `ran ${++ran}`;
   }
 
-  @Tool({ name: 'output', outputSchema: z.object({ total: z.number() }) as HandlerSchema })
+  @Tool({ name: 'output', outputSchema: z.object({ total: z.number() }) as McpHandlerSchema })
   output(): object {
     return { total: SECRET };
   }

@@ -14,7 +14,7 @@ import {
 import type { ModuleRef } from '@nestjs/core';
 import { IsInt, IsString } from 'class-validator';
 import {
-  type HandlerSchema,
+  type McpHandlerSchema,
   McpArgs,
   type McpContext,
   McpCtx,
@@ -367,7 +367,7 @@ describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (ad
 describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
   const failureOf = (providers: Type[], options: Partial<McpStreamableOptions> = {}) =>
     startFailure(adapter, () => ({ imports: [McpStreamableModule.forRoot({ serverInfo, ...options })], providers }));
-  const withMethod = (method: unknown, options?: McpMethodOptions, schema?: HandlerSchema): Type => {
+  const withMethod = (method: unknown, options?: McpMethodOptions, schema?: McpHandlerSchema): Type => {
     class Refused {
       @McpMethod(method as string, schema, options)
       served(): object {
@@ -397,13 +397,13 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
     42,
   ])('for a method that is called %j', async (method) => {
     const { name, message } = await failureOf([withMethod(method)]);
-    expect(name).toBe('HandlerDefinitionError');
+    expect(name).toBe('McpHandlerDefinitionError');
     expect(message).toContain(JSON.stringify(method));
   });
 
   it('for a method that is declared twice', async () => {
     const failure = await failureOf([withMethod('acme/search'), withMethod('acme/search')]);
-    expect(failure).toMatchObject({ name: 'DuplicateHandlerError', kind: 'method', key: 'acme/search' });
+    expect(failure).toMatchObject({ name: 'McpDuplicateHandlerError', kind: 'method', key: 'acme/search' });
   });
 
   it.each(['search', 'com.example', '/search', 'com.example/', '1com.example/x', 'com..example/x', '-a/x', 'a/b/c', 5])(

@@ -20,7 +20,7 @@ import { Test } from '@nestjs/testing';
 import {
   Clock,
   file,
-  HandlerTimeoutError,
+  McpHandlerTimeoutError,
   McpArgs,
   type McpContext,
   McpCtx,
@@ -294,7 +294,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     const text =
       'The tool "slow" did not finish within 1000 ms ("timeoutMs") and was cancelled. Whether it had an effect is not known. Ask for less, or try again later.';
     expect(await call).toMatchObject({ isError: true, text });
-    expect(work.signals[0]!.reason).toBeInstanceOf(HandlerTimeoutError);
+    expect(work.signals[0]!.reason).toBeInstanceOf(McpHandlerTimeoutError);
     expect(work.signals[0]!.reason).toMatchObject({ code: 'HANDLER_TIMEOUT', message: text });
     work.door('A').open('too late');
   });

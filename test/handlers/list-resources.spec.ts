@@ -1,10 +1,10 @@
 import { type CanActivate, type ExecutionContext, Injectable, UseGuards } from '@nestjs/common';
 import {
-  HandlerDefinitionError,
-  type ListedResource,
-  type ListedResources,
+  McpHandlerDefinitionError,
+  type McpListedResource,
+  type McpListedResources,
   ListResources,
-  type ListResourcesArgs,
+  type McpListResourcesArgs,
   McpArgs,
   type McpContext,
   McpCtx,
@@ -21,7 +21,7 @@ import { as } from '../support/users.js';
 import { Roles, RolesGuard } from './roles.js';
 
 const TEMPLATE = 'notes://{owner}/{id}';
-const note = (owner: string, id: number): ListedResource => ({ uri: `notes://${owner}/${id}`, name: `note ${id}` });
+const note = (owner: string, id: number): McpListedResource => ({ uri: `notes://${owner}/${id}`, name: `note ${id}` });
 
 /** Notes may be read by their owner. */
 const owns: CanActivate = {
@@ -45,13 +45,13 @@ class Notes {
   }
   /** More than the caller may read: the guard of the template decides about each. */
   @ListResources(TEMPLATE)
-  list(_args: ListResourcesArgs, { principal }: McpContext): ListedResource[] {
+  list(_args: McpListResourcesArgs, { principal }: McpContext): McpListedResource[] {
     return [note(principal!, 1), { ...note('nobody', 2), title: 'Secret' }, { uri: `notes://${principal}/3`, size: 7 }];
   }
 }
 
 /** Of each request: the arguments that the method got. */
-let asked: ListResourcesArgs[] = [];
+let asked: McpListResourcesArgs[] = [];
 
 @Injectable()
 class Archive {
@@ -61,7 +61,7 @@ class Archive {
   }
   /** Five, two at a time. */
   @ListResources('archive://{n}')
-  async page(@McpArgs() args: ListResourcesArgs, @McpCtx() _ctx: McpContext): Promise<ListedResources> {
+  async page(@McpArgs() args: McpListResourcesArgs, @McpCtx() _ctx: McpContext): Promise<McpListedResources> {
     asked.push(args);
     const begin = Number(args.cursor ?? 0);
     const resources = [0, 1].map((n) => ({ uri: `archive://${begin + n}` })).slice(0, 5 - begin);
@@ -76,7 +76,7 @@ class Many {
     return 'one';
   }
   @ListResources('many://{n}')
-  list(): ListedResource[] {
+  list(): McpListedResource[] {
     return Array.from({ length: 5 }, (_, n) => ({ uri: `many://${n}` }));
   }
 }
@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
       @UseGuards(RolesGuard)
       @Roles(['staff'])
       @ListResources('staff://{n}')
-      list(): ListedResource[] {
+      list(): McpListedResource[] {
         ran++;
         return [{ uri: 'staff://1' }];
       }
@@ -218,26 +218,26 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     @Injectable()
     class Lost {
       @ListResources('lost://{n}')
-      list(): ListedResource[] {
+      list(): McpListedResource[] {
         return [];
       }
     }
     @Injectable()
     class Second {
       @ListResources(TEMPLATE)
-      again(): ListedResource[] {
+      again(): McpListedResource[] {
         return [];
       }
     }
     @Injectable()
     class Argument {
       @ListResources(TEMPLATE)
-      list(@McpArgs('page') _page: number): ListedResource[] {
+      list(@McpArgs('page') _page: number): McpListedResource[] {
         return [];
       }
     }
     await expect(start({ providers: [Lost] })).rejects.toThrow('there is no resource template "lost://{n}"');
     await expect(start({ providers: [Notes, Second] })).rejects.toThrow('are already listed by Notes.list');
-    await expect(start({ providers: [Argument] })).rejects.toThrow(HandlerDefinitionError);
+    await expect(start({ providers: [Argument] })).rejects.toThrow(McpHandlerDefinitionError);
   });
 });

@@ -2,7 +2,7 @@ import { Body, Injectable, ParseIntPipe, Req, UseInterceptors, type Type } from 
 import { IsInt, IsString, Min, ValidateNested } from 'class-validator';
 import {
   Complete,
-  HandlerDefinitionError,
+  McpHandlerDefinitionError,
   McpArgs,
   McpContext,
   McpCtx,
@@ -145,7 +145,7 @@ describe('the parameters of handlers', () => {
     log.attach();
     const imports = [McpStreamableModule.forRoot({ serverInfo })];
     const error = await startFailure('fastify', () => ({ imports, providers: [provider] }));
-    expect(error).toBeInstanceOf(HandlerDefinitionError);
+    expect(error).toBeInstanceOf(McpHandlerDefinitionError);
     return error;
   };
 

@@ -60,7 +60,7 @@ describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions canno
     const prompt = { jsonrpc: '2.0', id: 50, method: 'prompts/get', params: { name: 'ask' } };
     expect((await (await client.post(prompt)).json()).error).toEqual({ code: -32603, message: text });
     const { result: code } = await (await client.call('code')).json();
-    expect(code.content[0].text).toBe('ServerRequestError CLIENT_LACKS_CAPABILITY');
+    expect(code.content[0].text).toBe('McpServerRequestError CLIENT_LACKS_CAPABILITY');
     expect(app.log.texts('error')).toEqual([]);
   });
 

@@ -271,7 +271,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
   const failureOf = async (controller: Type): Promise<string> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo })];
     const error = await startFailure(adapter, () => ({ imports, controllers: [controller] }));
-    expect(error.name).toBe('HandlerDefinitionError');
+    expect(error.name).toBe('McpHandlerDefinitionError');
     return error.message;
   };
   const inputSchema = z.object({ id: z.string() });

@@ -6,7 +6,7 @@ import {
   type McpStateStore,
   Prompt,
   Tool,
-  UnknownStateError,
+  McpUnknownStateError,
   type McpContext,
 } from 'nestjs-mcp-streamable';
 import { Keyv } from 'keyv';
@@ -54,7 +54,7 @@ class Tools {
   @Tool({ name: 'forgiving' })
   async forgiving(@McpCtx() ctx: McpContext): Promise<string> {
     const error: unknown = await ctx.state('x').catch((thrown: unknown) => thrown);
-    return error instanceof UnknownStateError ? error.code : 'none';
+    return error instanceof McpUnknownStateError ? error.code : 'none';
   }
 
   @Prompt({ name: 'sum', arguments: [{ name: 'cart', required: true }] })

@@ -110,7 +110,7 @@ describe.each(ONE_ADAPTER)('when a store is unavailable while a handler runs, on
     const response = await patiently(client.call(`${name}, and looks`, {}, { progressToken: 'p' }));
     const { result } = await response.json();
     expect(result.content[0].text).toMatch(
-      /^(McpStateError|ServerRequestError) STORE_UNAVAILABLE Error: .*backend is away/,
+      /^(McpStateError|McpServerRequestError) STORE_UNAVAILABLE Error: .*backend is away/,
     );
   });
 

@@ -3,7 +3,7 @@ import type { INestApplication } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { type Era, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { type McpEra, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 import {
   createMcpTestClient,
   expectNothingLeft,
@@ -15,7 +15,7 @@ import { ONE_ADAPTER } from '../support/adapters.js';
 import { gate } from '../support/app.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
 
-const ERAS: readonly Era[] = ['legacy', 'modern'];
+const ERAS: readonly McpEra[] = ['legacy', 'modern'];
 
 describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era }))))(
   '$adapter, $era',

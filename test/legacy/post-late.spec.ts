@@ -163,7 +163,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
     const standalone = await client.listen();
     await (await client.call('talks on', {}, { id: 'call' })).text();
     const outcome = await after.act(({ ctx }) => ctx.roots('roots'));
-    expect(outcome).toMatchObject({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    expect(outcome).toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
     expect(calls.lateEvents).toMatchObject([{ method: 'roots/list', requestId: 'call', disposition: 'refused' }]);
     expect(standalone.events).toEqual([]);
     await app.settled({ outbound: 0, events: 0 });
@@ -173,7 +173,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
   it('P8: a request through McpSessionService after the answer fails, typed, and is not sent', async () => {
     await (await client.call('talks on', {}, { id: 'call' })).text();
     const outcome = await after.act(({ sessions }) => sessions.request(client.sessionId!, { method: 'ping' }));
-    expect(outcome).toMatchObject({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    expect(outcome).toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
     expect(calls.lateEvents).toMatchObject([{ method: 'ping', requestId: 'call', disposition: 'refused' }]);
   });
 
@@ -195,7 +195,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
     const standalone = await client.listen();
     await calls.callAndCancel('call', after.entered.promise);
     const outcome = await after.act(({ ctx }) => ctx.roots('roots'));
-    expect(outcome).toMatchObject({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    expect(outcome).toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
     expect(calls.lateEvents).toMatchObject([{ method: 'roots/list', requestId: 'call', disposition: 'refused' }]);
     expect(standalone.events).toEqual([]);
     await app.settled({ outbound: 0, events: 0 });
@@ -292,7 +292,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: late messages on %s', (adapter) 
   it('P8: a request through the context of the SDK after the answer fails, typed', async () => {
     await (await client.call('talks on', {}, { id: 'call' })).text();
     const outcome = await after.act(({ ctx }) => ctx.mcpReq.send({ method: 'roots/list' }));
-    expect(outcome).toMatchObject({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    expect(outcome).toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
     expect(calls.lateEvents).toMatchObject([{ method: 'roots/list', requestId: 'call', disposition: 'refused' }]);
   });
 

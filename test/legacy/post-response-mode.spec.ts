@@ -176,7 +176,7 @@ describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
     // Also while the standalone stream has a reader: it is not where this question belongs.
     const standalone = await client.listen();
     const response = await client.call('asks');
-    expect(gists([await response.json()])).toEqual(['ServerRequestError NO_STREAM']);
+    expect(gists([await response.json()])).toEqual(['McpServerRequestError NO_STREAM']);
     expect(standalone.events).toEqual([]);
     await app.settled({ outbound: 0, events: 0 });
     standalone.destroy();

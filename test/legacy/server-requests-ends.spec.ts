@@ -72,7 +72,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     const response = await client.post({ jsonrpc: '2.0', id: stream.messages[0].id, error });
     expect(response.status).toBe(202);
     expect(await stream.end()).toBe('end');
-    expect(answerOf(stream)).toMatch(/^ServerRequestError CLIENT_ERROR: .*-32042.*not today/);
+    expect(answerOf(stream)).toMatch(/^McpServerRequestError CLIENT_ERROR: .*-32042.*not today/);
     await app.settled({ outbound: 0 });
   });
 
@@ -82,7 +82,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     const stream = await (await client.call('asks')).sse().count(1);
     await client.respond(stream.messages[0].id, { trees: [] });
     expect(await stream.end()).toBe('end');
-    expect(answerOf(stream)).toMatch(/^ServerRequestError INVALID_ANSWER/);
+    expect(answerOf(stream)).toMatch(/^McpServerRequestError INVALID_ANSWER/);
     await app.settled({ outbound: 0 });
   });
 
@@ -136,7 +136,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
       method: 'notifications/cancelled',
       params: { requestId: id, reason: 'no longer needed' },
     });
-    expect(answerOf(stream)).toMatch(/^ServerRequestError CANCELLED/);
+    expect(answerOf(stream)).toMatch(/^McpServerRequestError CANCELLED/);
     expect(standalone.events).toEqual([]);
     await app.settled({ outbound: 0, inFlight: 0 });
     await client.respond(id, ROOTS);
@@ -214,7 +214,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     await client.notify('notifications/cancelled', { requestId: 'cancelled' });
     expect(await cancelled.end()).toBe('end');
     await eventually(() =>
-      expect(outcomes).toEqual([expect.stringMatching(/^ServerRequestError CALL_OVER: .*is over/)]),
+      expect(outcomes).toEqual([expect.stringMatching(/^McpServerRequestError CALL_OVER: .*is over/)]),
     );
     await app.settled({ outbound: 1, inFlight: 1 });
     await clock.advance(30_000);

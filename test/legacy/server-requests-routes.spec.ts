@@ -111,12 +111,12 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const ask = () => outcome(app.service.request(client.sessionId!, { method: 'ping' }));
-    expect(await ask()).toBe('ServerRequestError NO_STREAM');
+    expect(await ask()).toBe('McpServerRequestError NO_STREAM');
     // Neither after a client has listened and left.
     const standalone = await client.listen();
     standalone.destroy();
     await app.settled({ readers: 0 });
-    expect(await ask()).toBe('ServerRequestError NO_STREAM');
+    expect(await ask()).toBe('McpServerRequestError NO_STREAM');
     await app.settled({ outbound: 0, events: 0 });
     // And nothing of it turns up later.
     const again = await client.listen();
@@ -138,7 +138,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     ];
     // No client listens in the other session; that its asker has a stream does not help.
     const refused = await mine.call('asks another', { session: other.sessionId });
-    expect(gists([await refused.json()])).toEqual(['ServerRequestError NO_STREAM']);
+    expect(gists([await refused.json()])).toEqual(['McpServerRequestError NO_STREAM']);
     const standalone = await other.listen();
     const posted = mine.call('asks another', { session: other.sessionId });
     await standalone.count(1);
@@ -165,9 +165,9 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
       const standalone = await client.listen();
       const response = await client.call('asks');
       // Nothing went ahead of the answer, so it is JSON.
-      expect(gists([await response.json()])).toEqual(['ServerRequestError CLIENT_LACKS_CAPABILITY']);
+      expect(gists([await response.json()])).toEqual(['McpServerRequestError CLIENT_LACKS_CAPABILITY']);
       const outside = outcome(app.service.request(client.sessionId!, { method, ...(params && { params }) }));
-      expect(await outside).toBe('ServerRequestError CLIENT_LACKS_CAPABILITY');
+      expect(await outside).toBe('McpServerRequestError CLIENT_LACKS_CAPABILITY');
       expect(standalone.events).toEqual([]);
       await app.settled({ outbound: 0, events: 0 });
       standalone.destroy();
@@ -206,7 +206,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     await posted.hangUp();
     await connectionsGone(app, 1);
     ask.open();
-    expect(await asked.promise).toBe('ServerRequestError NO_STREAM');
+    expect(await asked.promise).toBe('McpServerRequestError NO_STREAM');
     expect(standalone.events).toEqual([]);
     await app.settled({ outbound: 0, inFlight: 0, events: 0 });
     standalone.destroy();

@@ -1,6 +1,6 @@
 import type { CanActivate } from '@nestjs/common';
 import type { ServerContext } from '@modelcontextprotocol/server';
-import { McpServer, type McpServerFunction, Server, type ServerRequestError } from 'nestjs-mcp-streamable';
+import { McpServer, type McpServerFunction, Server, type McpServerRequestError } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
@@ -146,12 +146,13 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
         own.server.ping(),
         own.server.request({ method: 'sampling/createMessage', params: { messages: [], maxTokens: 1 } }),
       ];
-      for (const one of await Promise.allSettled(asked)) failures.push((one as { reason?: ServerRequestError }).reason);
+      for (const one of await Promise.allSettled(asked))
+        failures.push((one as { reason?: McpServerRequestError }).reason);
       return 'not asked';
     });
     const app = await start({ server });
     expect(gists([await (await app.client().call('tool')).json()])).toEqual(['not asked']);
-    const failed = { name: 'ServerRequestError', code: 'NO_STREAM' };
+    const failed = { name: 'McpServerRequestError', code: 'NO_STREAM' };
     expect(failures).toMatchObject([failed, failed, failed]);
     await app.settled(NOTHING);
   });

@@ -4,7 +4,7 @@ import {
   type HandlerFunction,
   type McpCallEnd,
   McpSessionGuard,
-  type ServerRequestError,
+  type McpServerRequestError,
 } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -531,7 +531,7 @@ describe('S17: the option sessions', () => {
         ctx.sample('model', SAMPLE),
         ctx.roots('roots'),
       ]);
-      const codes = asked.map((one) => one.status === 'rejected' && (one.reason as ServerRequestError).code);
+      const codes = asked.map((one) => one.status === 'rejected' && (one.reason as McpServerRequestError).code);
       return [codes, ctx.clientCapabilities, ctx.closeStream(), currentMcpCall()?.session ?? null];
     };
     registryOf(app).registerTool({ name: 'tries', handler });
@@ -547,7 +547,7 @@ describe('S17: the option sessions', () => {
     const handler: HandlerFunction<object> = (_, ctx) => {
       void go.promise.then(async () => {
         await ctx.progress(1);
-        over.open(await ctx.roots('late').catch((error: ServerRequestError) => error.code));
+        over.open(await ctx.roots('late').catch((error: McpServerRequestError) => error.code));
       });
       return 'early';
     };

@@ -1,4 +1,4 @@
-import { currentMcpCall, UnknownSessionError, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { currentMcpCall, McpUnknownSessionError, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
@@ -119,7 +119,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
   it('P7: fails at once when no client reads the stream, and sends nothing', async () => {
     const client = await withRoots();
     await expect(askRoots(client.sessionId!)).rejects.toMatchObject({
-      name: 'ServerRequestError',
+      name: 'McpServerRequestError',
       code: 'NO_STREAM',
       message: expect.stringContaining('roots/list'),
     });
@@ -158,7 +158,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     const standalone = await client.listen();
     await (await client.call('asksLate', {}, { id: 'c' })).text();
     release.open();
-    expect(await late).toMatchObject({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    expect(await late).toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
     expect(standalone.messages).toEqual([]);
     expect(events).toContainEqual(
       expect.objectContaining({ type: 'late-message', method: 'roots/list', requestId: 'c', disposition: 'refused' }),
@@ -170,7 +170,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await (await client.delete()).text();
     for (const id of [client.sessionId!, 'never-was', '__proto__', 'constructor']) {
       const error = await askRoots(id).catch((error: unknown) => error);
-      expect(error).toBeInstanceOf(UnknownSessionError);
+      expect(error).toBeInstanceOf(McpUnknownSessionError);
       expect(error).toMatchObject({ code: 'UNKNOWN_SESSION', sessionId: id, message: expect.stringContaining(id) });
     }
   });

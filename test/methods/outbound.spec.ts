@@ -96,7 +96,7 @@ describe('requests and notifications of a server', () => {
           const answer = await response.json();
           expect(textOf(answer)).toContain(`"${nameOf(missing, declared)}"`);
           if (tool === 'returns') expect(answer.result.isError).toBe(true);
-          else expect(textOf(answer)).toMatch(/^ServerRequestError CLIENT_LACKS_CAPABILITY/);
+          else expect(textOf(answer)).toMatch(/^McpServerRequestError CLIENT_LACKS_CAPABILITY/);
           continue;
         }
         const stream = await response.sse().count(1);
@@ -282,7 +282,7 @@ describe('requests and notifications of a server', () => {
       [roots, { trees: [] }],
       [roots, { roots: [{ uri: 'https://a.example' }] }],
     ])('to %j that are %j are a typed error', async (question, answer) => {
-      expect((await answered(question, answer)).told).toMatch(/^ServerRequestError INVALID_ANSWER: .*"q"/);
+      expect((await answered(question, answer)).told).toMatch(/^McpServerRequestError INVALID_ANSWER: .*"q"/);
       const { told, isError } = await answered(question, answer, 'returns');
       expect([told.includes('"q"'), isError]).toEqual([true, true]);
     });
@@ -324,7 +324,7 @@ describe('requests and notifications of a server', () => {
       const error = { code: -32050, message: 'not today', data: { why: 'because' } };
       await (await caller.session.post({ jsonrpc: '2.0', id, error })).text();
       await stream.end();
-      expect(toldOf(stream)).toMatch(/^ServerRequestError CLIENT_ERROR: .*-32050.*not today/);
+      expect(toldOf(stream)).toMatch(/^McpServerRequestError CLIENT_ERROR: .*-32050.*not today/);
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
@@ -446,7 +446,7 @@ describe('requests and notifications of a server', () => {
         const second = ask();
         await stream.count(2);
         await session.respond(stream.messages[1].id, wrong);
-        expect(await second).toMatchObject({ name: 'ServerRequestError', code: 'INVALID_ANSWER' });
+        expect(await second).toMatchObject({ name: 'McpServerRequestError', code: 'INVALID_ANSWER' });
         stream.destroy();
       },
     );

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { inputRequired } from '@modelcontextprotocol/server';
 import {
-  HandlerDefinitionError,
-  type HandlerSchema,
+  McpHandlerDefinitionError,
+  type McpHandlerSchema,
   McpArgs,
   type McpContext,
   Prompt,
@@ -292,16 +292,16 @@ describe('outgoing results', () => {
   ])('D18: an output schema that is %s stops the start', async (_, outputSchema) => {
     @Injectable()
     class Lists {
-      @Tool({ name: 'lists', outputSchema: outputSchema as HandlerSchema })
+      @Tool({ name: 'lists', outputSchema: outputSchema as McpHandlerSchema })
       lists(): string[] {
         return [];
       }
     }
-    await expect(startApp({ providers: [Lists] })).rejects.toThrow(HandlerDefinitionError);
+    await expect(startApp({ providers: [Lists] })).rejects.toThrow(McpHandlerDefinitionError);
     const app = await start();
     const register = () =>
       registryOf(app).registerTool({ name: 'x', outputSchema: outputSchema as never, handler: () => [] });
-    expect(register).toThrow(HandlerDefinitionError);
+    expect(register).toThrow(McpHandlerDefinitionError);
   });
 
   it.each(ERAS)('D18: what an output schema allows beside objects is no result, in the %s era', async (era) => {

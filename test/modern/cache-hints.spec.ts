@@ -1,7 +1,7 @@
 import { type CanActivate, Injectable, UseGuards } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import {
-  type CacheHints,
+  type McpCacheHints,
   McpArgs,
   McpCtx,
   type McpContext,
@@ -18,7 +18,7 @@ import { ModernClient } from '../support/modern-client.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const open: CanActivate = { canActivate: () => true };
-const HOUR: Required<CacheHints> = { ttlMs: 3_600_000, scope: 'public' };
+const HOUR: Required<McpCacheHints> = { ttlMs: 3_600_000, scope: 'public' };
 const PUBLIC = { ttlMs: 3_600_000, cacheScope: 'public' };
 const PRIVATE = { ttlMs: 3_600_000, cacheScope: 'private' };
 const NONE = { ttlMs: 0, cacheScope: 'private' };

@@ -1,4 +1,4 @@
-import { LEGACY_REVISIONS, MODERN_REVISIONS, type Eras } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, MODERN_REVISIONS, type McpEras } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { send, type RawResponse } from '../support/http.js';
@@ -14,15 +14,18 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
   const start = testApps(adapter, { tools: { greet: () => 'hello' } });
   const modern = (app: TestApp): ModernClient => new ModernClient(app.url);
 
-  it.each<Eras>(['both', 'modern'])('§0: eras "%s": a modern request is served, and makes no session', async (eras) => {
-    const app = await start({ eras });
-    const response = await modern(app).call('greet');
-    expect(response.status).toBe(200);
-    expect((await response.json()).result.content[0].text).toBe('hello');
-    await app.settled({ sessions: 0, live: 0, inFlight: 0 });
-  });
+  it.each<McpEras>(['both', 'modern'])(
+    '§0: eras "%s": a modern request is served, and makes no session',
+    async (eras) => {
+      const app = await start({ eras });
+      const response = await modern(app).call('greet');
+      expect(response.status).toBe(200);
+      expect((await response.json()).result.content[0].text).toBe('hello');
+      await app.settled({ sessions: 0, live: 0, inFlight: 0 });
+    },
+  );
 
-  it.each<Eras>(['both', 'legacy'])('§0: eras "%s": a session is served', async (eras) => {
+  it.each<McpEras>(['both', 'legacy'])('§0: eras "%s": a session is served', async (eras) => {
     const app = await start({ eras });
     const client = await app.client().initialize();
     expect((await (await client.call('greet')).json()).result.content[0].text).toBe('hello');
@@ -51,7 +54,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
     }
   });
 
-  it.each<[string, Eras, readonly string[]]>([
+  it.each<[string, McpEras, readonly string[]]>([
     ['both', 'both', MODERN_REVISIONS],
     ['modern', 'modern', MODERN_REVISIONS],
     ['legacy', 'legacy', LEGACY_REVISIONS],

@@ -11,7 +11,7 @@ import {
   type McpContext,
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
-import { StreamableClientTransport, type FetchLike } from 'nestjs-mcp-streamable/client';
+import { StreamableClientTransport, type McpFetchLike } from 'nestjs-mcp-streamable/client';
 import { OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/otel';
 import { Observable } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -302,7 +302,7 @@ describeRedis('OpenTelemetry on two nodes', () => {
   /** A client whose requests go to the nodes in turn. */
   const connected = async (era: 'legacy' | 'modern') => {
     let sent = 0;
-    const inTurn: FetchLike = (_, init) => loneFetch(`${nodes[sent++ % 2]!.base}/mcp`, init);
+    const inTurn: McpFetchLike = (_, init) => loneFetch(`${nodes[sent++ % 2]!.base}/mcp`, init);
     const transport = new StreamableClientTransport(`${nodes[0]!.base}/mcp`, {
       fetch: inTurn,
       requestMeta: traceContextMeta,

@@ -7,7 +7,7 @@ import { expectTypeOf } from 'expect-type';
 import type { Request } from 'express';
 import type { FastifyRequest } from 'fastify';
 import {
-  type HandlerSchema,
+  type McpHandlerSchema,
   image,
   McpArgs,
   type McpContent,
@@ -90,7 +90,7 @@ export class Compiles {
   json(@McpArgs() args: { total: number }): object {
     return args;
   }
-  @Tool({ name: 'unchecked', inputSchema: Order as HandlerSchema, outputSchema: Total as HandlerSchema })
+  @Tool({ name: 'unchecked', inputSchema: Order as McpHandlerSchema, outputSchema: Total as McpHandlerSchema })
   unchecked(@McpArgs() args: { other: Date }): object {
     return args;
   }

@@ -29,10 +29,10 @@ const PATIENCE_MS = 30_000;
  */
 const EXPLICIT = [
   'ProtocolError -32000',
-  'ClientTransportError NO_ANSWER',
-  'StreamLostError STREAM_LOST',
-  'HttpStatusError 502',
-  'HttpStatusError 503',
+  'McpClientTransportError NO_ANSWER',
+  'McpStreamLostError STREAM_LOST',
+  'McpHttpStatusError 502',
+  'McpHttpStatusError 503',
 ];
 
 type Act = 'kill' | 'kill two' | 'pause' | 'pause redis' | 'restart redis';

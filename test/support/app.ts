@@ -16,7 +16,7 @@ import {
   MCP_INBOX_STREAM,
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
-import { AppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
+import { McpAppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
 import { McpResponder } from '../../src/http/responder.js';
 import { endpointsOf } from '../../src/testing/kit/endpoints.js';
 import { leftIn, timersOf } from '../../src/testing/kit/leftovers.js';
@@ -45,7 +45,7 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   configure?: (app: INestApplication) => void | Promise<void>;
   /**
    * Whether `RawClient` and its like go over a socket of the system. Where the network plays no part they need none: their
-   * connections are pairs of streams (`AppAgent`). The app listens in any case, for those that make sockets themselves.
+   * connections are pairs of streams (`McpAppAgent`). The app listens in any case, for those that make sockets themselves.
    *
    * @default false
    */
@@ -127,7 +127,7 @@ export class TestApp {
     const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
     const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
     if (!port && process.env['NODES'] !== '2')
-      ways.open(base, await AppAgent.of(app), app.getHttpServer() as NetServer);
+      ways.open(base, await McpAppAgent.of(app), app.getHttpServer() as NetServer);
     const node = { app, url, service: app.get(McpSessionService, { strict: false }) };
     NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
     return node;

@@ -7,7 +7,7 @@ import {
   ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { Era } from 'nestjs-mcp-streamable';
+import type { McpEra } from 'nestjs-mcp-streamable';
 import type { TestApp } from './app.js';
 import { loneFetch } from './lone-fetch.js';
 import { MODERN } from './modern.js';
@@ -30,7 +30,7 @@ export interface Answers {
 
 /** An official client of either generation and of either era: what all of them can do, under one name. */
 export interface Official {
-  readonly era: Era;
+  readonly era: McpEra;
   /** Undefined in the era without sessions. */
   readonly sessionId: string | undefined;
   /** Data of the log messages that came; `level` of `call` asks for them. */
@@ -56,11 +56,11 @@ export interface OfficialResult {
 export interface OfficialKind {
   readonly name: string;
   /** The era in which it speaks to an endpoint that serves both. */
-  readonly era: Era;
+  readonly era: McpEra;
   connect(app: TestApp, headers?: Record<string, string>, answers?: Answers): Promise<Official>;
 }
 
-function generation2(name: string, era: Era, mode: 'auto' | 'legacy' | { pin: string }): OfficialKind {
+function generation2(name: string, era: McpEra, mode: 'auto' | 'legacy' | { pin: string }): OfficialKind {
   return {
     name: `@modelcontextprotocol/client 2.4, ${name}`,
     era,
@@ -80,7 +80,7 @@ function generation2(name: string, era: Era, mode: 'auto' | 'legacy' | { pin: st
       await client.connect(transport);
       let level: string | undefined;
       return {
-        era: client.getProtocolEra() as Era,
+        era: client.getProtocolEra() as McpEra,
         logs,
         changes,
         client,

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
-import { TaskTransport } from 'nestjs-mcp-streamable/client';
+import { McpTaskTransport } from 'nestjs-mcp-streamable/client';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { modernMeta } from '../support/modern.js';
@@ -60,7 +60,7 @@ afterEach(() => {
 const opened = async (script = new Script()) => {
   const clock = new ManualClock();
   clocks.push(clock);
-  const transport = new TaskTransport(script, clock);
+  const transport = new McpTaskTransport(script, clock);
   const heard: Message[] = [];
   transport.onmessage = (message) => heard.push(message);
   await transport.start();

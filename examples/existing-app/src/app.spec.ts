@@ -1,7 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
-  type AppFetch,
+  type McpAppFetch,
   createAppFetch,
   createMcpTestClient,
   expectNothingLeft,
@@ -12,7 +12,7 @@ import { AppModule } from './app.module.js';
 import { configure } from './configure.js';
 
 let app: INestApplication;
-let request: AppFetch;
+let request: McpAppFetch;
 
 beforeEach(async () => {
   const fixture = await Test.createTestingModule({ imports: [AppModule] }).compile();

@@ -1,10 +1,10 @@
 import type { CallToolResult, Client, Progress, RequestOptions, withOAuth } from '@modelcontextprotocol/client';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Observable, ReplaySubject, switchMap } from 'rxjs';
-import { ClientTransportError } from '../client.errors.js';
+import { McpClientTransportError } from '../client.errors.js';
 import type { StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
-import { POLLED_META_KEY, TaskTransport } from '../task-transport.js';
+import { POLLED_META_KEY, McpTaskTransport } from '../task-transport.js';
 import { nextTurn } from '../waiting.js';
 import type { ResolvedMcpClientOptions } from './mcp-client.options.js';
 
@@ -57,7 +57,7 @@ export class McpClient implements BeforeApplicationShutdown {
    * The official client, connected: the first call connects, and so does the first one after a connection that was
    * lost. Use it at once, and call this method again the next time.
    *
-   * @throws (rejects) what `Client.connect` throws, such as HttpUnauthorizedError; NOT_CONNECTED when it is closed. The
+   * @throws (rejects) what `Client.connect` throws, such as McpHttpUnauthorizedError; NOT_CONNECTED when it is closed. The
    *   next call tries again.
    */
   client(): Promise<Client> {
@@ -139,7 +139,7 @@ export class McpClient implements BeforeApplicationShutdown {
     this.#transports$.next(transport);
     try {
       configure?.(client);
-      await client.connect(this.options.tasks ? new TaskTransport(transport, this.options.clock) : transport);
+      await client.connect(this.options.tasks ? new McpTaskTransport(transport, this.options.clock) : transport);
       if (this.#closing) throw this.#closed();
     } catch (error) {
       this.#connection = undefined;
@@ -171,9 +171,9 @@ export class McpClient implements BeforeApplicationShutdown {
     return { ...all, headers: async () => ({ ...(await others()), authorization: `Bearer ${await token()}` }) };
   }
 
-  #closed(): ClientTransportError {
+  #closed(): McpClientTransportError {
     const message = `The MCP client "${this.name}" is closed: the application is shutting down.`;
-    return new ClientTransportError('NOT_CONNECTED', message);
+    return new McpClientTransportError('NOT_CONNECTED', message);
   }
 }
 

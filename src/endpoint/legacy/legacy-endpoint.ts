@@ -9,7 +9,7 @@ import { McpSession } from '../../session/live/mcp-session.js';
 import type { InitializeParams } from '../../session/live/session-state.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../../session/store/session-store.js';
-import { ServerFactoryError } from '../../session/session.errors.js';
+import { McpServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
 import { McpError, shutdownRefusal, shown } from '../../wire/errors.js';
@@ -208,7 +208,7 @@ class Initialization implements PendingReply {
       case 'taken': {
         const text =
           'The option "sessionIdGenerator" returned an id that is already in use: session ids must be unguessable and unique.';
-        logError(new ServerFactoryError(text));
+        logError(new McpServerFactoryError(text));
         return new McpError('INTERNAL_ERROR', FAILED);
       }
     }
@@ -259,7 +259,7 @@ class Initialization implements PendingReply {
 function makeSessionId(generate: (() => string) | undefined): string {
   const id: unknown = generate ? generate() : randomToken();
   if (typeof id === 'string' && SESSION_ID.test(id)) return id;
-  throw new ServerFactoryError(
+  throw new McpServerFactoryError(
     `The option "sessionIdGenerator" returned ${shown(id)}: a session id must be 16 to 256 visible ASCII characters.`,
   );
 }

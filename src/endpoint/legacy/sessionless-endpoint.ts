@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, McpHttpCall, OutboundMessage } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { assertBatch } from '../../session/live/admission.js';
 import type { RequestHeaders } from '../../wire/headers.js';
@@ -57,7 +57,7 @@ class SessionlessClient implements CallingClient {
 
   request({ method }: OutboundMessage): Promise<never> {
     const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so a response of the client could not reach this request. Take the input as arguments; only clients of revision 2026-07-28 can be asked.`;
-    return Promise.reject(new ServerRequestError('NO_STREAM', text));
+    return Promise.reject(new McpServerRequestError('NO_STREAM', text));
   }
 }
 

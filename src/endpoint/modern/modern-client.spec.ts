@@ -1,7 +1,7 @@
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { McpCall } from '../../context/mcp-call.js';
-import { Exchange, type ResponseMode } from '../../exchange/exchange.js';
+import { Exchange, type McpResponseMode } from '../../exchange/exchange.js';
 import { ResponseSink } from '../../exchange/response-sink.js';
 import { ManualClock } from '../../testing/index.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
@@ -10,7 +10,7 @@ import { ModernClient } from './modern-client.js';
 
 const LOG = { method: 'notifications/message', params: { level: 'info', data: 'x' } };
 
-function callWith(meta?: Record<string, unknown>, mode: ResponseMode = 'auto') {
+function callWith(meta?: Record<string, unknown>, mode: McpResponseMode = 'auto') {
   const late: string[] = [];
   const client = new ModernClient({ event: (event) => event.type === 'late-message' && late.push(event.method!) });
   const exchange = new Exchange([1], {

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, OutboundMessage } from '../../context/mcp-call.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { reachesLevel } from '../../wire/notifications.js';
@@ -38,7 +38,7 @@ export class ModernClient implements CallingClient {
   /** Questions are sent in results: the server cannot send a request while a request is open. */
   request({ method }: OutboundMessage): Promise<never> {
     const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests from server to client. Use ctx.elicit(), ctx.sample() or ctx.roots().`;
-    return Promise.reject(new ServerRequestError('NO_STREAM', text));
+    return Promise.reject(new McpServerRequestError('NO_STREAM', text));
   }
 }
 

@@ -1,7 +1,7 @@
 import { adviceOn } from '../../common/options.js';
 import { shown } from '../../wire/errors.js';
 import { isObject } from '../../wire/json-rpc.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import {
   type AppViewCsp,
   type AppViewOptions,
@@ -42,7 +42,7 @@ const PERMISSION_NAMES = namesOf<AppViewPermissions>({
   clipboardWrite: true,
 });
 
-/** The resource that a view is. @throws HandlerDefinitionError */
+/** The resource that a view is. @throws McpHandlerDefinitionError */
 export function resourceOfView(options: AppViewOptions, origin: string): ResourceOptions {
   const { uri, csp, permissions, domain, prefersBorder, _meta, ...rest } = options;
   const refuse = refusalOf(origin);
@@ -75,7 +75,7 @@ export function resourceOfView(options: AppViewOptions, origin: string): Resourc
   };
 }
 
-/** `_meta` of a tool with its view. @throws HandlerDefinitionError */
+/** `_meta` of a tool with its view. @throws McpHandlerDefinitionError */
 export function metaOfTool(
   ui: string | ToolUi | undefined,
   meta: DescribedOptions['_meta'],
@@ -125,7 +125,7 @@ function withUi(
 ): Pick<DescribedOptions, '_meta'> {
   if (!ui) return { ...(meta && { _meta: meta }) };
   if (meta && Object.hasOwn(meta, 'ui')) {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       origin,
       'its "_meta.ui" conflicts with its options for the user interface. Remove one of the two.',
     );
@@ -133,7 +133,7 @@ function withUi(
   return { _meta: { ...meta, ui, ...more } };
 }
 
-/** @throws HandlerDefinitionError unless it is an object with these keys, or `undefined` */
+/** @throws McpHandlerDefinitionError unless it is an object with these keys, or `undefined` */
 function assertNamed(option: string, value: unknown, names: readonly string[], origin: string): void {
   if (value === undefined) return;
   const refuse = refusalOf(origin);
@@ -142,8 +142,8 @@ function assertNamed(option: string, value: unknown, names: readonly string[], o
   if (unknown !== undefined) throw refuse(`there is no "${option}.${unknown}". ${adviceOn(unknown, names)}`);
 }
 
-function refusalOf(origin: string): (reason: string) => HandlerDefinitionError {
-  return (reason) => new HandlerDefinitionError(origin, reason);
+function refusalOf(origin: string): (reason: string) => McpHandlerDefinitionError {
+  return (reason) => new McpHandlerDefinitionError(origin, reason);
 }
 
 function isViewUri(uri: unknown): uri is string {

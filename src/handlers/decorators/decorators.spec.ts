@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { describe, expect, it } from 'vitest';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import {
   Complete,
@@ -166,7 +166,7 @@ describe('handler decorators', () => {
       ],
     ];
     for (const [decorate, message] of decorated) {
-      expect(decorate).toThrow(HandlerDefinitionError);
+      expect(decorate).toThrow(McpHandlerDefinitionError);
       expect(decorate).toThrow(message);
     }
   });

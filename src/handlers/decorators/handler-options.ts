@@ -1,7 +1,7 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
 import { count, oneOf, type OptionTable, required, timer } from '../../common/options.js';
-import type { Era } from '../../wire/era.js';
-import type { HandlerSchema } from '../schema/handler-schema.js';
+import type { McpEra } from '../../wire/era.js';
+import type { McpHandlerSchema } from '../schema/handler-schema.js';
 
 /** Descriptive options of every handler. @publicApi */
 export interface DescribedOptions {
@@ -24,7 +24,7 @@ export interface DescribedOptions {
  * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
  * @publicApi
  */
-export interface CacheHints {
+export interface McpCacheHints {
   /** Milliseconds for which the result may be cached; 0: not at all. */
   ttlMs: number;
   /**
@@ -76,7 +76,10 @@ export interface HandlerConcurrency {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
  */
-export interface ToolOptions<Input extends HandlerSchema = HandlerSchema, Output extends HandlerSchema = HandlerSchema>
+export interface ToolOptions<
+  Input extends McpHandlerSchema = McpHandlerSchema,
+  Output extends McpHandlerSchema = McpHandlerSchema,
+>
   extends DescribedOptions, LimitedOptions {
   /**
    * Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification.
@@ -204,7 +207,7 @@ export interface ResourceOptions extends DescribedOptions, LimitedOptions {
   /** Audience, priority and time of the last change. */
   annotations?: Annotations;
   /** How long a client may keep what it has read. */
-  cache?: CacheHints;
+  cache?: McpCacheHints;
 }
 
 /**
@@ -268,11 +271,11 @@ export interface ResourceTemplateOptions extends DescribedOptions, LimitedOption
   mimeType?: string;
   annotations?: Annotations;
   /** How long a client may keep what it has read. */
-  cache?: CacheHints;
+  cache?: McpCacheHints;
 }
 
 /** The arguments of a method with `@ListResources()`. @publicApi */
-export interface ListResourcesArgs {
+export interface McpListResourcesArgs {
   /** The `nextCursor` that the method returned for the page before, as a client sent it back: check it. Absent: the first page. */
   readonly cursor?: string;
   /** How many resources a page has: more than that are shown on several pages, for each of which the method is called. */
@@ -280,7 +283,8 @@ export interface ListResourcesArgs {
 }
 
 /** A resource of a template, as `resources/list` shows it. What is not given is that of the template. @publicApi */
-export interface ListedResource extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'mimeType' | 'size'> {
+export interface McpListedResource
+  extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'mimeType' | 'size'> {
   /** Matches the template. */
   uri: string;
   /** @default the URI */
@@ -288,10 +292,10 @@ export interface ListedResource extends DescribedOptions, Pick<ResourceOptions, 
 }
 
 /** What a method with `@ListResources()` returns. @publicApi */
-export type ListedResources =
-  | readonly ListedResource[]
+export type McpListedResources =
+  | readonly McpListedResource[]
   | {
-      resources: readonly ListedResource[];
+      resources: readonly McpListedResource[];
       /** What the method is called with for the next page; absent: this is the last one. */
       nextCursor?: string | undefined;
     };
@@ -312,7 +316,8 @@ export interface PromptArgumentOptions {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
  * @publicApi
  */
-export interface PromptOptions<Input extends HandlerSchema = HandlerSchema> extends DescribedOptions, LimitedOptions {
+export interface PromptOptions<Input extends McpHandlerSchema = McpHandlerSchema>
+  extends DescribedOptions, LimitedOptions {
   /** Unique in the endpoint. */
   name: string;
   /**
@@ -351,13 +356,13 @@ export interface McpMethodOptions {
    */
   extension?: string;
   /** The era that has the method. @default both */
-  era?: Era;
+  era?: McpEra;
 }
 
 /** A method of an extension, as `@McpMethod()` was given it. */
 export interface MethodOptions extends McpMethodOptions {
   readonly method: string;
-  readonly paramsSchema?: HandlerSchema | undefined;
+  readonly paramsSchema?: McpHandlerSchema | undefined;
 }
 
 /** Proposals for the value of an argument. @publicApi */
@@ -406,7 +411,7 @@ export const TASK_TABLE = {
 export const CACHE_TABLE = {
   ttlMs: count(required, { min: 0 }),
   scope: oneOf('private', ['public', 'private']),
-} satisfies OptionTable<CacheHints>;
+} satisfies OptionTable<McpCacheHints>;
 
 /** The names of an interface's options. One that is missing here does not compile. */
 export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly string[] {

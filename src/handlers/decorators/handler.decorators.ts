@@ -1,9 +1,9 @@
 import { adviceOn } from '../../common/options.js';
 import { shown } from '../../wire/errors.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
-import type { HandlerSchema, JsonSchema } from '../schema/handler-schema.js';
-import type { HandlerDecorator } from '../schema/schema-types.js';
+import type { McpHandlerSchema, JsonSchema } from '../schema/handler-schema.js';
+import type { McpHandlerDecorator } from '../schema/schema-types.js';
 import {
   type AppViewOptions,
   type CompleteOptions,
@@ -44,7 +44,7 @@ const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
  * It is stored on the function, like guards and interceptors, not on the class: replacing the function (an override in
  * a subclass, a decorator that wraps it) removes the handler together with its guards, never the guards alone.
  *
- * @throws HandlerDefinitionError when it is no method of instances
+ * @throws McpHandlerDefinitionError when it is no method of instances
  */
 export function declareHandler(decorator: string, declaration: HandlerDeclaration): MethodDecorator {
   return (target, key, descriptor) => {
@@ -52,7 +52,7 @@ export function declareHandler(decorator: string, declaration: HandlerDeclaratio
     const isStatic = typeof target === 'function';
     const owner = isStatic ? target : target.constructor;
     const fault = faultOf(decorator, declaration, key, method, isStatic);
-    if (fault) throw new HandlerDefinitionError(`${owner.name}.${String(key)}`, fault);
+    if (fault) throw new McpHandlerDefinitionError(`${owner.name}.${String(key)}`, fault);
     // Decorators run from the last to the first; declarations keep the order of the source.
     const declared = [declaration, ...declarationsOf(method)];
     Reflect.defineMetadata(DECLARATIONS, declared, method as object);
@@ -110,9 +110,9 @@ function faultOf(
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
  */
-export function Tool<Input extends HandlerSchema = JsonSchema, Output extends HandlerSchema = JsonSchema>(
+export function Tool<Input extends McpHandlerSchema = JsonSchema, Output extends McpHandlerSchema = JsonSchema>(
   options?: ToolOptions<Input, Output>,
-): HandlerDecorator<Input, Output>;
+): McpHandlerDecorator<Input, Output>;
 /** A route that is no tool, in a controller with `@Tools()`. */
 export function Tool(options: false): MethodDecorator;
 export function Tool(options: ToolOptions | false = {}): MethodDecorator {
@@ -137,14 +137,14 @@ const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true });
  *
  * `@Tool({ … })` on a route gives it options of its own, `@Tool(false)` makes it no tool. A class inherits it.
  *
- * @throws HandlerDefinitionError for options that are none; at start for a name that no route has, and for a route that cannot be
+ * @throws McpHandlerDefinitionError for options that are none; at start for a name that no route has, and for a route that cannot be
  *   a tool
  * @publicApi
  */
 export function Tools(options: ToolsOptions = {}): ClassDecorator {
   return (target) => {
     const fault = faultOfTools(options);
-    if (fault !== undefined) throw new HandlerDefinitionError(target.name, fault);
+    if (fault !== undefined) throw new McpHandlerDefinitionError(target.name, fault);
     Reflect.defineMetadata(TOOLS, options, target);
     Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, target);
   };
@@ -232,7 +232,7 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
 
 /**
  * Makes a method list the resources of a template of the same endpoint for one caller: they are in `resources/list`, behind those
- * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `ListResourcesArgs`, and returns {@link ListedResources} or a
+ * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns {@link McpListedResources} or a
  * promise of them.
  *
  * ```ts
@@ -240,7 +240,7 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
  * note(@McpArgs('id') id: string) { … }
  *
  * @ListResources('notes://{id}')
- * async list(@McpArgs() _page: object, @McpCtx() { principal }: McpContext): Promise<ListedResource[]> {
+ * async list(@McpArgs() _page: object, @McpCtx() { principal }: McpContext): Promise<McpListedResource[]> {
  *   const notes = await this.notes.of(principal);
  *   return notes.map(({ id, title }) => ({ uri: `notes://${id}`, name: title }));
  * }
@@ -270,10 +270,10 @@ export function ListResources(uriTemplate: string): MethodDecorator {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
  * @publicApi
  */
-export function Prompt<Input extends HandlerSchema = JsonSchema>(
+export function Prompt<Input extends McpHandlerSchema = JsonSchema>(
   options: PromptOptions<Input>,
-): HandlerDecorator<Input, JsonSchema> {
-  return declareHandler('Prompt', { kind: 'prompt', options }) as HandlerDecorator<Input, JsonSchema>;
+): McpHandlerDecorator<Input, JsonSchema> {
+  return declareHandler('Prompt', { kind: 'prompt', options }) as McpHandlerDecorator<Input, JsonSchema>;
 }
 
 /**
@@ -323,11 +323,11 @@ export function Complete(options: CompleteOptions): MethodDecorator {
  * @param method `prefix/name`, with your own prefix: prefixes of the specification are refused at start
  * @param schema of `params`, without `_meta`. @default the class of the parameter of `@McpArgs()`; of a method that takes no
  *   params, nothing
- * @throws HandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
+ * @throws McpHandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
  * @see https://modelcontextprotocol.io/seps/2133-extensions
  * @publicApi
  */
-export function McpMethod(method: string, schema?: HandlerSchema, options: McpMethodOptions = {}): MethodDecorator {
+export function McpMethod(method: string, schema?: McpHandlerSchema, options: McpMethodOptions = {}): MethodDecorator {
   return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
 }
 
@@ -351,7 +351,7 @@ const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
  *
  * A class inherits it.
  *
- * @throws HandlerDefinitionError unless it is a name, or names
+ * @throws McpHandlerDefinitionError unless it is a name, or names
  * @publicApi
  */
 export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
@@ -361,7 +361,7 @@ export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
     const valid = Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string');
     if (!valid) {
       const reason = `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(endpoint)}.`;
-      throw new HandlerDefinitionError(target.name, reason);
+      throw new McpHandlerDefinitionError(target.name, reason);
     }
     Reflect.defineMetadata(ENDPOINTS, names, target);
   };

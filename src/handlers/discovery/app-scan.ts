@@ -7,7 +7,7 @@ import {
   isNoTool,
   toolsOf,
 } from '../decorators/handler.decorators.js';
-import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
+import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
 import { isRouteMethod } from '../invocation/params.js';
 
@@ -32,12 +32,12 @@ export class FeatureMark {
 @Module({})
 class McpFeatureModule {}
 
-/** @throws HandlerDefinitionError for a provider that is not a class */
+/** @throws McpHandlerDefinitionError for a provider that is not a class */
 export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
   // Circular imports leave `undefined` in the array.
   const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
   if (!classes) {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       'forFeature()',
       'it takes an array of provider classes, and one element is not a class. It is undefined if it comes from a circular import.',
     );
@@ -117,7 +117,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
     .filter(({ declarations }) => declarations.length > 0);
   if (methods.length === 0) return [];
   if (!madeLater) return [{ wrapper, type, module, methods }];
-  throw new HandlerDefinitionError(
+  throw new McpHandlerDefinitionError(
     `${type.name} (${module})`,
     'a factory creates it for each request, so its handlers cannot be found at the start. Register it by its class, or by "useClass".',
   );
@@ -128,14 +128,14 @@ const ROUTE_TOOL: HandlerDeclaration = { kind: 'tool', options: {} };
 /**
  * The methods that are tools by `@Tools()` on their class.
  *
- * @throws HandlerDefinitionError for a name that no route has, and for a class without routes
+ * @throws McpHandlerDefinitionError for a name that no route has, and for a class without routes
  */
 function routesAsTools(type: HostType, names: readonly string[]): readonly string[] {
   const tools = toolsOf(type);
   if (!tools) return [];
   const routes = names.filter((name) => isRouteMethod(Reflect.get(type.prototype, name)));
   if (routes.length === 0) {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       type.name,
       'it has @Tools(), but no routes. Give its methods @Get(), @Post() and the like, or @Tool({ name }).',
     );
@@ -143,7 +143,7 @@ function routesAsTools(type: HostType, names: readonly string[]): readonly strin
   const { only = routes, except = [] } = tools;
   const unknown = [...only, ...except].find((name) => !routes.includes(name));
   if (unknown !== undefined) {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       type.name,
       `@Tools() names "${unknown}", which is no route of it. ${namesText(routes)}`,
     );
@@ -171,7 +171,7 @@ function classOf(instance: unknown): unknown {
  * belongs to all of them. A mark with an unknown endpoint prevents the start, too: otherwise the handler would be
  * served nowhere, or at the wrong endpoint, without notice.
  *
- * @throws HandlerDefinitionError
+ * @throws McpHandlerDefinitionError
  */
 export function hostsOf(
   endpoint: EndpointMark,
@@ -182,7 +182,7 @@ export function hostsOf(
     if (found) return found;
     const known = namesText(endpoints.map((each) => each.name ?? '(without a name)'));
     const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}`;
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   };
   // Each name and class in `forFeature()` must exist, also of classes without handlers.
   for (const feature of features) {
@@ -191,7 +191,7 @@ export function hostsOf(
       if (provides(type)) continue;
       const reason =
         'McpStreamableModule.forFeature() names it, but no module provides it. Add it to the "providers" of its module.';
-      throw new HandlerDefinitionError(type.name, reason);
+      throw new McpHandlerDefinitionError(type.name, reason);
     }
   }
   return hosts.filter(({ type }) => {
@@ -201,7 +201,7 @@ export function hostsOf(
     if (marked.length > 0) return marked.map((name) => named(name, type.name)).includes(endpoint);
     const own = endpoints.length === 1 ? endpoints[0] : endpoints.find(({ name }) => name === undefined);
     if (own) return own === endpoint;
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       type.name,
       `its endpoint is not specified, and every endpoint of the app has a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${namesText(endpoints.map(({ name }) => String(name)))}`,
     );

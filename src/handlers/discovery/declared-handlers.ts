@@ -8,7 +8,7 @@ import { isObject } from '../../wire/json-rpc.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
-import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
+import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
 import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
@@ -84,7 +84,7 @@ export class DeclaredHandlers {
   /**
    * Call it once, when all providers exist and before the app listens.
    *
-   * @throws HandlerDefinitionError, DuplicateHandlerError
+   * @throws McpHandlerDefinitionError, McpDuplicateHandlerError
    */
   load(): void {
     const declared = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner)).flatMap(
@@ -101,7 +101,7 @@ export class DeclaredHandlers {
       if (this.table.get(kind, name)) continue;
       const known = namesText(Array.from(this.table.all(kind), ({ key }) => key));
       const ref = kind === 'prompt' ? 'prompt' : 'resource template';
-      throw new HandlerDefinitionError(origin, `there is no ${ref} "${name}" in its endpoint. ${known}`);
+      throw new McpHandlerDefinitionError(origin, `there is no ${ref} "${name}" in its endpoint. ${known}`);
     }
   }
 
@@ -173,7 +173,7 @@ export class DeclaredHandlers {
         const [listing, second] = listings.filter(({ name }) => name === uriTemplate);
         if (second) {
           const reason = `the resources of "${uriTemplate}" are already listed by ${listing!.origin}.`;
-          throw new HandlerDefinitionError(second.origin, reason);
+          throw new McpHandlerDefinitionError(second.origin, reason);
         }
         const entry = templateEntry(declaration.options, { ...source(uriTemplate), listing });
         const names = [...entry.template.variableNames, 'uri'];
@@ -224,7 +224,7 @@ export class DeclaredHandlers {
   /**
    * Options with the schema of the arguments: the given one, or the class of the parameter that takes them.
    *
-   * @throws HandlerDefinitionError when neither is there
+   * @throws McpHandlerDefinitionError when neither is there
    */
   #withSchema<Options extends Pick<ToolOptions, 'inputSchema'> | PromptOptions>(
     { host, methodName, origin }: Declared,
@@ -245,8 +245,8 @@ export class DeclaredHandlers {
     const listed = 'arguments' in options ? options.arguments : undefined;
     if (listed) assertNamed(args, propertiesNamed(listed.map(({ name }) => name)), origin, advice);
     if (given || listed) return options;
-    const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
-      new HandlerDefinitionError(
+    const refusal = (index: number, why: string, cause?: unknown): McpHandlerDefinitionError =>
+      new McpHandlerDefinitionError(
         origin,
         `its parameter ${index} (counted from 0) takes the arguments of the call, but there is no schema for them, and the parameter type cannot replace it: ${why}. Give @${decorator}() ${option}, or type a parameter that takes all arguments with a class whose properties have decorators of class-validator. To accept any arguments: ${anything}.`,
         { cause },
@@ -268,7 +268,7 @@ export class DeclaredHandlers {
     if (second) {
       const classes = `${inputSchema.name} and ${(second.type as Type).name}`;
       const reason = `its parameters ${typed.index} and ${second.index} (counted from 0) are all arguments, of the classes ${classes}, and one class is no schema for both. ${advice}`;
-      throw new HandlerDefinitionError(origin, reason);
+      throw new McpHandlerDefinitionError(origin, reason);
     }
     let json: JsonSchema;
     try {
@@ -300,7 +300,7 @@ export class DeclaredHandlers {
   }
 }
 
-/** @throws HandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
+/** @throws McpHandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
 function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string, advice: string): void {
   const { properties, additionalProperties = false } = json;
   const open =
@@ -310,10 +310,10 @@ function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: s
   const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
   if (!unknown) return;
   const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which is not in its schema. ${namesText(Object.keys(properties))} ${advice}`;
-  throw new HandlerDefinitionError(origin, reason);
+  throw new McpHandlerDefinitionError(origin, reason);
 }
 
-/** @throws HandlerDefinitionError for a parameter that is none of the arguments that a kind of handler has */
+/** @throws McpHandlerDefinitionError for a parameter that is none of the arguments that a kind of handler has */
 function assertKnown({ host, methodName, origin }: Declared, names: readonly string[], advice: string): void {
   assertNamed(layoutOf(host.type as Type, methodName, origin).args, propertiesNamed(names), origin, advice);
 }
@@ -331,7 +331,10 @@ function declarationsIn(host: DeclaringProvider): Declared[] {
     const attached = declared.find((each) => !isEntry(each));
     if (attached && declared.some(({ declaration }) => declaration.kind !== attached.declaration.kind)) {
       const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
-      throw new HandlerDefinitionError(origin, `it has ${name} and another MCP decorator. Give each its own method.`);
+      throw new McpHandlerDefinitionError(
+        origin,
+        `it has ${name} and another MCP decorator. Give each its own method.`,
+      );
     }
     return declared;
   });

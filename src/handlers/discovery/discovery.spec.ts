@@ -11,7 +11,7 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../common/clock.js';
 import { Complete, McpHandlers, Prompt, Tool } from '../decorators/handler.decorators.js';
-import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
+import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { resolveOptions } from '../../common/options.js';
 import { HANDLER_TABLE } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
@@ -237,7 +237,7 @@ describe('a handler belongs', () => {
       'Free cannot be served: its endpoint is not specified, and every endpoint of the app has a name.',
     ],
   ])('nowhere, and the app does not start: %s', async (_what, providers, message) => {
-    await expect(membership(providers)).rejects.toThrow(HandlerDefinitionError);
+    await expect(membership(providers)).rejects.toThrow(McpHandlerDefinitionError);
     await expect(membership(providers)).rejects.toThrow(message);
   });
 
@@ -262,7 +262,7 @@ describe('declared handlers', () => {
       @Tool({ name: 'one' })
       again(): void {}
     }
-    await expect(load(First, Twin)).rejects.toThrow(DuplicateHandlerError);
+    await expect(load(First, Twin)).rejects.toThrow(McpDuplicateHandlerError);
     await expect(load(First, Twin)).rejects.toThrow(
       'Two MCP handlers of kind "tool" have the name "one": First.one (RootTestModule) and Twin.again (RootTestModule).',
     );
@@ -274,7 +274,7 @@ describe('declared handlers', () => {
       @Tool({ name: 'find', inputSchema: { type: 'object', properties: { from: text, to: text } } })
       find(): void {}
     }
-    await expect(load(First, Regional)).rejects.toThrow(HandlerDefinitionError);
+    await expect(load(First, Regional)).rejects.toThrow(McpHandlerDefinitionError);
     await expect(load(First, Regional)).rejects.toThrow(
       'Regional.find (RootTestModule) cannot be served: its "inputSchema" cannot be used: the "x-mcp-header" of "to" is "Region", and so is that of "from"',
     );

@@ -1,8 +1,8 @@
 import { RequestMethod, type Type } from '@nestjs/common';
 import type { ToolAnnotations } from '@modelcontextprotocol/server';
 import type { ToolOptions } from '../decorators/handler-options.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import type { HandlerSchema } from '../schema/handler-schema.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { McpHandlerSchema } from '../schema/handler-schema.js';
 import { standardOf } from '../schema/schema-compiler.js';
 import { jsonOfApiClass, operationOf, responseTypeOf } from '../schema/swagger.js';
 
@@ -19,12 +19,12 @@ const HINTS: Readonly<Partial<Record<RequestMethod, ToolAnnotations>>> = {
 };
 
 /** A tool with a name, and with a schema where it is asked for one. */
-export type NamedToolOptions = ToolOptions & { readonly name: string; readonly outputSchema?: HandlerSchema };
+export type NamedToolOptions = ToolOptions & { readonly name: string; readonly outputSchema?: McpHandlerSchema };
 
 /**
  * The options of a tool that is a route: what they do not say, the route says.
  *
- * @throws HandlerDefinitionError when the schema of its result is asked for, and nothing says it
+ * @throws McpHandlerDefinitionError when the schema of its result is asked for, and nothing says it
  */
 export function routeToolOptions(
   options: ToolOptions,
@@ -50,8 +50,8 @@ function snakeCase(name: string): string {
   return words.replace(/\W+/g, '_').toLowerCase();
 }
 
-/** @throws HandlerDefinitionError */
-function resultOf(host: Type, method: object, origin: string): HandlerSchema {
+/** @throws McpHandlerDefinitionError */
+function resultOf(host: Type, method: object, origin: string): McpHandlerSchema {
   const [ofMethod, ofClass] = [method, host].map(
     (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as { schema?: unknown; type?: Type } | undefined,
   );
@@ -62,15 +62,15 @@ function resultOf(host: Type, method: object, origin: string): HandlerSchema {
   const asked = 'its "outputSchema" is \'route\', but';
   if (isArray || Array.isArray(type)) {
     const reason = `${asked} the route answers with a list, and the structured content of a tool is an object. Leave "outputSchema" out, or return { items: […] }.`;
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   }
   if (typeof type !== 'function') {
     const reason = `${asked} the route does not say what it returns. Add @SerializeOptions({ schema }) of Nest 12 or @ApiOkResponse({ type }) of @nestjs/swagger, or give the schema itself.`;
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   }
   try {
     return standardOf(type) ?? jsonOfApiClass(type as Type) ?? (type as Type);
   } catch (error) {
-    throw new HandlerDefinitionError(origin, `${asked} ${(error as Error).message} Give the schema itself.`);
+    throw new McpHandlerDefinitionError(origin, `${asked} ${(error as Error).message} Give the schema itself.`);
   }
 }

@@ -1,6 +1,6 @@
 import { ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Method } from './invocation.js';
 import { nestVersion } from './nest-version.cjs';
 import { MADE, mendedIn } from './older-nest.js';
@@ -103,7 +103,7 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
  * Nest silently skips an enhancer that it cannot create, and without a guard every caller is accepted. So the start
  * fails instead, and names the version of Nest that creates it if there is one.
  *
- * @throws HandlerDefinitionError
+ * @throws McpHandlerDefinitionError
  */
 export function assertNoneSkipped(
   config: ApplicationConfig,
@@ -114,9 +114,9 @@ export function assertNoneSkipped(
 ): void {
   const attached = wrapper.getEnhancersMetadata() ?? [];
   const needed = mendedIn(MADE, version);
-  const update = (what: string, why: string): HandlerDefinitionError => {
+  const update = (what: string, why: string): McpHandlerDefinitionError => {
     const reason = `Nest ${version} would skip its ${what}, or run it without its constructor, because ${why}. Update Nest to ${needed}.`;
-    return new HandlerDefinitionError(origin, reason);
+    return new McpHandlerDefinitionError(origin, reason);
   };
   for (const enhancerKind of ENHANCERS) {
     const { kind } = enhancerKind;
@@ -128,7 +128,7 @@ export function assertNoneSkipped(
       if (made !== undefined || isStatic(enhancer, enhancerKind)) continue;
       if (needed !== undefined && !wrapper.isNotMetatype)
         throw update(`${kind} ${enhancer.name}`, 'the token of its provider is not its class');
-      throw new HandlerDefinitionError(
+      throw new McpHandlerDefinitionError(
         origin,
         `Nest would silently skip its ${kind} ${enhancer.name}, because it creates those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
       );
@@ -141,7 +141,7 @@ export function assertNoneSkipped(
       if (attached.some(({ id }) => id === enhancer.id)) continue;
       if (needed !== undefined && !wrapper.isNotMetatype && wrapper.token !== wrapper.metatype)
         throw update(what, 'the token of its provider is not its class');
-      throw new HandlerDefinitionError(
+      throw new McpHandlerDefinitionError(
         origin,
         `Nest would silently skip the ${what}, which is request- or transient-scoped: Nest runs those only around providers that are registered by a class with an MCP decorator.`,
       );

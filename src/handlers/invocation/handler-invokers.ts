@@ -14,7 +14,7 @@ import { logger } from '../../context/operator-log.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import {
   DENIAL_DATA,
-  HandlerDefinitionError,
+  McpHandlerDefinitionError,
   HandlerDeniedError,
   isDenial,
   isHttpException,
@@ -76,14 +76,14 @@ export class HandlerInvokers {
    * Call it when all providers exist: in `onModuleInit` or later. The enhancers are collected when the handler first
    * runs, to include those of `useGlobal…()`.
    *
-   * @throws HandlerDefinitionError when Nest would not run it as it is written
+   * @throws McpHandlerDefinitionError when Nest would not run it as it is written
    */
   create({ wrapper, methodName, origin }: HandlerHost, options: HandlerInvokerOptions): HandlerRunner {
     const { config, modules } = this;
     const { kind, name, validate, route, listGuards = [] } = options;
     const host = classOf(wrapper);
     const handler = host && methodOf(host.prototype as object, methodName);
-    if (!handler) throw new HandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
+    if (!handler) throw new McpHandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const layout = layoutOf(host, methodName, origin);
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
     assertPayload(wrapper, modules, origin);

@@ -5,7 +5,7 @@ import type { HandlerTurn, McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { shown } from '../../wire/errors.js';
 import { CONCURRENCY_TABLE, type HandlerConcurrency, type LimitedOptions } from '../decorators/handler-options.js';
-import { HandlerCancelled, HandlerDefinitionError, HandlerTimeoutError } from '../handlers.errors.js';
+import { HandlerCancelled, McpHandlerDefinitionError, McpHandlerTimeoutError } from '../handlers.errors.js';
 
 /**
  * # How long a handler runs, and how many of its calls at a time (`timeoutMs`, `maxConcurrent`)
@@ -38,7 +38,7 @@ export class HandlerLimits {
 
 /**
  * @returns `undefined` without limits: calls of such a handler pay nothing
- * @throws HandlerDefinitionError
+ * @throws McpHandlerDefinitionError
  */
 export function limitsOf(
   { timeoutMs, maxConcurrent }: LimitedOptions,
@@ -51,7 +51,7 @@ export function limitsOf(
     return new HandlerLimits({ timeoutMs, places: limit }, clock, places);
   } catch (error) {
     const wanted = `its "timeoutMs" must be a whole number of at least 1, and its "maxConcurrent" such a number or { max, per: 'principal' }`;
-    throw new HandlerDefinitionError(origin, `${wanted}: ${(error as Error).message}`, { cause: error });
+    throw new McpHandlerDefinitionError(origin, `${wanted}: ${(error as Error).message}`, { cause: error });
   }
 }
 
@@ -141,7 +141,7 @@ export class LimitedRun implements HandlerTurn {
     this.#leftMs = limits.timeoutMs ?? Infinity;
   }
 
-  /** @returns what the work returns; rejects with HandlerTimeoutError when the time is over */
+  /** @returns what the work returns; rejects with McpHandlerTimeoutError when the time is over */
   race<T>(work: PromiseLike<T>): Promise<T> {
     return Promise.race([work, this.#timedOut.promise]);
   }
@@ -231,7 +231,7 @@ export class LimitedRun implements HandlerTurn {
   }
 
   #timeout(text: string): void {
-    const error = new HandlerTimeoutError(text);
+    const error = new McpHandlerTimeoutError(text);
     this.#timedOut.reject(error);
     this.context.mcpCall.expire(error);
   }

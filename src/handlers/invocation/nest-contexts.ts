@@ -8,7 +8,7 @@ import {
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { guardThrew, isPlain, nameOfGuard } from '../../context/operator-log.js';
-import { HandlerSignal } from '../handlers.errors.js';
+import { McpHandlerSignal } from '../handlers.errors.js';
 import { rawOf } from '../schema/class-schema.js';
 import { RouteValue } from '../schema/route-values.js';
 import type { ProviderWrapper } from './enhancers.js';
@@ -188,7 +188,7 @@ const NOTHING = { defaultValue: undefined };
  * - one that returns nothing leaves the error
  */
 async function filtered(error: unknown, host: ArgumentsHost, handler: ErrorHandler): Promise<unknown> {
-  if (error instanceof HandlerSignal) throw error;
+  if (error instanceof McpHandlerSignal) throw error;
   const returned = await handler.invokeCustomFilters!(error, host);
   const value: unknown = isObservable(returned) ? await lastValueFrom(returned, NOTHING) : returned;
   const response = host.getArgByIndex<ResponseFacade>(1);

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { ContextIdFactory, type ModulesContainer, REQUEST } from '@nestjs/core';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { ProviderWrapper } from './enhancers.js';
 import { nestVersion } from './nest-version.cjs';
 
@@ -31,7 +31,7 @@ function isOlder(version: string, other: string): boolean {
 /**
  * Durable providers that inject `REQUEST`, around a handler whose provider is not static.
  *
- * @throws HandlerDefinitionError for one that an older Nest would give the request of another caller
+ * @throws McpHandlerDefinitionError for one that an older Nest would give the request of another caller
  */
 export function assertPayload(
   wrapper: ProviderWrapper,
@@ -46,7 +46,7 @@ export function assertPayload(
   const all = [...modules.values()].flatMap((module) => [...module.providers.values(), ...module.injectables.values()]);
   const durable = all.find((each) => each.durable === true && injectsRequest(each));
   if (!durable) return;
-  throw new HandlerDefinitionError(
+  throw new McpHandlerDefinitionError(
     origin,
     `Nest ${version} would give the durable provider ${String(durable.name)} the request of its first caller as REQUEST, instead of the payload of the ContextIdStrategy. Update Nest to ${needed}.`,
   );

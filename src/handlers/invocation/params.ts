@@ -3,7 +3,7 @@ import { type ExecutionContext, RequestMethod } from '@nestjs/common';
 import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { McpContext } from '../../context/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { ProviderWrapper } from './enhancers.js';
 import type { Invocation, Method } from './invocation.js';
 import type { RouteParam } from '../schema/route-schema.js';
@@ -132,7 +132,7 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
  * arguments.
  *
  * @param origin for messages
- * @throws HandlerDefinitionError for a parameter that only a route has, for one whose meaning is unknown, and for a route that
+ * @throws McpHandlerDefinitionError for a parameter that only a route has, for one whose meaning is unknown, and for a route that
  *   cannot be a handler
  */
 export function layoutOf(host: Host, methodName: string, origin: string): ParamLayout {
@@ -146,8 +146,8 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   const method = methodOf(host.prototype as object, methodName);
   const needed = method?.length ?? 0;
   const isRoute = method !== undefined && Reflect.hasMetadata(ROUTE_PATH, method);
-  if (isRoute && Reflect.hasMetadata(ROUTE_SSE, method)) throw new HandlerDefinitionError(origin, EVENTS);
-  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw new HandlerDefinitionError(origin, BARE);
+  if (isRoute && Reflect.hasMetadata(ROUTE_SSE, method)) throw new McpHandlerDefinitionError(origin, EVENTS);
+  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw new McpHandlerDefinitionError(origin, BARE);
   const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
   const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
   const passthrough = Reflect.getMetadata(PASSTHROUGH, paramsHost, methodName) === true;
@@ -208,7 +208,7 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
   // The metadata of an interface, a type import and `any` is `Object`.
   const mayBeContext = types[first] === undefined || types[first] === Object;
   if (unknown.length === 1 && !hasContext && mayBeContext) return { ...decorated, ...contextAt(first) };
-  throw new HandlerDefinitionError(
+  throw new McpHandlerDefinitionError(
     origin,
     `its parameter ${first} (counted from 0) has no decorator, while others have one. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
   );
@@ -245,10 +245,10 @@ function assertServable(key: string, isRoute: boolean, passthrough: boolean, ori
   const reason = isRoute
     ? `a parameter has ${name}, which an MCP call does not have. ${remedy}; or write a separate MCP handler, and call one service from both. ${NO_TOOL}`
     : `a parameter has ${name}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`;
-  throw new HandlerDefinitionError(origin, reason);
+  throw new McpHandlerDefinitionError(origin, reason);
 }
 
-/** @throws HandlerDefinitionError for a route whose answer is no result */
+/** @throws McpHandlerDefinitionError for a route whose answer is no result */
 function assertResult(method: Method, origin: string): void {
   const name = [ROUTE_REDIRECT, ROUTE_RENDER].find((key) => Reflect.hasMetadata(key, method));
   if (name === undefined) return;
@@ -256,7 +256,7 @@ function assertResult(method: Method, origin: string): void {
     name === ROUTE_REDIRECT
       ? '@Redirect(), which answers with another address'
       : '@Render(), which answers with a page';
-  throw new HandlerDefinitionError(
+  throw new McpHandlerDefinitionError(
     origin,
     `it is also a route with ${what}, while a handler returns its result. Write a second method for the handler, and call the same service in both. ${NO_TOOL}`,
   );

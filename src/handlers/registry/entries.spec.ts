@@ -8,7 +8,7 @@ import type {
   ResourceTemplateOptions,
   ToolOptions,
 } from '../decorators/handler-options.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 
@@ -335,7 +335,7 @@ describe('a definition that cannot be served', () => {
     ],
     ['a nameless argument', prompt({ arguments: [{ required: true }] }), 'arguments.0.name: '],
   ])('with %s says why', (_what, define, reason) => {
-    expect(define).toThrow(HandlerDefinitionError);
+    expect(define).toThrow(McpHandlerDefinitionError);
     expect(define).toThrow(`The MCP handler OrderTools.find (OrdersModule) cannot be served: `);
     expect(define).toThrow(reason);
   });

@@ -10,7 +10,7 @@ import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
   CACHE_TABLE,
   TASK_TABLE,
-  type CacheHints,
+  type McpCacheHints,
   type MethodOptions,
   type PromptArgumentOptions,
   type PromptOptions,
@@ -21,14 +21,14 @@ import {
   type ToolOptions,
   type ToolTaskOptions,
 } from '../decorators/handler-options.js';
-import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
+import { McpArgumentsError, McpHandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { type HandlerPlaces, limitsOf } from '../invocation/handler-limits.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { boundOf, toToolResult } from '../results/tool-result.js';
-import type { HandlerSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
+import type { McpHandlerSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
 import type { RouteSchema } from '../schema/route-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
@@ -77,7 +77,7 @@ export type CompletionSource = (...args: Parameters<Completion>) => unknown;
 /** What a tool without arguments takes. Some clients insist on `properties`. */
 const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
   const { origin, compiler, runner, failures, closed } = source;
   const { name, title, description, icons, annotations } = options;
@@ -85,15 +85,18 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   assertName('name', name, origin);
   if (maxResultBytes !== Infinity && !(Number.isSafeInteger(maxResultBytes) && maxResultBytes > 0)) {
     const wanted = 'a whole number of at least 1, or Infinity';
-    throw new HandlerDefinitionError(origin, `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`);
+    throw new McpHandlerDefinitionError(
+      origin,
+      `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`,
+    );
   }
   if (typeof textMirror !== 'boolean') {
-    throw new HandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
+    throw new McpHandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
   }
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
   assertOfRoute(options, source);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { closed });
-  const output = options.outputSchema && compiler.compile(options.outputSchema as HandlerSchema, 'output', origin);
+  const output = options.outputSchema && compiler.compile(options.outputSchema as McpHandlerSchema, 'output', origin);
   const inputSchema = (source.route?.json ?? input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
@@ -101,7 +104,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   const mirrored = paramHeadersOf(inputSchema);
   // Modern clients would omit the tool because of it.
   if ('fault' in mirrored) {
-    throw new HandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
+    throw new McpHandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
   }
   const bound = boundOf(name, properties && Object.keys(properties), maxResultBytes);
   const limits = limitsOf(options, source);
@@ -118,21 +121,21 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   };
 }
 
-/** @throws HandlerDefinitionError for options that only a route has whose schema is its own */
+/** @throws McpHandlerDefinitionError for options that only a route has whose schema is its own */
 function assertOfRoute({ outputSchema, rename }: ToolOptions, { origin, route }: EntrySource): void {
   if (rename && !route) {
     const reason = 'it has "rename", which only a route without "inputSchema" has. Name the arguments in the schema.';
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   }
   if ((outputSchema as unknown) === 'route') {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       origin,
       'its "outputSchema" is \'route\', but it is no route. Give the schema itself.',
     );
   }
 }
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 function taskOf(task: ToolOptions['task'], origin: string): { task?: ToolTask } {
   if (task === undefined || task === false) return {};
   try {
@@ -141,7 +144,7 @@ function taskOf(task: ToolOptions['task'], origin: string): { task?: ToolTask } 
   } catch (error) {
     const words = "false, 'optional', 'required', 'manual', or an object of options";
     const reason = `its "task" must be ${words}: ${(error as Error).message}`;
-    throw new HandlerDefinitionError(origin, reason, { cause: error });
+    throw new McpHandlerDefinitionError(origin, reason, { cause: error });
   }
 }
 
@@ -151,21 +154,21 @@ const TASK_WORDS: Readonly<Record<string, ToolTaskOptions>> = {
   manual: { afterMs: Infinity },
 };
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 export function resourceEntry(options: ResourceOptions, source: EntrySource): ResourceEntry {
   const { origin, runner, failures } = source;
   const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
   assertName('name', name, origin);
   assertName('uri', uri, origin);
   if (/\{[^}\s]+\}/.test(uri)) {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       origin,
       `its "uri" is ${shown(uri)}, which has variables. Use @ResourceTemplate().`,
     );
   }
   if (!URL.canParse(uri)) {
     const reason = `its "uri" is ${shown(uri)}, which is not an absolute URI such as "orders://terms".`;
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   }
   const ui = uiOfContents(mimeType, _meta);
   const about: ServedHandler = { kind: 'resource', name: uri, origin, failures, limits: limitsOf(options, source) };
@@ -180,7 +183,7 @@ export function resourceEntry(options: ResourceOptions, source: EntrySource): Re
   };
 }
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 export function templateEntry(options: ResourceTemplateOptions, source: EntrySource): ResourceTemplateEntry {
   const { uriTemplate, name, title, description, icons, mimeType, annotations, _meta, cache } = options;
   const { origin, runner, failures } = source;
@@ -210,7 +213,7 @@ function argsOfMethod(raw: unknown): ResourceTemplateArgs {
   return { ...variables, uri };
 }
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 export function promptEntry(options: PromptOptions, source: EntrySource): PromptEntry {
   const { name, title, description, icons, _meta } = options;
   const { origin, runner, failures } = source;
@@ -227,20 +230,20 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
   };
 }
 
-/** @throws HandlerDefinitionError, also for a method that the specification has */
+/** @throws McpHandlerDefinitionError, also for a method that the specification has */
 export function methodEntry(
   options: MethodOptions,
   { origin, compiler, runner, failures, closed }: EntrySource,
 ): MethodEntry {
   const { method, paramsSchema, extension, era } = options;
   const fault = faultOfMethodName(method);
-  if (fault !== undefined) throw new HandlerDefinitionError(origin, `its method is ${shown(method)}: ${fault}.`);
+  if (fault !== undefined) throw new McpHandlerDefinitionError(origin, `its method is ${shown(method)}: ${fault}.`);
   if (extension !== undefined && !isExtensionId(extension)) {
     const reason = `its "extension" is ${shown(extension)}; the id of an extension is "vendor-prefix/name", such as "com.example/search".`;
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   }
   if (era !== undefined && era !== 'legacy' && era !== 'modern') {
-    throw new HandlerDefinitionError(origin, `its "era" must be "legacy" or "modern"; got ${shown(era)}.`);
+    throw new McpHandlerDefinitionError(origin, `its "era" must be "legacy" or "modern"; got ${shown(era)}.`);
   }
   const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, { option: 'schema', closed });
   const about: ServedHandler = { kind: 'method', name: method, origin, failures };
@@ -252,12 +255,12 @@ function argumentsOf(
   { origin, compiler, closed }: EntrySource,
 ): { list?: readonly PromptArgumentOptions[]; validate?: Validate } {
   if (inputSchema && list) {
-    throw new HandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Remove one of them.');
+    throw new McpHandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Remove one of them.');
   }
   if (!inputSchema) return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
   const { json, validate } = compiler.compile(inputSchema, 'input', origin, { closed });
   if (json.properties === undefined && ['oneOf', 'anyOf', 'allOf'].some((key) => key in json)) {
-    throw new HandlerDefinitionError(
+    throw new McpHandlerDefinitionError(
       origin,
       'its "inputSchema" has alternatives instead of properties, which cannot be listed as arguments of a prompt.',
     );
@@ -273,14 +276,14 @@ const REFUSES_TEXTS = /received string|must be (?:an? )?(?:number|integer|boolea
  * Clients send the arguments of a prompt as texts.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#getting-a-prompt
- * @throws HandlerDefinitionError for one that would refuse each text
+ * @throws McpHandlerDefinitionError for one that would refuse each text
  */
 function assertTexts({ properties = {} }: JsonSchema, validate: Validate, origin: string): void {
   for (const [name, property] of Object.entries(properties as Record<string, { type?: unknown } | undefined>)) {
     const type = property?.type;
     if (typeof type !== 'string' || type === 'string' || !refusesTexts(name, validate)) continue;
     const reason = `its argument "${name}" is of the type "${type}", but clients send the arguments of a prompt as texts, so that each call would fail. Convert them: z.coerce.number(), z.stringbool(), or z.string().transform(…); in a class @Type(() => Number).`;
-    throw new HandlerDefinitionError(origin, reason);
+    throw new McpHandlerDefinitionError(origin, reason);
   }
 }
 
@@ -290,7 +293,7 @@ function refusesTexts(name: string, validate: Validate): boolean {
     if (checked instanceof Promise) void checked.catch(() => {});
     return false;
   } catch (error) {
-    const { problems = [] } = error as Partial<ArgumentsError>;
+    const { problems = [] } = error as Partial<McpArgumentsError>;
     return problems.some(({ path, message }) => path === name && REFUSES_TEXTS.test(message));
   }
 }
@@ -303,11 +306,11 @@ function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgumentO
   });
 }
 
-/** @throws ArgumentsError */
+/** @throws McpArgumentsError */
 function withRequired(list: readonly PromptArgumentOptions[], raw: unknown): unknown {
   const missing = list.filter(({ name, required }) => required && !Object.hasOwn(raw as object, name));
   if (missing.length === 0) return raw;
-  throw new ArgumentsError(missing.map(({ name }) => ({ path: name, message: 'is missing' })));
+  throw new McpArgumentsError(missing.map(({ name }) => ({ path: name, message: 'is missing' })));
 }
 
 type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';
@@ -315,14 +318,14 @@ type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';
 /**
  * What lists show of a handler, exactly as it is sent: fields without a value are absent.
  *
- * @throws HandlerDefinitionError when it does not match the specification: one such entry would break a whole list
+ * @throws McpHandlerDefinitionError when it does not match the specification: one such entry would break a whole list
  */
 function wireOf<T extends object>(type: ListedType, fields: T, origin: string): Readonly<T> {
   const wire = frozenJson(fields);
   const { problem } = checkedBySpec(type, wire);
   if (!problem) return wire;
   const reason = `it does not match the specification of a ${type}: ${problemsText([problem])}.`;
-  throw new HandlerDefinitionError(origin, reason);
+  throw new McpHandlerDefinitionError(origin, reason);
 }
 
 /** What clients know a handler by. */
@@ -332,27 +335,27 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   uriTemplate: 'Give it a template with a variable, such as "orders://{id}".',
 };
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 function assertName(option: string, value: unknown, origin: string): asserts value is string {
   if (typeof value === 'string' && value.trim().length > 0) return;
   const remedy = EXAMPLES[option] ?? `Set "${option}".`;
-  throw new HandlerDefinitionError(
+  throw new McpHandlerDefinitionError(
     origin,
     `its "${option}" must be a non-empty string; got ${shown(value)}. ${remedy}`,
   );
 }
 
-function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {
+function cacheOf(cache: McpCacheHints | undefined, origin: string): { cache?: Readonly<McpCacheHints> } {
   if (cache === undefined) return {};
   try {
     return { cache: Object.freeze(resolveGroup(CACHE_TABLE, cache, 'cache')) };
   } catch (cause) {
     const reason = `its "cache" must be { ttlMs, scope }, a whole number of at least 0 and "public" or "private"; got ${shown(cache)}.`;
-    throw new HandlerDefinitionError(origin, reason, { cause });
+    throw new McpHandlerDefinitionError(origin, reason, { cause });
   }
 }
 
-/** @throws HandlerDefinitionError, also for a template of RFC 6570 that cannot be matched */
+/** @throws McpHandlerDefinitionError, also for a template of RFC 6570 that cannot be matched */
 function templateOf(uriTemplate: string, origin: string): UriTemplate {
   assertName('uriTemplate', uriTemplate, origin);
   try {
@@ -362,7 +365,7 @@ function templateOf(uriTemplate: string, origin: string): UriTemplate {
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const text = `its "uriTemplate" ${shown(uriTemplate)} cannot be used: ${reason}.`;
-    throw new HandlerDefinitionError(origin, text, { cause });
+    throw new McpHandlerDefinitionError(origin, text, { cause });
   }
 }
 
@@ -377,7 +380,7 @@ function assertVariables(names: readonly string[]): void {
 /**
  * By argument.
  *
- * @throws HandlerDefinitionError for an argument that is not there, or that another one completes
+ * @throws McpHandlerDefinitionError for an argument that is not there, or that another one completes
  */
 function completionsOf(
   ref: string,
@@ -389,12 +392,12 @@ function completionsOf(
     const { origin, argument } = completion;
     if (!known.includes(argument)) {
       const reason = `the ${ref} has no argument ${shown(argument)}. ${namesText(known)}`;
-      throw new HandlerDefinitionError(origin, reason);
+      throw new McpHandlerDefinitionError(origin, reason);
     }
     const first = completions.find((each) => each.argument === argument)!;
     if (first !== completion) {
       const reason = `the argument ${shown(argument)} of the ${ref} is already completed by ${first.origin}.`;
-      throw new HandlerDefinitionError(origin, reason);
+      throw new McpHandlerDefinitionError(origin, reason);
     }
   }
   return new Map(

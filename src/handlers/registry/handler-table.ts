@@ -14,10 +14,10 @@ import { MCP_OPTIONS } from '../../common/options.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
-import type { Era } from '../../wire/era.js';
+import type { McpEra } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
-import type { CacheHints, ListResourcesArgs } from '../decorators/handler-options.js';
-import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
+import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
+import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
 
@@ -67,7 +67,7 @@ export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
   ReadResourceResult | InputRequiredResult
 > {
   /** How long clients may keep what they read. */
-  readonly cache?: Readonly<CacheHints>;
+  readonly cache?: Readonly<McpCacheHints>;
 }
 
 export type ResourceEntry = ReadEntry<'resource', Resource, { uri: string }>;
@@ -92,7 +92,7 @@ export interface TemplateListing {
   visible(context: McpContext): boolean | Promise<boolean>;
   /** @throws an error that becomes a JSON-RPC error */
   list(
-    args: ListResourcesArgs,
+    args: McpListResourcesArgs,
     context: McpContext,
   ): Promise<{ resources: readonly Resource[]; nextCursor?: string | undefined }>;
   /** The variables of a listed URI. */
@@ -117,7 +117,7 @@ export interface MethodEntry extends Served<Record<string, unknown>, object> {
   /** The id of the extension that a client must have declared. */
   readonly extension: string | undefined;
   /** The era that has it; `undefined`: both. */
-  readonly era: Era | undefined;
+  readonly era: McpEra | undefined;
 }
 
 /** Proposes values for an argument. */
@@ -129,7 +129,7 @@ export type Completion = (
 ) => Promise<CompleteResult['completion']>;
 
 /** A list of the endpoint has changed. @publicApi */
-export interface HandlerListChange {
+export interface McpHandlerListChange {
   readonly list: 'tools' | 'resources' | 'prompts';
 }
 
@@ -141,7 +141,7 @@ export interface PlacedEntry<Kind extends HandlerKind> {
 }
 
 /** The list that shows entries of a kind; templates are resources. */
-const LIST_OF: Readonly<Record<ListedKind, HandlerListChange['list']>> = {
+const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>> = {
   tool: 'tools',
   resource: 'resources',
   template: 'resources',
@@ -167,7 +167,7 @@ export class HandlerTable {
     prompt: new Map(),
     method: new Map(),
   };
-  readonly #changes$ = new Subject<HandlerListChange>();
+  readonly #changes$ = new Subject<McpHandlerListChange>();
   #lastOrdinal = 0;
   #refusesTasks = false;
 
@@ -183,7 +183,7 @@ export class HandlerTable {
   }
 
   /** Emits after each change. Never errors; completes when the endpoint closes. */
-  get changes$(): Observable<HandlerListChange> {
+  get changes$(): Observable<McpHandlerListChange> {
     return this.#changes$;
   }
 
@@ -210,10 +210,10 @@ export class HandlerTable {
     return Object.values(this.#places).every(({ size }) => size === 0);
   }
 
-  /** @throws DuplicateHandlerError, HandlerDefinitionError */
+  /** @throws McpDuplicateHandlerError, McpHandlerDefinitionError */
   add(entry: HandlerEntry): void {
     if (this.ownServers) {
-      throw new HandlerDefinitionError(
+      throw new McpHandlerDefinitionError(
         entry.origin,
         'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
       );
@@ -222,7 +222,7 @@ export class HandlerTable {
     this.#assertMayServe(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key)?.entry;
-    if (present) throw new DuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
+    if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
     places.set(entry.key, { ordinal: ++this.#lastOrdinal, entry });
     this.#changed(entry.kind);
   }
@@ -230,7 +230,7 @@ export class HandlerTable {
   /**
    * Called when the endpoint does not support tasks.
    *
-   * @throws HandlerDefinitionError for a tool with tasks, now or when it is added
+   * @throws McpHandlerDefinitionError for a tool with tasks, now or when it is added
    */
   refuseTasks(): void {
     this.#refusesTasks = true;
@@ -266,12 +266,12 @@ export class HandlerTable {
     return !this.readOnly || entry.kind !== 'tool' || entry.wire.annotations?.readOnlyHint === true;
   }
 
-  /** @throws HandlerDefinitionError */
+  /** @throws McpHandlerDefinitionError */
   #assertMayServe(entry: HandlerEntry): void {
     if (this.mayServe(entry)) return;
     const reason =
       'its endpoint has the option "readOnly", and the tool does not say that it changes nothing. Add annotations: { readOnlyHint: true } if so, or register it at another endpoint.';
-    throw new HandlerDefinitionError(entry.origin, reason);
+    throw new McpHandlerDefinitionError(entry.origin, reason);
   }
 
   #of<Kind extends HandlerKind>(kind: Kind): Map<string, PlacedEntry<Kind>> {
@@ -283,10 +283,10 @@ export class HandlerTable {
   }
 }
 
-/** @throws HandlerDefinitionError */
+/** @throws McpHandlerDefinitionError */
 function assertNoTask(entry: HandlerEntry): void {
   if (entry.kind !== 'tool' || !entry.task) return;
-  throw new HandlerDefinitionError(
+  throw new McpHandlerDefinitionError(
     entry.origin,
     'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
   );

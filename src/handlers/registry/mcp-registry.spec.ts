@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { systemClock } from '../../common/clock.js';
 import type { McpContext } from '../../context/mcp-context.js';
-import { HandlerTable, type HandlerListChange } from './handler-table.js';
-import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
+import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
+import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { toolProgress } from '../results/tool-event.js';
 import { McpRegistry } from './mcp-registry.js';
 
@@ -14,13 +14,13 @@ const FAILURES = { errorDetails: false, denials: 'result' } as const;
 function madeRegistry(): {
   table: HandlerTable;
   registry: McpRegistry;
-  changes: HandlerListChange['list'][];
+  changes: McpHandlerListChange['list'][];
   context: McpContext;
   reports: unknown[];
 } {
   const table = new HandlerTable();
   const registry = new McpRegistry(table, FAILURES, systemClock);
-  const changes: HandlerListChange['list'][] = [];
+  const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
   const context = {
@@ -138,7 +138,7 @@ describe('the registry', () => {
   it('leaves everything as it was when a change cannot be served', () => {
     const { registry, changes } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', title: 'old', handler: () => '' });
-    expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(HandlerDefinitionError);
+    expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(McpHandlerDefinitionError);
     expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old' } }]);
     expect(changes).toHaveLength(1);
     tool.update({ description: 'x' });
@@ -177,11 +177,11 @@ describe('the registry', () => {
       ],
     ];
     for (const [register, message] of refused) {
-      expect(register).toThrow(HandlerDefinitionError);
+      expect(register).toThrow(McpHandlerDefinitionError);
       expect(register).toThrow(message);
     }
     registry.registerTool({ name: 'a', handler: () => '' });
-    expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(DuplicateHandlerError);
+    expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(McpDuplicateHandlerError);
     expect(changes).toEqual(['tools']);
   });
 

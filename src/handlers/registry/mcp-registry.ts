@@ -7,8 +7,8 @@ import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/errors.js';
 import type {
   CompletionValues,
-  ListedResources,
-  ListResourcesArgs,
+  McpListedResources,
+  McpListResourcesArgs,
   PromptOptions,
   ResourceArgs,
   ResourceOptions,
@@ -16,7 +16,7 @@ import type {
   ResourceTemplateOptions,
   ToolOptions,
 } from '../decorators/handler-options.js';
-import { HandlerCancelled, HandlerDefinitionError } from '../handlers.errors.js';
+import { HandlerCancelled, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
 import { HandlerPlaces } from '../invocation/handler-limits.js';
 import { comesInParts, Drain } from '../results/drain.js';
@@ -25,7 +25,7 @@ import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
-import { type HandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
+import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 
 /**
  * A handler that is registered at run time: a function instead of a method. It may return what a method may: a value, a
@@ -43,27 +43,27 @@ export type CompletionFunction = (
 ) => CompletionValues | Promise<CompletionValues>;
 
 /** A tool to be registered. @publicApi */
-export interface ToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
+export interface McpToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
   name: string;
   handler: HandlerFunction<Args>;
 }
 
 /** A resource to be registered. @publicApi */
-export interface ResourceRegistration extends ResourceOptions {
+export interface McpResourceRegistration extends ResourceOptions {
   handler: HandlerFunction<ResourceArgs>;
 }
 
 /** A resource template to be registered. @publicApi */
-export interface ResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
+export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
   handler: HandlerFunction<Args>;
   /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
-  list?: (args: ListResourcesArgs, context: McpContext) => ListedResources | Promise<ListedResources>;
+  list?: (args: McpListResourcesArgs, context: McpContext) => McpListedResources | Promise<McpListedResources>;
   /** By variable of the template. */
   complete?: Readonly<Record<string, CompletionFunction>>;
 }
 
 /** A prompt to be registered. @publicApi */
-export interface PromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
+export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
   handler: HandlerFunction<Args>;
   /** By argument of the prompt. */
   complete?: Readonly<Record<string, CompletionFunction>>;
@@ -76,7 +76,7 @@ export interface McpRegistration<Changes> {
   /**
    * Replaces values of the entry, which keeps its place in the list. Running calls continue with the old values.
    *
-   * @throws HandlerDefinitionError when the result cannot be served, or when it was removed; nothing has changed then
+   * @throws McpHandlerDefinitionError when the result cannot be served, or when it was removed; nothing has changed then
    */
   update(changes: Changes): void;
   /**
@@ -136,64 +136,66 @@ export class McpRegistry {
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
-  get changes$(): Observable<HandlerListChange> {
+  get changes$(): Observable<McpHandlerListChange> {
     return this.table.changes$;
   }
 
   /**
    * Adds a tool. No enhancers of Nest run around its handler: only the guards of the endpoint decide who may call it.
    *
-   * @throws HandlerDefinitionError when it cannot be served
-   * @throws DuplicateHandlerError when there is a tool of that name
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is a tool of that name
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
    */
   registerTool<Schema extends TypedSchema>(
-    tool: ToolRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
-  ): McpRegistration<Partial<Omit<ToolRegistration<ArgumentsOf<Schema>>, 'name'>>>;
+    tool: McpToolRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
+  ): McpRegistration<Partial<Omit<McpToolRegistration<ArgumentsOf<Schema>>, 'name'>>>;
   /** With a JSON Schema, or without arguments. */
   registerTool<Args = Record<string, unknown>>(
-    tool: ToolRegistration<Args>,
-  ): McpRegistration<Partial<Omit<ToolRegistration<Args>, 'name'>>>;
-  registerTool(tool: ToolRegistration<never>): McpRegistration<Partial<Omit<ToolRegistration<never>, 'name'>>> {
+    tool: McpToolRegistration<Args>,
+  ): McpRegistration<Partial<Omit<McpToolRegistration<Args>, 'name'>>>;
+  registerTool(tool: McpToolRegistration<never>): McpRegistration<Partial<Omit<McpToolRegistration<never>, 'name'>>> {
     return this.#register('tool', tool);
   }
 
   /**
    * Adds a resource with a fixed URI.
    *
-   * @throws HandlerDefinitionError when it cannot be served
-   * @throws DuplicateHandlerError when there is a resource with that URI
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is a resource with that URI
    */
-  registerResource(resource: ResourceRegistration): McpRegistration<Partial<Omit<ResourceRegistration, 'uri'>>> {
+  registerResource(resource: McpResourceRegistration): McpRegistration<Partial<Omit<McpResourceRegistration, 'uri'>>> {
     return this.#register('resource', resource);
   }
 
   /**
    * Adds a resource template.
    *
-   * @throws HandlerDefinitionError when it cannot be served
-   * @throws DuplicateHandlerError when there is that template
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is that template
    */
   registerResourceTemplate<Args = ResourceTemplateArgs>(
-    template: ResourceTemplateRegistration<Args>,
-  ): McpRegistration<Partial<Omit<ResourceTemplateRegistration<Args>, 'uriTemplate'>>> {
+    template: McpResourceTemplateRegistration<Args>,
+  ): McpRegistration<Partial<Omit<McpResourceTemplateRegistration<Args>, 'uriTemplate'>>> {
     return this.#register('template', template);
   }
 
   /**
    * Adds a prompt.
    *
-   * @throws HandlerDefinitionError when it cannot be served
-   * @throws DuplicateHandlerError when there is a prompt of that name
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is a prompt of that name
    */
   registerPrompt<Schema extends TypedSchema>(
-    prompt: PromptRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
-  ): McpRegistration<Partial<Omit<PromptRegistration<ArgumentsOf<Schema>>, 'name'>>>;
+    prompt: McpPromptRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
+  ): McpRegistration<Partial<Omit<McpPromptRegistration<ArgumentsOf<Schema>>, 'name'>>>;
   /** With a JSON Schema, or with `arguments`. */
   registerPrompt<Args = Record<string, unknown>>(
-    prompt: PromptRegistration<Args>,
-  ): McpRegistration<Partial<Omit<PromptRegistration<Args>, 'name'>>>;
-  registerPrompt(prompt: PromptRegistration<never>): McpRegistration<Partial<Omit<PromptRegistration<never>, 'name'>>> {
+    prompt: McpPromptRegistration<Args>,
+  ): McpRegistration<Partial<Omit<McpPromptRegistration<Args>, 'name'>>>;
+  registerPrompt(
+    prompt: McpPromptRegistration<never>,
+  ): McpRegistration<Partial<Omit<McpPromptRegistration<never>, 'name'>>> {
     return this.#register('prompt', prompt);
   }
 
@@ -221,7 +223,7 @@ export class McpRegistry {
     return {
       key,
       update: (changes) => {
-        if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
+        if (!present()) throw new McpHandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
         const next = { ...current, ...changes, [KEYS[kind]]: key };
         const changed = registeredEntry(kind, next, shared);
         [current, entry] = [next, changed];
@@ -234,10 +236,10 @@ export class McpRegistry {
 
 /** What can be registered, by kind. */
 interface Registrations {
-  tool: ToolRegistration<never>;
-  resource: ResourceRegistration;
-  template: ResourceTemplateRegistration<never>;
-  prompt: PromptRegistration<never>;
+  tool: McpToolRegistration<never>;
+  resource: McpResourceRegistration;
+  template: McpResourceTemplateRegistration<never>;
+  prompt: McpPromptRegistration<never>;
 }
 
 /** The option that is the key of an entry. */
@@ -247,7 +249,7 @@ const ENTRIES: {
   readonly [Kind in ListedKind]: (registration: Registrations[Kind], source: EntrySource) => ListedEntry;
 } = { tool: toolEntry, resource: resourceEntry, template: templateEntry, prompt: promptEntry };
 
-/** Makes an entry of a registration. @throws HandlerDefinitionError */
+/** Makes an entry of a registration. @throws McpHandlerDefinitionError */
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
@@ -257,10 +259,10 @@ function registeredEntry<Kind extends ListedKind>(
     handler,
     complete = {},
     list,
-  } = registration as ToolRegistration<never> & Pick<ResourceTemplateRegistration<never>, 'complete' | 'list'>;
+  } = registration as McpToolRegistration<never> & Pick<McpResourceTemplateRegistration<never>, 'complete' | 'list'>;
   const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
   if (typeof handler !== 'function') {
-    throw new HandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
+    throw new McpHandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
   }
   return ENTRIES[kind](registration, {
     ...shared,

@@ -2,8 +2,8 @@ import type { Resource } from '@modelcontextprotocol/server';
 import { shown } from '../../wire/errors.js';
 import { isObject } from '../../wire/json-rpc.js';
 import { checkedBySpec } from '../../wire/spec.js';
-import type { ListedResource, ResourceTemplateOptions } from '../decorators/handler-options.js';
-import { HandlerResultError, problemsText } from '../handlers.errors.js';
+import type { McpListedResource, ResourceTemplateOptions } from '../decorators/handler-options.js';
+import { McpHandlerResultError, problemsText } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf } from '../results/handler-outcome.js';
@@ -27,17 +27,17 @@ export function listingOf(
   template: UriTemplate,
   { uriTemplate, annotations, icons, mimeType, failures }: Listed,
 ): TemplateListing {
-  const resourceOf = (listed: ListedResource): Resource => {
-    const { uri, name = uri } = isObject(listed) ? listed : ({} as ListedResource);
+  const resourceOf = (listed: McpListedResource): Resource => {
+    const { uri, name = uri } = isObject(listed) ? listed : ({} as McpListedResource);
     if (typeof uri !== 'string' || !template.match(uri)) {
       const text = `${origin} listed the URI ${shown(uri)}, which does not match its template "${uriTemplate}".`;
-      throw new HandlerResultError(text);
+      throw new McpHandlerResultError(text);
     }
     const resource = { annotations, icons, mimeType, ...listed, name };
     const { problem } = checkedBySpec('Resource', resource);
     if (!problem) return resource;
     const text = `${origin} listed ${shown(uri)}, which does not match the specification of a Resource: ${problemsText([problem])}.`;
-    throw new HandlerResultError(text);
+    throw new McpHandlerResultError(text);
   };
   return {
     visible: (context) => runner.visible(context),
@@ -56,16 +56,16 @@ export function listingOf(
   };
 }
 
-/** @throws HandlerResultError */
-function pageOf(returned: unknown, origin: string): { resources: ListedResource[]; nextCursor: string | undefined } {
+/** @throws McpHandlerResultError */
+function pageOf(returned: unknown, origin: string): { resources: McpListedResource[]; nextCursor: string | undefined } {
   const page = Array.isArray(returned) ? { resources: returned as unknown[] } : returned;
   if (isObject(page)) {
     const { resources, nextCursor } = page;
     if (Array.isArray(resources) && (nextCursor === undefined || typeof nextCursor === 'string')) {
-      return { resources: resources as ListedResource[], nextCursor };
+      return { resources: resources as McpListedResource[], nextCursor };
     }
   }
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     `${origin} must return an array of resources, or { resources, nextCursor } with a text as "nextCursor"; it returned ${shown(returned)}.`,
   );
 }

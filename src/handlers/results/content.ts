@@ -2,7 +2,7 @@ import { isObject } from '../../wire/json-rpc.js';
 import type { ContentBlock } from '@modelcontextprotocol/server';
 import { StreamableFile } from '@nestjs/common';
 import { checkedBySpec, type SpecTypeName } from '../../wire/spec.js';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 import { jsonWithoutFiles } from './files.js';
 
 /** What each type of block must have besides its type. */
@@ -31,12 +31,12 @@ function almostBlockIn(value: unknown): string | undefined {
   return undefined;
 }
 
-/** A resource has contents, which JSON of a block would not be. @throws HandlerResultError */
+/** A resource has contents, which JSON of a block would not be. @throws McpHandlerResultError */
 export function assertNoBlock(value: object): void {
   if (!isObject(value)) return;
   if (isAlmostBlock(value)) throw incompleteBlock(String(value['type']));
   if (!isContentBlock(value) || value.type === 'text') return;
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     `A resource returned a content block of the type "${value.type}", as tools and prompts have. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports, or contents: { blob: <base64>, mimeType: "image/png" }.`,
   );
 }
@@ -56,13 +56,13 @@ function isAlmostBlock(value: Record<string, unknown>): boolean {
   return (type === 'image' || type === 'audio') && (data !== undefined || Object.values(value).some(isBytes));
 }
 
-/** Refuses media beside something that is no content: as JSON the model would read their base64. @throws HandlerResultError */
+/** Refuses media beside something that is no content: as JSON the model would read their base64. @throws McpHandlerResultError */
 export function assertContentAlone(value: unknown): void {
   const parts = partsOf(value);
   if (parts.every(isContentBlock)) return;
   const media = parts.find((part) => isContentBlock(part) && part.type !== 'text');
   if (!media) return;
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     `A handler returned content of the type "${media.type}" beside something that is no content. Return all parts as content: a text as text("…"), which "nestjs-mcp-streamable" exports, data as text(JSON.stringify(data)), or beside "content" in "structuredContent".`,
   );
 }
@@ -83,32 +83,32 @@ export function textBlock(text: string): ContentBlock {
 /**
  * Checks a complete result of a handler. Without the check the client would refuse it, without a line in the log.
  *
- * @throws HandlerResultError
+ * @throws McpHandlerResultError
  */
 export function assertSpecified(type: SpecTypeName, kind: 'tool' | 'resource' | 'prompt', result: object): void {
   const { problem } = checkedBySpec(type, result);
   if (problem) throw notSpecified(kind, `${problem.path}: ${problem.message}`);
 }
 
-export function notSpecified(kind: string, problem: string): HandlerResultError {
-  return new HandlerResultError(
+export function notSpecified(kind: string, problem: string): McpHandlerResultError {
+  return new McpHandlerResultError(
     `A ${kind} returned a result, or content, that does not match the specification. ${problem}`,
   );
 }
 
 /** @param type of the block */
-function incompleteBlock(type: string): HandlerResultError {
+function incompleteBlock(type: string): McpHandlerResultError {
   const instead = { resource: 'file(bytes, { name })', text: 'text("…")' }[type] ?? `${type}(bytes)`;
-  return new HandlerResultError(
+  return new McpHandlerResultError(
     `A handler returned an incomplete content block of the type "${type}". Return ${instead}, which "nestjs-mcp-streamable" exports; or a block as the specification has it, such as { type: "image", data: <base64>, mimeType: "image/png" }.`,
   );
 }
 
-/** The `toJSON()` of a value that has one, such as a date or an entity of an ORM. @throws HandlerResultError */
+/** The `toJSON()` of a value that has one, such as a date or an entity of an ORM. @throws McpHandlerResultError */
 export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
   if (isBytes(value)) {
-    throw new HandlerResultError(
+    throw new McpHandlerResultError(
       'A handler returned bytes without a media type. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports.',
     );
   }
@@ -118,7 +118,7 @@ export function plain(value: unknown): unknown {
   return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
 }
 
-/** @throws HandlerResultError when the value cannot be JSON */
+/** @throws McpHandlerResultError when the value cannot be JSON */
 export function jsonOf(value: unknown): string {
   assertNoStream(value);
   let cause: unknown;
@@ -126,15 +126,15 @@ export function jsonOf(value: unknown): string {
     const text = jsonWithoutFiles(value);
     if (text !== undefined) return text;
   } catch (error) {
-    if (error instanceof HandlerResultError) throw error;
+    if (error instanceof McpHandlerResultError) throw error;
     cause = error;
   }
-  throw new HandlerResultError('A handler returned a value that cannot be JSON: a cycle, a bigint, or undefined.', {
+  throw new McpHandlerResultError('A handler returned a value that cannot be JSON: a cycle, a bigint, or undefined.', {
     cause,
   });
 }
 
-/** JSON would contain their private fields. @throws HandlerResultError */
+/** JSON would contain their private fields. @throws McpHandlerResultError */
 export function assertNoStream(value: unknown): void {
   if (value instanceof StreamableFile) {
     value.getStream().destroy();
@@ -149,8 +149,8 @@ export function assertNoStream(value: unknown): void {
 export const IF_WRAPPED =
   'If an interceptor of the app has wrapped it, let the interceptor skip MCP handlers: if (McpExecutionContext.isMcp(context)) return next.handle().';
 
-export function unsendable(type: string): HandlerResultError {
-  return new HandlerResultError(
+export function unsendable(type: string): McpHandlerResultError {
+  return new McpHandlerResultError(
     `A handler returned a ${type}, which cannot be sent. Return a string, an object, or content.`,
   );
 }

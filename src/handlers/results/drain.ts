@@ -1,7 +1,7 @@
 import { from, isObservable, type Observable, Subject, takeUntil } from 'rxjs';
 import { deferred, quiet } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
-import { HandlerCancelled, HandlerResultError } from '../handlers.errors.js';
+import { HandlerCancelled, McpHandlerResultError } from '../handlers.errors.js';
 import { isProgress, isToolEvent, sendToolEvent, type ToolLog, type ToolProgress } from './tool-event.js';
 
 /** How many reports wait before those of progress are merged: far more than a source emits in one go. */
@@ -17,7 +17,7 @@ export function comesInParts(value: unknown): value is Observable<unknown> | Asy
  *
  *     running ──completed──▶ its one value, once all reports are sent
  *        ├─────failed──────▶ its error, once all reports are sent
- *        ├─several results─▶ HandlerResultError
+ *        ├─several results─▶ McpHandlerResultError
  *        └─call over, or `stop()`──▶ HandlerCancelled; at once, the source unsubscribed
  *
  * The first of these ends it; the source is unsubscribed exactly once, and nothing is sent after that. Reports are sent
@@ -105,7 +105,7 @@ export class Drain {
     if (!this.#value) this.#value = { value };
     else {
       this.#fail(
-        new HandlerResultError(
+        new McpHandlerResultError(
           `${this.origin} emitted more than one value that is neither toolProgress() nor toolLog(). Exactly one is the result: emit the others with a tag, or end with last(), toArray() or reduce().`,
         ),
       );

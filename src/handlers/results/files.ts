@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Annotations, ContentBlock, ResourceLink, TextContent } from '@modelcontextprotocol/server';
 import { StreamableFile } from '@nestjs/common';
 import { isObject } from '../../wire/json-rpc.js';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 
 /**
  * Where the bytes of a file come from. A text is a path on this machine, or as a `URL` one of `file:` or `data:`.
@@ -93,12 +93,12 @@ export class McpFile extends StreamableFile {
 /** How many files were written as JSON. */
 let written = 0;
 
-/** @throws HandlerResultError for a file inside an object of the app: JSON has nothing of it */
+/** @throws McpHandlerResultError for a file inside an object of the app: JSON has nothing of it */
 export function jsonWithoutFiles(value: unknown): string | undefined {
   const before = written;
   const text = JSON.stringify(value) as string | undefined;
   if (written === before) return text;
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     'A handler returned image(…), audio(…) or file(…) inside an object. Return it as content: alone, in an array beside text(…), or in "content" beside "structuredContent".',
   );
 }
@@ -114,7 +114,7 @@ export function jsonWithoutFiles(value: unknown): string | undefined {
  * ```
  *
  * @param source bytes, a stream, a `StreamableFile`, a path or a URL
- * @throws TypeError for any other source. When the result is made: HandlerResultError for a file that cannot be read, or is no image
+ * @throws TypeError for any other source. When the result is made: McpHandlerResultError for a file that cannot be read, or is no image
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#image-content
  * @publicApi
  */
@@ -195,7 +195,7 @@ const DEEPEST = 4;
  * Reads the files of a result, and encodes the bytes in its content.
  *
  * @returns the value itself if it has neither; TooManyBytes if they are more than the maximum
- * @throws (rejects) HandlerResultError for a file that cannot be read, or whose type is not known
+ * @throws (rejects) McpHandlerResultError for a file that cannot be read, or whose type is not known
  */
 export function withFilesRead(value: unknown, reading: Reading): unknown {
   return hasFiles(value, 0) ? new FileReader(reading).result(value) : value;
@@ -304,7 +304,7 @@ class FileReader {
     const stream = one.getStream();
     const { length = 0 } = one.getHeaders();
     if (stream.readableEnded || (stream.destroyed && !stream.errored)) {
-      throw new HandlerResultError(
+      throw new McpHandlerResultError(
         'A handler returned a file whose stream has been read before. Make a stream for each call, or give the bytes or the path.',
       );
     }
@@ -322,7 +322,7 @@ class FileReader {
       return await buffer(counted.call(this));
     } catch (error) {
       if (error instanceof TooManyBytes || signal().aborted) throw error;
-      throw new HandlerResultError('A file that a handler returned could not be read; see the cause.', {
+      throw new McpHandlerResultError('A file that a handler returned could not be read; see the cause.', {
         cause: error,
       });
     } finally {
@@ -470,14 +470,14 @@ const BEGINNINGS: readonly (readonly [RegExp, string])[] = [
   [/^PK\x03\x04/, 'application/zip'],
 ];
 
-/** @throws HandlerResultError for an image, or a recording, of no such type */
+/** @throws McpHandlerResultError for an image, or a recording, of no such type */
 function mediaTypeOf(kind: FileKind, declared: string | undefined, bytes: Buffer): string {
   const beginning = bytes.toString('latin1', 0, 256);
   const type = declared ?? BEGINNINGS.find(([pattern]) => pattern.test(beginning))?.[1];
   if (kind === 'file') return type ?? (textOf(bytes, 'text/plain') === undefined ? OCTETS : 'text/plain');
   if (type?.startsWith(`${kind}/`)) return type;
   const problem = type ? `is of the type "${type}"` : 'begins like no file of a known type';
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     `A handler returned content of the type "${kind}" that ${problem}. Say what it is, as in ${kind}(bytes, { mimeType: "${kind}/…" }); for other files use file(bytes, { name }).`,
   );
 }

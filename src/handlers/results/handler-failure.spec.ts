@@ -9,10 +9,10 @@ import {
   UnprocessableEntityException,
 } from '@nestjs/common';
 import { describe, expect, it, vi } from 'vitest';
-import { ServerRequestError } from '../../context/server-request.error.js';
-import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
+import { McpStateError, McpUnknownStateError } from '../../context/mcp-state.js';
 import { McpError } from '../../wire/errors.js';
-import { HandlerCancelled, HandlerDeniedError, HandlerResultError } from '../handlers.errors.js';
+import { HandlerCancelled, HandlerDeniedError, McpHandlerResultError } from '../handlers.errors.js';
 import { type FailedHandler, toReadFailure, toToolFailure } from './handler-failure.js';
 
 const failed = (kind: FailedHandler['kind'], report: FailedHandler['report'] = vi.fn(), name = 'find') => {
@@ -26,7 +26,7 @@ const detailed = (kind: FailedHandler['kind'], report: FailedHandler['report'] =
 
 const untold = [
   new TypeError('secret'),
-  new HandlerResultError('secret'),
+  new McpHandlerResultError('secret'),
   new InternalServerErrorException('secret'),
   Object.assign(new Error('secret'), { code: 'ENOENT' }),
   'secret',
@@ -59,10 +59,10 @@ describe('the failure of a tool', () => {
     ['a denial by the handler', new ForbiddenException('Not yours'), 'Not yours'],
     [
       'why a client could not be asked',
-      new ServerRequestError('CLIENT_LACKS_CAPABILITY', 'It cannot elicit'),
+      new McpServerRequestError('CLIENT_LACKS_CAPABILITY', 'It cannot elicit'),
       'It cannot elicit',
     ],
-    ['why there is no state', new UnknownStateError('h4ndle'), expect.stringMatching(/"h4ndle".+without a handle/)],
+    ['why there is no state', new McpUnknownStateError('h4ndle'), expect.stringMatching(/"h4ndle".+without a handle/)],
     ['why it cannot be kept', new McpStateError('STATE_TOO_LARGE', 'Keep less'), 'Keep less'],
   ])('tells %s', (_name, error, text) => {
     expect(failure(error)).toEqual([text, 0]);
@@ -95,12 +95,12 @@ describe('the failure of a resource or prompt', () => {
     ['resource', new ConflictException('Busy'), { code: -32603, message: 'Busy' }],
     [
       'resource',
-      new ServerRequestError('CLIENT_LACKS_CAPABILITY', 'No stream'),
+      new McpServerRequestError('CLIENT_LACKS_CAPABILITY', 'No stream'),
       { code: -32603, message: 'No stream' },
     ],
     [
       'prompt',
-      new UnknownStateError('h4ndle'),
+      new McpUnknownStateError('h4ndle'),
       { code: -32602, message: expect.stringContaining('"h4ndle"') as string },
     ],
     ['prompt', new McpStateError('NO_PRINCIPAL', 'Who?'), { code: -32603, message: 'Who?' }],
@@ -130,7 +130,7 @@ describe('with "errorDetails"', () => {
 
   it.each([
     ['an Error', new TypeError('No route to db'), 'No route to db'],
-    ['a mistake in a result', new HandlerResultError('It has a cycle'), 'It has a cycle'],
+    ['a mistake in a result', new McpHandlerResultError('It has a cycle'), 'It has a cycle'],
     ['a text', 'Out of stock', 'Out of stock'],
     ['an Error with a cause', new Error('Not saved', { cause: new Error('secret') }), 'Not saved'],
     ['errors in one', new AggregateError([new Error('secret')], 'All failed'), 'All failed'],

@@ -3,12 +3,12 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import { HttpException } from '@nestjs/common';
 import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
-import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
+import { McpStateError, McpUnknownStateError } from '../../context/mcp-state.js';
 import { McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../wire/errors.js';
 import { isLocalCaller } from '../../wire/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
-import { HandlerDeniedError, HandlerSignal, HandlerTimeoutError } from '../handlers.errors.js';
+import { HandlerDeniedError, McpHandlerSignal, McpHandlerTimeoutError } from '../handlers.errors.js';
 import { type FailureOptions, tellsLocalCallers } from '../handlers.options.js';
 import { textBlock } from './content.js';
 
@@ -23,8 +23,8 @@ import { textBlock } from './content.js';
  * | `HttpException` 400, 422, as validation throws | `isError` with its text | -32602 with its text |
  * | `HttpException` 404 | `isError` with its text | resource not found; of a prompt or method -32602 with its text |
  * | other `HttpException` below 500 | `isError` with its text | -32603 with its text |
- * | `UnknownStateError` | `isError` with its text | -32602 with its text |
- * | `ServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
+ * | `McpUnknownStateError` | `isError` with its text | -32602 with its text |
+ * | `McpServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
  * | a limit of its time | `isError` with its text | -32001 with its text |
  * | `HttpException` from 500 on | `isError` with a generic text | -32603 with a generic text |
  * | other `Error`, or a text | `isError` with its message if `errorDetails`, else a generic text | -32603 with the same |
@@ -108,7 +108,7 @@ interface Seen {
 /** Never throws, even if reading the error does (a Proxy, a getter): the second error could reach the client. */
 function seenAs(error: unknown): Seen {
   try {
-    if (error instanceof HandlerSignal || error instanceof RefusedCall) return { passed: error };
+    if (error instanceof McpHandlerSignal || error instanceof RefusedCall) return { passed: error };
     const passed = error instanceof McpError ? new ProtocolError(error.rpcCode, error.message, error.data) : error;
     if (passed instanceof ProtocolError) {
       // Read here, where it may throw.
@@ -119,9 +119,9 @@ function seenAs(error: unknown): Seen {
       const status = error.getStatus();
       return status < 500 ? { text: textOf(error), status } : {};
     }
-    if (error instanceof UnknownStateError) return { text: error.message, status: 422 };
-    if (error instanceof HandlerTimeoutError) return { text: error.message, code: REQUEST_TIMEOUT };
-    if (error instanceof ServerRequestError || error instanceof McpStateError) return { text: error.message };
+    if (error instanceof McpUnknownStateError) return { text: error.message, status: 422 };
+    if (error instanceof McpHandlerTimeoutError) return { text: error.message, code: REQUEST_TIMEOUT };
+    if (error instanceof McpServerRequestError || error instanceof McpStateError) return { text: error.message };
     const detail = error instanceof Error ? error.message : error;
     return typeof detail === 'string' ? { detail: bounded(detail) } : {};
   } catch {

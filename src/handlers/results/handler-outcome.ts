@@ -18,7 +18,7 @@ export interface HandlerRunner {
    * @param raw the arguments as the client sent them
    * @returns what the method returned, as interceptors and filters left it
    * @throws HandlerDeniedError when the caller was not let in
-   * @throws HandlerSignal when the result is not needed any more
+   * @throws McpHandlerSignal when the result is not needed any more
    * @throws any other error of the handler, its interceptors, pipes and filters
    */
   run(raw: unknown, context: McpContext): Promise<unknown>;
@@ -106,7 +106,7 @@ const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
   template: 'contents',
 };
 
-/** @param toResult makes the result of the protocol; throws HandlerResultError for a value that cannot be sent */
+/** @param toResult makes the result of the protocol; throws McpHandlerResultError for a value that cannot be sent */
 export function served<Args, Result>(
   handler: HandlerRunner,
   { kind, name, origin, failures, bound, limits }: ServedHandler,

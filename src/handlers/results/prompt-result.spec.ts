@@ -1,6 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 import { toPromptResult } from './read-results.js';
 
 const said = (text: string) => ({ role: 'user', content: { type: 'text', text } });
@@ -43,7 +43,7 @@ describe('toPromptResult', () => {
       { messages: ['x'], _meta: 'x' },
       { role: 'user', content: { type: 'image', data: 'not base64!', mimeType: 'image/png' } },
     ]) {
-      expect(() => toPromptResult(value)).toThrow(HandlerResultError);
+      expect(() => toPromptResult(value)).toThrow(McpHandlerResultError);
     }
   });
 });

@@ -6,7 +6,7 @@ import type {
   ReadResourceResult,
 } from '@modelcontextprotocol/server';
 import { isInputRequiredResult, ResourceNotFoundError } from '../../wire/spec.js';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 import {
   assertNoBlock,
   assertNoStream,
@@ -38,7 +38,7 @@ interface ReadResource {
  * those of the resource, else what follows from the value.
  *
  * @throws ResourceNotFoundError for `undefined` and `null`
- * @throws HandlerResultError when it cannot be sent
+ * @throws McpHandlerResultError when it cannot be sent
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#reading-resources
  */
 export function toResourceResult(resource: ReadResource, value: unknown): ReadResourceResult | InputRequiredResult {
@@ -55,7 +55,7 @@ export function toResourceResult(resource: ReadResource, value: unknown): ReadRe
   return isContents(value) ? asSpecified(result) : result;
 }
 
-/** Checks a result that a handler made itself. @throws HandlerResultError */
+/** Checks a result that a handler made itself. @throws McpHandlerResultError */
 function asSpecified(result: ReadResourceResult): ReadResourceResult {
   assertSpecified('ReadResourceResult', 'resource', result);
   return result;
@@ -93,7 +93,7 @@ function base64(bytes: ArrayBufferView | ArrayBuffer): string {
  * The result of a prompt from what its method returned: a string or a content block (a message of the user), messages
  * (one or several), or a whole result. Nothing gives no messages.
  *
- * @throws HandlerResultError for anything else
+ * @throws McpHandlerResultError for anything else
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage
  */
 export function toPromptResult(value: unknown): GetPromptResult | InputRequiredResult {
@@ -112,7 +112,7 @@ function messageOf(value: unknown): PromptMessage {
   if (typeof value === 'string') return { role: 'user', content: textBlock(value) };
   if (isContentBlock(value)) return { role: 'user', content: value };
   if (isMessage(value)) return value;
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     `A prompt must return strings, content blocks or messages ({ role: "user" | "assistant", content }). ${IF_WRAPPED}`,
   );
 }
@@ -125,14 +125,14 @@ function isMessage(value: unknown): value is PromptMessage {
 /**
  * The result of a method of an extension from what its handler returned: an object as it is; nothing gives an empty one.
  *
- * @throws HandlerResultError for anything else, also for questions, which such a method cannot ask by its result
+ * @throws McpHandlerResultError for anything else, also for questions, which such a method cannot ask by its result
  */
 export function toMethodResult(value: unknown): object {
   if (value === undefined || value === null) return {};
   const result = plain(value);
   assertNoStream(result);
   if (isObject(result) && !isInputRequiredResult(result)) return result;
-  throw new HandlerResultError(
+  throw new McpHandlerResultError(
     `The handler of a method must return an object, and not one with the resultType "input_required". ${IF_WRAPPED}`,
   );
 }

@@ -1,6 +1,6 @@
 import { inputRequired, ResourceNotFoundError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 import { toResourceResult } from './read-results.js';
 
 const uri = 'orders://1';
@@ -61,12 +61,12 @@ describe('toResourceResult', () => {
     { contents: Object.assign([], { 1: { text: 'after a hole' } }) },
     { blob: 'not base64!' },
   ])('refuses what the specification does not have: %j', (value) => {
-    expect(() => read(value)).toThrow(HandlerResultError);
+    expect(() => read(value)).toThrow(McpHandlerResultError);
   });
 
   it('passes a request for input, and refuses what cannot be sent', () => {
     const request = inputRequired({ requestState: 'x' });
     expect(read(request)).toBe(request);
-    for (const value of [1, true, () => 1, { big: 1n }]) expect(() => read(value)).toThrow(HandlerResultError);
+    for (const value of [1, true, () => 1, { big: 1n }]) expect(() => read(value)).toThrow(McpHandlerResultError);
   });
 });

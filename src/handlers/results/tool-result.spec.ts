@@ -1,6 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 import { file } from './files.js';
 import { toToolResult } from './tool-result.js';
 
@@ -94,7 +94,7 @@ describe('toToolResult', () => {
       new Uint8Array(1),
       new ArrayBuffer(1),
     ]) {
-      expect(() => toToolResult(value)).toThrow(HandlerResultError);
+      expect(() => toToolResult(value)).toThrow(McpHandlerResultError);
     }
   });
 });
@@ -135,7 +135,7 @@ describe('toToolResult with an output schema', () => {
   it('refuses what does not fit, and says nothing of it in the message', async () => {
     for (const value of [{ secret: 's' }, 'secret', undefined, { content: [text('secret')] }]) {
       const error: unknown = await Promise.resolve(toToolResult(value, onlyId)).catch((thrown: unknown) => thrown);
-      expect(error).toBeInstanceOf(HandlerResultError);
+      expect(error).toBeInstanceOf(McpHandlerResultError);
       expect((error as Error).message).not.toContain('secret');
     }
   });

@@ -15,7 +15,7 @@ import {
   plain,
   textBlock,
 } from './content.js';
-import { HandlerResultError } from '../handlers.errors.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 
 /**
  * Checks structured content against the output schema.
@@ -44,7 +44,7 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * With an output schema every value that is not a whole result is structured content. The value that the check returns is
  * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
  *
- * @throws HandlerResultError when it cannot be sent or does not fit the output schema
+ * @throws McpHandlerResultError when it cannot be sent or does not fit the output schema
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
  */
 export function toToolResult(
@@ -64,16 +64,16 @@ async function checkedResult(value: unknown, check: OutputCheck, textMirror: boo
   return asSpecified({ ...value, structuredContent: await checked(value.structuredContent, check) });
 }
 
-/** @throws HandlerResultError that holds the value's fault as its cause only: it may quote the value */
+/** @throws McpHandlerResultError that holds the value's fault as its cause only: it may quote the value */
 async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
   if (value === undefined) {
-    throw new HandlerResultError('The tool has an output schema, but its result has no structured content.');
+    throw new McpHandlerResultError('The tool has an output schema, but its result has no structured content.');
   }
   try {
     const sent = await check(value);
     return sent === undefined ? value : sent;
   } catch (cause) {
-    throw new HandlerResultError(
+    throw new McpHandlerResultError(
       `The result of the tool does not match its output schema; see the cause. ${IF_WRAPPED}`,
       { cause },
     );
@@ -94,7 +94,7 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
   return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
 }
 
-/** @throws HandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
+/** @throws McpHandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
 function structured(value: unknown, textMirror: boolean): CallToolResult {
   if (!isObject(value)) throw notAnObject();
   assertNoStream(value);
@@ -103,7 +103,7 @@ function structured(value: unknown, textMirror: boolean): CallToolResult {
   return { content: textMirror ? [json] : [], structuredContent: withoutClass(value) };
 }
 
-function notAnObject(): HandlerResultError {
+function notAnObject(): McpHandlerResultError {
   return notSpecified('tool', 'structuredContent: not an object');
 }
 
@@ -114,7 +114,7 @@ function withoutClass(value: unknown): unknown {
   return prototype === null || prototype === Object.prototype ? value : { ...value };
 }
 
-/** Checks a result that a handler made itself. @throws HandlerResultError */
+/** Checks a result that a handler made itself. @throws McpHandlerResultError */
 function asSpecified(result: CallToolResult): CallToolResult {
   if (isPlainText(result)) return result;
   const content = withoutClass(result.structuredContent);

@@ -34,9 +34,9 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { describe, expect, it } from 'vitest';
-import { ArgumentsError } from '../handlers.errors.js';
+import { McpArgumentsError } from '../handlers.errors.js';
 import { loadClassPackages } from './class-schema.js';
-import type { HandlerSchema, JsonSchema, SchemaUse } from './handler-schema.js';
+import type { McpHandlerSchema, JsonSchema, SchemaUse } from './handler-schema.js';
 import { SchemaCompiler } from './schema-compiler.js';
 
 enum Colour {
@@ -90,7 +90,8 @@ class Everything extends Base {
   @Allow() allowed?: unknown;
 }
 
-const compile = (dto: HandlerSchema, use: SchemaUse = 'input') => new SchemaCompiler().compile(dto, use, 'Tools.run');
+const compile = (dto: McpHandlerSchema, use: SchemaUse = 'input') =>
+  new SchemaCompiler().compile(dto, use, 'Tools.run');
 
 describe('the JSON Schema of a class', () => {
   const { json } = compile(Everything);
@@ -235,7 +236,7 @@ describe('the check of a class', () => {
 
   it('names path and problem', async () => {
     const failing = Promise.resolve(compile(Order).validate({ count: 'x', to: [{ street: 'x' }, { street: 1 }] }));
-    await expect(failing).rejects.toThrow(ArgumentsError);
+    await expect(failing).rejects.toThrow(McpArgumentsError);
     await expect(failing).rejects.toThrow(
       'The arguments are not valid: count must be an integer number; to.1.street: street must be a string.',
     );

@@ -2,7 +2,7 @@ import type { Type } from '@nestjs/common';
 import type * as ClassTransformer from 'class-transformer';
 import type * as ClassValidator from 'class-validator';
 import type { MetadataStorage, ValidationError } from 'class-validator';
-import type { ArgumentProblem } from '../handlers.errors.js';
+import type { McpArgumentProblem } from '../handlers.errors.js';
 import { requireClassPackages } from './class-packages.cjs';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
@@ -169,7 +169,7 @@ function isJson(value: unknown): boolean {
   }
 }
 
-function problemsOf({ property, constraints = {}, children = [] }: ValidationError, above = ''): ArgumentProblem[] {
+function problemsOf({ property, constraints = {}, children = [] }: ValidationError, above = ''): McpArgumentProblem[] {
   const path = above === '' ? property : `${above}.${property}`;
   const own = Object.values(constraints).map((message) => ({ path, message }));
   return [...own, ...children.flatMap((child) => problemsOf(child, path))];

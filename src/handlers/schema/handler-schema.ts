@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { StandardSchemaWithJSON } from '@modelcontextprotocol/server';
-import type { ArgumentProblem } from '../handlers.errors.js';
+import type { McpArgumentProblem } from '../handlers.errors.js';
 
 /**
  * A JSON Schema as a plain object. It goes over the wire as it is.
@@ -23,18 +23,18 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
  * @see https://standardschema.dev
  * @publicApi
  */
-export type HandlerSchema = StandardSchemaWithJSON | JsonSchema | Type;
+export type McpHandlerSchema = StandardSchemaWithJSON | JsonSchema | Type;
 
 /**
  * Checks a value against a schema.
  *
  * @returns the value as the schema leaves it (defaults, coercion), or a promise of it
- * @throws ArgumentsError for arguments, Error for results; or rejects with it
+ * @throws McpArgumentsError for arguments, Error for results; or rejects with it
  */
 export type Validate = (raw: unknown) => unknown;
 
 /** Creates the error of a value that does not match: different for arguments and for results. */
-export type Misfit = (problems: readonly ArgumentProblem[]) => Error;
+export type Misfit = (problems: readonly McpArgumentProblem[]) => Error;
 
 /** A schema as the endpoint uses it. */
 export interface CompiledSchema {

@@ -1,6 +1,6 @@
 import { ParseArrayPipe, type Type } from '@nestjs/common';
 import { isThenable } from '../../common/promises.js';
-import { ArgumentsError, HandlerDefinitionError, namesText } from '../handlers.errors.js';
+import { McpArgumentsError, McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { JsonSchema, Validate } from './handler-schema.js';
 import { isPipe, pipesSay, TYPES } from './pipe-schema.js';
 import {
@@ -61,7 +61,7 @@ export interface RouteUse {
  * Names in the path are required, unless a path of the route does without; others where a schema, a class or a pipe refuses a call
  * without them.
  *
- * @throws HandlerDefinitionError for a parameter that says too little, and for a name that stands in two places
+ * @throws McpHandlerDefinitionError for a parameter that says too little, and for a name that stands in two places
  */
 export function routeSchema(params: readonly RouteParam[], use: RouteUse): RouteSchema {
   // Decorators of parameters run from the last to the first.
@@ -76,7 +76,7 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
   for (const { part, field, json, ...piece } of pieces) {
     if (json && !alone && json['properties'] === undefined) {
       const reason = `the schema of its ${DECORATORS[part]} has alternatives instead of properties, which cannot be combined with other parameters. ${BY_HAND}`;
-      throw new HandlerDefinitionError(use.origin, reason);
+      throw new McpHandlerDefinitionError(use.origin, reason);
     }
     for (const [name, property] of Object.entries(piece.properties)) {
       const key = keyOf(part, name);
@@ -94,7 +94,7 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
   const unknown = Object.keys(use.rename).find((key) => !known.has(key));
   if (unknown !== undefined) {
     const reason = `its "rename" names ${JSON.stringify(unknown)}, which the route does not have. ${namesText([...known])}`;
-    throw new HandlerDefinitionError(use.origin, reason);
+    throw new McpHandlerDefinitionError(use.origin, reason);
   }
   const wholes = pieces.filter(({ field, json }) => field === undefined && json);
   const rest = wholes.find(({ part }) => part === 'body') ?? wholes.find(({ part }) => part === 'query');
@@ -150,7 +150,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
     const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, anyRoot: true });
     if ('$defs' in compiled.json) {
       const reason = `the schema of its ${at(param)} has "$defs", which belong to the root of a schema. ${BY_HAND}`;
-      throw new HandlerDefinitionError(origin, reason);
+      throw new McpHandlerDefinitionError(origin, reason);
     }
     const absent = (part !== 'params' || !inPath) && acceptsNothing(compiled.validate);
     const properties = { [field]: { ...said, ...compiled.json } };
@@ -187,16 +187,16 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   };
 }
 
-/** A path has all its parameters, and none of them is empty: what its route relies on. @throws ArgumentsError */
+/** A path has all its parameters, and none of them is empty: what its route relies on. @throws McpArgumentsError */
 function assertInPath(value: unknown, needed: boolean): void {
   if (value === undefined && needed) throw missing();
-  if (value === null) throw new ArgumentsError([{ path: '', message: 'must be a text' }]);
+  if (value === null) throw new McpArgumentsError([{ path: '', message: 'must be a text' }]);
   const isEmpty = value === '' || (Array.isArray(value) && value.length === 0);
-  if (isEmpty) throw new ArgumentsError([{ path: '', message: 'must not be empty' }]);
+  if (isEmpty) throw new McpArgumentsError([{ path: '', message: 'must not be empty' }]);
 }
 
-function missing(): ArgumentsError {
-  return new ArgumentsError([{ path: '', message: 'is missing' }]);
+function missing(): McpArgumentsError {
+  return new McpArgumentsError([{ path: '', message: 'is missing' }]);
 }
 
 /** The check of one value: Ajv checks objects, so it is the property of one. */
@@ -212,8 +212,8 @@ function checkOf(
     try {
       void validate({ value });
     } catch (error) {
-      const { problems = [] } = error as Partial<ArgumentsError>;
-      throw new ArgumentsError(
+      const { problems = [] } = error as Partial<McpArgumentsError>;
+      throw new McpArgumentsError(
         problems.map(({ path, message }) => ({ path: path.split('.').slice(1).join('.'), message })),
       );
     }
@@ -249,7 +249,7 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
       ? 'is a list, while the arguments of a tool are an object'
       : 'has a type of which nothing is known at run time: it may be no class, be imported as a type, or the build (esbuild, tsx) emits no decorator metadata';
   const reason = `its ${at(param)} ${what}. Give it a class whose properties have decorators of class-validator, or a schema (Nest 12: ${DECORATORS[part].slice(0, -1)}{ schema })); or give @Tool() an "inputSchema" with all arguments. A route that is to be no tool: @Tool(false).`;
-  throw new HandlerDefinitionError(origin, reason);
+  throw new McpHandlerDefinitionError(origin, reason);
 }
 
 function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
@@ -261,7 +261,7 @@ function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSche
   } catch (error) {
     const why = ((error as Error).cause as Error | undefined)?.message ?? (error as Error).message;
     const reason = `its ${at(param)} has the class ${type.name}, which is no schema: ${why} Or give @Tool() an "inputSchema" with all arguments. A route that is to be no tool: @Tool(false).`;
-    throw new HandlerDefinitionError(origin, reason, { cause: error });
+    throw new McpHandlerDefinitionError(origin, reason, { cause: error });
   }
 }
 
@@ -269,20 +269,20 @@ function at({ part, field }: RouteParam): string {
   return field === undefined ? DECORATORS[part] : `${DECORATORS[part].slice(0, -1)}'${field}')`;
 }
 
-function twice(argument: string, one: RoutePlace, other: RoutePlace, { origin }: RouteUse): HandlerDefinitionError {
+function twice(argument: string, one: RoutePlace, other: RoutePlace, { origin }: RouteUse): McpHandlerDefinitionError {
   const [first, second] = [one, other].map(({ part, field }) => keyOf(part, field)) as [string, string];
   const reason = `two of its parameters are the argument "${argument}": ${first} and ${second}. Give one another name: @Tool({ rename: { '${second}': 'other_${argument}' } }).`;
-  return new HandlerDefinitionError(origin, reason);
+  return new McpHandlerDefinitionError(origin, reason);
 }
 
-/** @throws HandlerDefinitionError when two schemas call different things by one name */
+/** @throws McpHandlerDefinitionError when two schemas call different things by one name */
 function defsOf(wholes: readonly RoutePiece[], origin: string): JsonSchema {
   const defs: Record<string, unknown> = {};
   for (const { json } of wholes) {
     for (const [name, definition] of Object.entries((json!['$defs'] ?? {}) as Record<string, unknown>)) {
       if (Object.hasOwn(defs, name) && JSON.stringify(defs[name]) !== JSON.stringify(definition)) {
         const reason = `two schemas of its parameters define "${name}" in "$defs", each in its own way. ${BY_HAND}`;
-        throw new HandlerDefinitionError(origin, reason);
+        throw new McpHandlerDefinitionError(origin, reason);
       }
       defs[name] = definition;
     }

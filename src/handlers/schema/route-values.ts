@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isThenable } from '../../common/promises.js';
 import { isObject } from '../../wire/json-rpc.js';
-import { type ArgumentProblem, ArgumentsError } from '../handlers.errors.js';
+import { type McpArgumentProblem, McpArgumentsError } from '../handlers.errors.js';
 import type { JsonSchema, Validate } from './handler-schema.js';
 
 /** Where the arguments of a route stand in its request. */
@@ -148,14 +148,14 @@ export class RouteChecks {
    * @param parts the request as guards and interceptors have left it
    * @param sent the same as it was before them, and the arguments that it was made of: what nobody touched keeps its type
    * @returns the values, or a promise of them where a schema needs one
-   * @throws ArgumentsError, or rejects with it
+   * @throws McpArgumentsError, or rejects with it
    */
   validate(parts: RouteParts, sent: SentArguments): RouteValues | Promise<RouteValues> {
     const problems = this.#misfits(sent.args);
     const checked = new Map<string, unknown>();
     const waiting: PromiseLike<void>[] = [];
     const failed = (piece: RoutePiece, error: unknown): void => {
-      if (!(error instanceof ArgumentsError)) throw error;
+      if (!(error instanceof McpArgumentsError)) throw error;
       problems.push(...error.problems.map((problem) => this.#named(piece, problem)));
     };
     for (const piece of this.pieces) {
@@ -173,14 +173,14 @@ export class RouteChecks {
       }
     }
     const end = (): RouteValues => {
-      if (problems.length > 0) throw new ArgumentsError(problems);
+      if (problems.length > 0) throw new McpArgumentsError(problems);
       return new RouteValues(parts, checked);
     };
     return waiting.length > 0 ? Promise.all(waiting).then(end) : end();
   }
 
   /** Arguments that no URL could have: what reads a path or a query relies on texts. */
-  #misfits(args: JsonArguments): ArgumentProblem[] {
+  #misfits(args: JsonArguments): McpArgumentProblem[] {
     return Object.entries(args).flatMap(([name, value]) => {
       const { part, field } = placeOf(name, this.places) ?? { part: 'body' };
       const fits = part === 'body' || fitsUrl(value, part, this.#properties.get(keyOf(part, field)));
@@ -205,7 +205,7 @@ export class RouteChecks {
   }
 
   /** A problem by the name of the argument, instead of that in the request. */
-  #named({ part, field }: RoutePiece, { path, message }: ArgumentProblem): ArgumentProblem {
+  #named({ part, field }: RoutePiece, { path, message }: McpArgumentProblem): McpArgumentProblem {
     const places = path === '' ? [] : path.split('.');
     const [first, below] = field === undefined ? [places[0], places.slice(1)] : [field, places];
     if (first === undefined) return { path, message };

@@ -4,35 +4,35 @@ import { type } from 'arktype';
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ArgumentsError, HandlerDefinitionError } from '../handlers.errors.js';
-import type { HandlerSchema, SchemaUse } from './handler-schema.js';
+import { McpArgumentsError, McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { McpHandlerSchema, SchemaUse } from './handler-schema.js';
 import { SchemaCompiler } from './schema-compiler.js';
 
 const compile = (schema: unknown, use: SchemaUse = 'input') =>
-  new SchemaCompiler().compile(schema as HandlerSchema, use, 'OrderTools.find');
+  new SchemaCompiler().compile(schema as McpHandlerSchema, use, 'OrderTools.find');
 
 const refusal = (schema: unknown, use: SchemaUse = 'input'): string => {
   try {
     compile(schema, use);
   } catch (error) {
-    expect(error).toBeInstanceOf(HandlerDefinitionError);
+    expect(error).toBeInstanceOf(McpHandlerDefinitionError);
     expect(error).toMatchObject({ origin: 'OrderTools.find', code: 'HANDLER_DEFINITION' });
     return (error as Error).message;
   }
   throw new Error('The schema was taken.');
 };
 
-const failure = async (schema: unknown, raw: unknown): Promise<ArgumentsError> => {
+const failure = async (schema: unknown, raw: unknown): Promise<McpArgumentsError> => {
   try {
     await compile(schema).validate(raw);
   } catch (error) {
-    expect(error).toBeInstanceOf(ArgumentsError);
-    return error as ArgumentsError;
+    expect(error).toBeInstanceOf(McpArgumentsError);
+    return error as McpArgumentsError;
   }
   throw new Error('The arguments were taken.');
 };
 
-const LIBRARIES: Record<string, HandlerSchema> = {
+const LIBRARIES: Record<string, McpHandlerSchema> = {
   zod: z.object({ id: z.string(), count: z.number().optional() }),
   arktype: type({ id: 'string', 'count?': 'number' }),
   valibot: toStandardJsonSchema(v.object({ id: v.string(), count: v.optional(v.number()) })),
@@ -78,7 +78,7 @@ describe('validation', () => {
   it('fails as a ValidationPipe does', async () => {
     const error = await failure(LIBRARIES['zod'], {});
     expect(error).toBeInstanceOf(BadRequestException);
-    expect(error).toMatchObject({ name: 'ArgumentsError', code: 'ARGUMENTS' });
+    expect(error).toMatchObject({ name: 'McpArgumentsError', code: 'ARGUMENTS' });
     expect(error.getStatus()).toBe(400);
   });
 
@@ -122,7 +122,7 @@ describe('validation', () => {
   it('of results is no fault of the client', async () => {
     const { validate } = compile(z.object({ id: z.string() }), 'output');
     expect(() => validate({})).toThrow(/^The result is not valid: id: /);
-    expect(() => validate({})).not.toThrow(ArgumentsError);
+    expect(() => validate({})).not.toThrow(McpArgumentsError);
     expect(await validate({ id: 'a', secret: 1 })).toEqual({ id: 'a' });
   });
 });
@@ -166,7 +166,7 @@ describe('the JSON Schema', () => {
     const two = { $id: 'https://example.com/same', type: 'object', properties: { a: { type: 'number' } } };
     expect(compiler.compile(one, 'input', at).validate({ a: 'text' })).toEqual({ a: 'text' });
     expect(compiler.compile(two, 'input', at).validate({ a: 1 })).toEqual({ a: 1 });
-    expect(() => compiler.compile(two, 'input', at).validate({ a: 'text' })).toThrow(ArgumentsError);
+    expect(() => compiler.compile(two, 'input', at).validate({ a: 'text' })).toThrow(McpArgumentsError);
   });
 });
 

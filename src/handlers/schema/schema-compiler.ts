@@ -2,12 +2,17 @@ import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextp
 import type { Type } from '@nestjs/common';
 import { AjvJsonSchemaValidator, fromJsonSchema } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
-import { type ArgumentProblem, ArgumentsError, HandlerDefinitionError, problemsText } from '../handlers.errors.js';
+import {
+  type McpArgumentProblem,
+  McpArgumentsError,
+  McpHandlerDefinitionError,
+  problemsText,
+} from '../handlers.errors.js';
 import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
-import type { CompiledSchema, HandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+import type { CompiledSchema, McpHandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
 const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
-  input: (problems) => new ArgumentsError(problems),
+  input: (problems) => new McpArgumentsError(problems),
   output: (problems) => new Error(`The result is not valid: ${problemsText(problems)}.`),
 };
 
@@ -32,10 +37,10 @@ export class SchemaCompiler {
    * @param origin the handler, for messages
    * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have; `anyRoot`: it
    *   describes one argument, which need not be an object
-   * @throws HandlerDefinitionError that says why the schema cannot be used
+   * @throws McpHandlerDefinitionError that says why the schema cannot be used
    */
   compile(
-    schema: HandlerSchema,
+    schema: McpHandlerSchema,
     use: SchemaUse,
     origin: string,
     {
@@ -49,7 +54,7 @@ export class SchemaCompiler {
       return { json: frozenJson(json), validate };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new HandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
+      throw new McpHandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
     }
   }
 
@@ -179,7 +184,7 @@ function noConversion(vendor: string): string {
 /** The check of a Standard Schema. Stays synchronous where the schema does. */
 function validateStandard(
   standard: Pick<Standard, 'validate'>,
-  problemsOf: (issue: Issue) => ArgumentProblem[],
+  problemsOf: (issue: Issue) => McpArgumentProblem[],
   misfit: Misfit,
 ): Validate {
   const valueOf = (outcome: Outcome): unknown => {
@@ -209,14 +214,14 @@ function orAsJson(validate: Validate): Validate {
   };
 }
 
-function issueProblems({ path = [], message }: Issue): ArgumentProblem[] {
+function issueProblems({ path = [], message }: Issue): McpArgumentProblem[] {
   return [{ path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'), message }];
 }
 
 /** Ajv's one text for all problems: `data/a/0 must be string, data must have required property 'b'`. */
 const PROBLEM = /(?:^|, )data(?<pointer>(?:\/[^ ]*)?) (?<message>.+?)(?=, data[ /]|$)/gs;
 
-function ajvProblems({ message: text }: Issue): ArgumentProblem[] {
+function ajvProblems({ message: text }: Issue): McpArgumentProblem[] {
   const problems = Array.from(text.matchAll(PROBLEM), ({ groups }) => ({
     path: pathOf(groups!.pointer!),
     message: groups!.message!,

@@ -10,7 +10,7 @@ import type { ToolLog, ToolProgress } from '../results/tool-event.js';
  *
  * Decorators of methods see the type of the method, and not what decorates its parameters. So the check of parameters refuses
  * only what cannot be right: an object that neither all arguments nor one of them fits, in a method none of whose parameters
- * takes them. A pipe may make anything of an argument; `schema as HandlerSchema` turns the check off.
+ * takes them. A pipe may make anything of an argument; `schema as McpHandlerSchema` turns the check off.
  */
 
 /** A schema whose types TypeScript knows: a Standard Schema, or a class. */
@@ -100,7 +100,7 @@ type FitsArguments<Method, Args> = unknown extends Args
  *
  * @publicApi
  */
-export type HandlerDecorator<Input, Output> = ClassDecorator &
+export type McpHandlerDecorator<Input, Output> = ClassDecorator &
   (<Method extends (...args: never[]) => Returned<ResultOf<Output>>>(
     target: object,
     key: string | symbol,

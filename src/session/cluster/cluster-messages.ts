@@ -2,7 +2,7 @@ import type { McpMessageBus } from '../../bus/message-bus.js';
 import type { McpAppendedMessage, McpReaderRef } from '../../stream/event-store.js';
 import type { StreamPeers } from '../../stream/stream.options.js';
 import { ALL_NODES } from './inbox.js';
-import type { SessionEndReason } from '../session-events.js';
+import type { McpSessionEndReason } from '../session-events.js';
 import type { McpSessionPatch } from '../store/session-store.js';
 
 /**
@@ -19,7 +19,7 @@ export type ClusterMessage =
       readonly type: 'session-ended';
       readonly session: string;
       readonly node: string;
-      readonly reason?: SessionEndReason;
+      readonly reason?: McpSessionEndReason;
     }
   | Readonly<McpAppendedMessage>
   | {
@@ -63,7 +63,7 @@ export class ClusterPeers implements StreamPeers {
     this.bus.broadcast({ type: 'patched', session, node: this.bus.nodeId, patch });
   }
 
-  ended(session: string, reason: SessionEndReason): void {
+  ended(session: string, reason: McpSessionEndReason): void {
     this.bus.broadcast({ type: 'session-ended', session, node: this.bus.nodeId, reason });
   }
 }

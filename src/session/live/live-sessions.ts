@@ -8,7 +8,7 @@ import type { McpSaid } from '../../context/mcp-dispatcher.js';
 import type { ResolvedResponseOptions } from '../../exchange/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../../wire/errors.js';
 import { McpSession } from './mcp-session.js';
-import type { SessionEndReason } from '../session-events.js';
+import type { McpSessionEndReason } from '../session-events.js';
 import { infoOf } from './session-state.js';
 import { type McpSessionRecord, McpSessionStore } from '../store/session-store.js';
 import { endedText } from '../session.errors.js';
@@ -163,7 +163,7 @@ export class LiveSessions {
    *
    * @returns whether this call ended the session: `true` for exactly one caller
    */
-  async end(id: string, reason: SessionEndReason): Promise<boolean> {
+  async end(id: string, reason: McpSessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
     // An earlier attempt may have removed the record without getting the answer. Ending the rest twice does no harm.
     const taken = record !== undefined || this.store.scope === 'node';
@@ -184,7 +184,7 @@ export class LiveSessions {
   }
 
   /** Removes the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
-  async release(id: string, reason: SessionEndReason = 'shutdown'): Promise<void> {
+  async release(id: string, reason: McpSessionEndReason = 'shutdown'): Promise<void> {
     const live = this.#live.get(id);
     this.#live.delete(id);
     await live?.session.end(reason);
@@ -227,7 +227,7 @@ export class LiveSessions {
     return this.runtime.store.scope === 'node';
   }
 
-  #finish(id: string, reason: SessionEndReason, rest: Rest): void {
+  #finish(id: string, reason: McpSessionEndReason, rest: Rest): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
     void this.#initializing.get(id)?.end(reason);
@@ -240,7 +240,7 @@ export class LiveSessions {
     this.#ending.add(ending);
   }
 
-  async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, rest: Rest): Promise<void> {
+  async #windUp(id: string, live: LiveSession | undefined, reason: McpSessionEndReason, rest: Rest): Promise<void> {
     const [also, advice] =
       this.store.scope === 'shared'
         ? ['', 'Repeat it']
@@ -255,7 +255,7 @@ export class LiveSessions {
   }
 
   /** Drops a log; retries after transient faults, since no other node would. Never rejects. */
-  async forget(id: string, reason: SessionEndReason = 'ended-elsewhere'): Promise<void> {
+  async forget(id: string, reason: McpSessionEndReason = 'ended-elsewhere'): Promise<void> {
     const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
     const drop = () => this.runtime.store.drop(id, lastError);
     await this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
@@ -299,7 +299,7 @@ export class LiveSessions {
   }
 
   /** Another node has ended a session. */
-  endedElsewhere(id: string, why?: SessionEndReason): void {
+  endedElsewhere(id: string, why?: McpSessionEndReason): void {
     void this.#live.get(id)?.session.end('ended-elsewhere', why && endedText(why));
     this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
   }

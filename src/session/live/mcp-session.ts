@@ -12,7 +12,7 @@ import {
   runInCall,
 } from '../../context/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../../context/mcp-exchange.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
 import { Exchange } from '../../exchange/exchange.js';
 import type { McpStream } from '../../stream/mcp-stream.js';
 import { McpError, REQUEST_FAILED } from '../../wire/errors.js';
@@ -32,7 +32,7 @@ import { admit } from './admission.js';
 import { RelatedCalls } from './related-calls.js';
 import { type FromClient, Inbox } from '../cluster/inbox.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
-import type { SessionEndReason } from '../session-events.js';
+import type { McpSessionEndReason } from '../session-events.js';
 import { infoOf, SessionInfo, SessionState, statePatch } from './session-state.js';
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
@@ -63,7 +63,7 @@ export class McpSession implements CallingClient {
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
   /** Created by the first subscriber, or at the end, to save memory in thousands of sessions. */
-  #closed$: AsyncSubject<SessionEndReason> | undefined;
+  #closed$: AsyncSubject<McpSessionEndReason> | undefined;
   #inbox: Inbox | undefined;
   #info: SessionInfo;
   #lifetime: Lifetime = { is: 'new' };
@@ -114,7 +114,7 @@ export class McpSession implements CallingClient {
     return this.runtime.clock;
   }
   /** Emits the reason when the session has ended, also to later subscribers; then completes. */
-  get closed$(): Observable<SessionEndReason> {
+  get closed$(): Observable<McpSessionEndReason> {
     return (this.#closed$ ??= new AsyncSubject());
   }
   /** @internal */
@@ -313,11 +313,11 @@ export class McpSession implements CallingClient {
    *
    * @param of as for `notify`
    * @returns the client's result, as it came
-   * @throws (rejects) ServerRequestError when it could not reach the client, or the client answered with an error;
+   * @throws (rejects) McpServerRequestError when it could not reach the client, or the client answered with an error;
    *   ProtocolError when the client did not answer in time
    */
   request(question: OutboundMessage, options: OutboundOptions = {}, of?: McpCall | RequestId): Promise<unknown> {
-    if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', SESSION_OVER));
+    if (this.over) return Promise.reject(new McpServerRequestError('SESSION_OVER', SESSION_OVER));
     return this.#outgoing.request(question, options, this.#related.related(of));
   }
 
@@ -388,7 +388,7 @@ export class McpSession implements CallingClient {
    * @param text the text of that error
    * @returns settles when everything is released; bounded, also when the event store is not
    */
-  end(reason: SessionEndReason, text = endedText(reason)): Promise<void> {
+  end(reason: McpSessionEndReason, text = endedText(reason)): Promise<void> {
     if (this.#lifetime.is === 'ended') return this.#lifetime.done;
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
@@ -397,7 +397,7 @@ export class McpSession implements CallingClient {
     return done.promise;
   }
 
-  async #finish(reason: SessionEndReason, text: string): Promise<void> {
+  async #finish(reason: McpSessionEndReason, text: string): Promise<void> {
     for (const call of this.#calls.values()) this.runtime.calls.fail(call, REQUEST_FAILED, text);
     this.#outgoing.clear();
     this.#inbox?.close();

@@ -17,7 +17,7 @@ import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from 
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { ClusterPeers } from '../cluster/cluster-messages.js';
-import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
+import type { McpSessionEvent, McpSessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions } from '../session.options.js';
 
@@ -140,7 +140,7 @@ export class SessionRuntime implements StreamEnvironment {
   }
 
   /** A session has ended by itself: its server was closed. */
-  ended(sessionId: string, reason: SessionEndReason): void {
+  ended(sessionId: string, reason: McpSessionEndReason): void {
     this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.storeFault(sessionId, error));
   }
 }
@@ -148,7 +148,7 @@ export class SessionRuntime implements StreamEnvironment {
 /** Implemented by `LiveSessions`, which imports this file. */
 interface SessionsInUse {
   suspect(id: string): void;
-  end(id: string, reason: SessionEndReason): Promise<boolean>;
+  end(id: string, reason: McpSessionEndReason): Promise<boolean>;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import type { McpCall, OutboundOptions } from '../../context/mcp-call.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
 import { ManualClock } from '../../testing/index.js';
 import { REQUEST_TIMEOUT } from '../../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
@@ -113,7 +113,7 @@ describe('a request of the server', () => {
     expect(cause).toBeInstanceOf(ProtocolError);
     expect(cause).toMatchObject(error);
     await expect(answer).rejects.toMatchObject({
-      name: 'ServerRequestError',
+      name: 'McpServerRequestError',
       code: 'CLIENT_ERROR',
       message: 'The client answered "elicitation/create" with the error -1: "declined".',
     });
@@ -183,7 +183,7 @@ describe('D24: a request that its signal gives up', () => {
       const { answer } = issue({ signal: abort.signal }, call);
       issue({ signal: abort.signal });
       abort.abort(reason);
-      await expect(answer).rejects.toBeInstanceOf(ServerRequestError);
+      await expect(answer).rejects.toBeInstanceOf(McpServerRequestError);
       await expect(answer).rejects.toMatchObject({ code: 'CANCELLED', message: text });
       expect(recalled).toEqual([
         [recallOf('p-1', text), call],
@@ -254,7 +254,7 @@ describe('D24: a request without an answer', () => {
     requests.failOf(one);
     requests.failOf(one);
     await clock.advance(0);
-    const over = expect.objectContaining({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    const over = expect.objectContaining({ name: 'McpServerRequestError', code: 'CALL_OVER' });
     expect(made.map(({ outcome }) => outcome)).toEqual([over, 'waits', 'waits', over]);
     // The client knows that its call is over.
     expect([requests.size, clock.pending, recalled]).toEqual([2, 2, []]);
@@ -265,7 +265,7 @@ describe('D24: a request without an answer', () => {
     const made = [issue(), issue({}, someCall()), issue()];
     requests.clear();
     await clock.advance(0);
-    const over = expect.objectContaining({ name: 'ServerRequestError', code: 'SESSION_OVER' });
+    const over = expect.objectContaining({ name: 'McpServerRequestError', code: 'SESSION_OVER' });
     expect(made.map(({ outcome }) => outcome)).toEqual([over, over, over]);
     expect(requests.answered(result('p-1'))).toBe(false);
     expect(recalled).toEqual([]);

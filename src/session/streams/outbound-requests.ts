@@ -4,7 +4,7 @@ import type { McpCall, OutboundMessage, OutboundOptions } from '../../context/mc
 import { REQUEST_TIMEOUT, type RpcError, shown } from '../../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
 import { ProtocolError } from '../../wire/spec.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
 
 /**
@@ -39,7 +39,7 @@ export class OutboundRequests {
    * Notes a request.
    *
    * @returns the request as it goes over the wire, and its answer: a result as it came
-   * @throws (rejects) ServerRequestError: the client answered with an error, the call or the session is over, or `signal`
+   * @throws (rejects) McpServerRequestError: the client answered with an error, the call or the session is over, or `signal`
    *   has aborted; ProtocolError: the client did not answer in time
    */
   issue(
@@ -98,14 +98,14 @@ export class OutboundRequests {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
       const text = `The answer to "${pending.method}" is no longer awaited: the client request that it belongs to is over.`;
-      this.#fail(pending, new ServerRequestError('CALL_OVER', text));
+      this.#fail(pending, new McpServerRequestError('CALL_OVER', text));
     }
   }
 
   /** The session is over. */
   clear(): void {
     for (const pending of this.#pending.values()) {
-      this.#fail(pending, new ServerRequestError('SESSION_OVER', SESSION_OVER));
+      this.#fail(pending, new McpServerRequestError('SESSION_OVER', SESSION_OVER));
     }
   }
 
@@ -150,15 +150,15 @@ export class OutboundRequests {
 }
 
 /** Not a `ProtocolError`: as the failure of a handler, that would answer the caller with a code that the client chose. */
-function clientError(method: string, { code, message, data }: RpcError): ServerRequestError {
+function clientError(method: string, { code, message, data }: RpcError): McpServerRequestError {
   const cause = ProtocolError.fromError(code, message, data);
   const text = `The client answered "${method}" with the error ${code}: ${shown(message)}.`;
-  return new ServerRequestError('CLIENT_ERROR', text, { cause });
+  return new McpServerRequestError('CLIENT_ERROR', text, { cause });
 }
 
 /** @param reason of the signal of the request */
-export function givenUp(reason: unknown): ServerRequestError {
-  return new ServerRequestError('CANCELLED', reason instanceof Error ? reason.message : String(reason));
+export function givenUp(reason: unknown): McpServerRequestError {
+  return new McpServerRequestError('CANCELLED', reason instanceof Error ? reason.message : String(reason));
 }
 
 /** The node other than this one that waits for the answer to a request, if one does. */

@@ -8,7 +8,7 @@ import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } 
 import type { Related } from '../live/related-calls.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
+import { McpServerRequestError } from '../../context/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
 
@@ -137,7 +137,7 @@ export class OutgoingMessages {
     if (!missing) return;
     const capability = capabilityNames(missing, clientCapabilities);
     const text = `"${method}" cannot be sent: the client did not declare the capability "${capability}".`;
-    throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
+    throw new McpServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
   async #assertReader(method: string): Promise<void> {
@@ -145,10 +145,10 @@ export class OutgoingMessages {
       this.runtime.storeFault(this.session.info.id, error, STANDALONE_STREAM);
       throw unsent(method, error);
     });
-    if (this.#over) throw new ServerRequestError('SESSION_OVER', SESSION_OVER);
+    if (this.#over) throw new McpServerRequestError('SESSION_OVER', SESSION_OVER);
     if (read) return;
     const text = `"${method}" cannot be sent: no response of this session is open that could carry it. Send it while a request of the client is being handled, or after the client has opened its GET stream.`;
-    throw new ServerRequestError('NO_STREAM', text);
+    throw new McpServerRequestError('NO_STREAM', text);
   }
 
   /** @returns the call on whose stream a request travels; `undefined`: on the standalone stream */
@@ -157,7 +157,7 @@ export class OutgoingMessages {
     if (related.is !== 'open') {
       void this.late(method, related.requestId, 'refused');
       const text = `"${method}" cannot be sent: the client request that it belongs to is over. Send it before the handler returns.`;
-      throw new ServerRequestError('CALL_OVER', text);
+      throw new McpServerRequestError('CALL_OVER', text);
     }
     const { exchange } = related.call;
     if (!exchange) return undefined;
@@ -167,7 +167,7 @@ export class OutgoingMessages {
       carries === 'answers'
         ? '"responseMode" is "json", and a JSON response carries no other message. Use "auto" or "sse".'
         : 'the client closed the connection before it received an event id to resume from.';
-    throw new ServerRequestError('NO_STREAM', `"${method}" cannot be sent: ${why}`);
+    throw new McpServerRequestError('NO_STREAM', `"${method}" cannot be sent: ${why}`);
   }
 
   #makeRequests(): OutboundRequests {
@@ -184,9 +184,9 @@ export class OutgoingMessages {
 
 /** The error for a handler whose message the log did not take; the client may see its text. */
 function unsent(method: string, error: unknown): unknown {
-  if (error instanceof McpEventStoreError || error instanceof ServerRequestError) return error;
+  if (error instanceof McpEventStoreError || error instanceof McpServerRequestError) return error;
   const text = `"${method}" could not be sent: the storage of this server is unavailable. The request may be repeated: try again soon.`;
-  return new ServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
+  return new McpServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
 }
 
 /** Late notifications that are still useful to the client, and go to the standalone stream (P8). */

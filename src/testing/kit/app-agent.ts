@@ -12,7 +12,7 @@ import type { INestApplication } from '@nestjs/common';
  */
 
 /** A `fetch` that reaches one app. @publicApi */
-export type AppFetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
+export type McpAppFetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
 
 const LOOPBACK = '127.0.0.1';
 /** The Host of requests: a loopback name, which every endpoint allows. */
@@ -23,7 +23,7 @@ const BASE = 'http://localhost';
  *
  * @publicApi
  */
-export class AppAgent extends Agent {
+export class McpAppAgent extends Agent {
   readonly #open = new Set<Duplex>();
 
   private constructor(private readonly server: Server) {
@@ -31,13 +31,13 @@ export class AppAgent extends Agent {
   }
 
   /** @param app is initialized, if it is not @throws TypeError (rejects) for anything else, such as a `TestingModule` */
-  static async of(app: INestApplication): Promise<AppAgent> {
+  static async of(app: INestApplication): Promise<McpAppAgent> {
     if (typeof (app as Partial<INestApplication> | undefined)?.getHttpAdapter !== 'function')
       throw new TypeError(NO_APP);
     const ready = READY.get(app) ?? getReady(app);
     READY.set(app, ready);
     await ready;
-    return new AppAgent(app.getHttpServer() as Server);
+    return new McpAppAgent(app.getHttpServer() as Server);
   }
 
   /** @internal for node:http */
@@ -74,7 +74,7 @@ async function getReady(app: INestApplication): Promise<void> {
 }
 
 /** A `fetch` over an agent. Paths are those of the app; redirects are not followed. */
-export function fetchOver(agent: Agent): AppFetch {
+export function fetchOver(agent: Agent): McpAppFetch {
   return async (input, init = {}) => {
     const request = new Request(new URL(input, BASE), init);
     const body = request.body ? Buffer.from(await request.arrayBuffer()) : undefined;

@@ -1,11 +1,11 @@
 import type * as Sdk from '@modelcontextprotocol/client';
 import type { INestApplication } from '@nestjs/common';
 import type { McpAnswer, McpLogLevel, McpQuestion } from '../../index.js';
-import { POLLED_META_KEY, TaskTransport } from '../../client/task-transport.js';
+import { POLLED_META_KEY, McpTaskTransport } from '../../client/task-transport.js';
 import type { Clock } from '../../common/clock.js';
-import { type Era, LOG_LEVEL_META_KEY } from '../../wire/era.js';
+import { type McpEra, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
-import { AppAgent, type AppFetch, fetchOver } from './app-agent.js';
+import { McpAppAgent, type McpAppFetch, fetchOver } from './app-agent.js';
 import { pathOf } from './endpoints.js';
 import { RefusalWatch } from './refusals.js';
 import { sendRaw, type McpRawAnswer, type McpRawMessage } from './raw-message.js';
@@ -16,7 +16,7 @@ export interface McpTestClientOptions {
   /** The path of the endpoint. @default that of the app's only one */
   endpoint?: string;
   /** `legacy`: sessions, 2025-11-25; `modern`: without, 2026-07-28. @default the newest that the endpoint serves */
-  era?: Era;
+  era?: McpEra;
   /** Sent with each request. */
   headers?: Readonly<Record<string, string>>;
   /** Sent as `Authorization: Bearer`. */
@@ -110,7 +110,7 @@ export async function createMcpTestClient(
   options: McpTestClientOptions = {},
 ): Promise<McpTestClient> {
   const sdk = await loadClient();
-  const agent = await AppAgent.of(app);
+  const agent = await McpAppAgent.of(app);
   try {
     const path = options.endpoint ?? pathOf(app);
     return await McpTestClient.connect(sdk, agent, new URL(path, 'http://localhost'), options);
@@ -125,8 +125,8 @@ export async function createMcpTestClient(
  *
  * @publicApi
  */
-export async function createAppFetch(app: INestApplication): Promise<AppFetch> {
-  return fetchOver(await AppAgent.of(app));
+export async function createAppFetch(app: INestApplication): Promise<McpAppFetch> {
+  return fetchOver(await McpAppAgent.of(app));
 }
 
 /**
@@ -136,7 +136,7 @@ export async function createAppFetch(app: INestApplication): Promise<AppFetch> {
  */
 export class McpTestClient implements AsyncDisposable {
   /** The HTTP of the app, without a port and without the headers of this client. */
-  readonly fetch: AppFetch;
+  readonly fetch: McpAppFetch;
   /** All notifications that this client has received, except progress. */
   readonly notifications: McpTestNotification[] = [];
   readonly #resumptions: (() => void)[] = [];
@@ -147,7 +147,7 @@ export class McpTestClient implements AsyncDisposable {
     /** The official client, for everything without a method here. */
     readonly client: Sdk.Client,
     private readonly transport: Sdk.StreamableHTTPClientTransport,
-    private readonly agent: AppAgent,
+    private readonly agent: McpAppAgent,
     private readonly url: URL,
     private readonly options: McpTestClientOptions,
     private readonly refusals: RefusalWatch,
@@ -159,7 +159,7 @@ export class McpTestClient implements AsyncDisposable {
   /** @internal */
   static async connect(
     { Client: SdkClient, StreamableHTTPClientTransport }: typeof Sdk,
-    agent: AppAgent,
+    agent: McpAppAgent,
     url: URL,
     options: McpTestClientOptions,
   ): Promise<McpTestClient> {
@@ -177,7 +177,7 @@ export class McpTestClient implements AsyncDisposable {
     const connected = new McpTestClient(client, transport, agent, url, options, refusals, reports);
     answerQuestions(client, options);
     transport.onmessage = (message) => connected.#note(message);
-    const followed = new TaskTransport(transport, QUICK, (taskId) => reports.take(taskId));
+    const followed = new McpTaskTransport(transport, QUICK, (taskId) => reports.take(taskId));
     try {
       await refusals.attribute(() => client.connect(options.tasks === false ? transport : followed));
     } catch (error) {
@@ -192,8 +192,8 @@ export class McpTestClient implements AsyncDisposable {
   }
 
   /** The era that the client and the endpoint have agreed on. */
-  get era(): Era {
-    return this.client.getProtocolEra() as Era;
+  get era(): McpEra {
+    return this.client.getProtocolEra() as McpEra;
   }
 
   /** `undefined` in the era without sessions. */

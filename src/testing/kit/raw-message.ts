@@ -2,7 +2,7 @@ import { createParser } from 'eventsource-parser';
 import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
-  type Era,
+  type McpEra,
   PROTOCOL_VERSION_META_KEY,
 } from '../../wire/era.js';
 import { mirrorHeaders } from '../../wire/modern-headers.js';
@@ -23,7 +23,7 @@ export interface McpRawAnswer {
 
 /** Who sends it, in which era. */
 export interface RawSender {
-  readonly era: Era;
+  readonly era: McpEra;
   readonly sessionId: string | undefined;
   readonly revision: string | undefined;
   readonly capabilities: object;

@@ -1,17 +1,17 @@
-import { parseAuthChallenge, type AuthChallenge } from '../../client/auth-challenge.js';
-import type { AppFetch } from './app-agent.js';
+import { parseAuthChallenge, type McpAuthChallenge } from '../../client/auth-challenge.js';
+import type { McpAppFetch } from './app-agent.js';
 
 /** How an app refused a caller: by HTTP, before a handler ran. @publicApi */
-export interface McpRefusal {
+export interface McpTestRefusal {
   status: 401 | 403;
   /** The text of the JSON-RPC error. */
   message: string;
   /** `WWW-Authenticate`, which tells a client where to log in, or which scopes it lacks. */
-  challenge: AuthChallenge | undefined;
+  challenge: McpAuthChallenge | undefined;
 }
 
 /** The refusals behind the errors that clients of the kit have thrown. */
-const BEHIND = new WeakMap<object, McpRefusal>();
+const BEHIND = new WeakMap<object, McpTestRefusal>();
 
 /**
  * How a caller is refused with 401 or 403.
@@ -25,7 +25,7 @@ const BEHIND = new WeakMap<object, McpRefusal>();
  * @throws Error (rejects) when it is not refused with one of them, with what happened instead
  * @publicApi
  */
-export async function refusalOf(attempt: Promise<unknown>): Promise<McpRefusal> {
+export async function refusalOf(attempt: Promise<unknown>): Promise<McpTestRefusal> {
   let value: unknown;
   try {
     value = await attempt;
@@ -42,10 +42,10 @@ export async function refusalOf(attempt: Promise<unknown>): Promise<McpRefusal> 
 
 /** Notes refusals on their way to a client. */
 export class RefusalWatch {
-  #last: McpRefusal | undefined;
+  #last: McpTestRefusal | undefined;
 
   /** A `fetch` whose refusals are noted. */
-  watching(fetch: AppFetch): AppFetch {
+  watching(fetch: McpAppFetch): McpAppFetch {
     return async (input, init) => {
       const response = await fetch(input, init);
       const { status } = response;

@@ -7,7 +7,7 @@ import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server'
  */
 
 /** What a token of a test says. @publicApi */
-export interface TestTokenOptions {
+export interface McpTestTokenOptions {
   /** The user. */
   sub: string;
   /** @default none */
@@ -30,7 +30,7 @@ const HEADER = encoded({ alg: 'HS256', typ: 'at+jwt' });
  *
  * @publicApi
  */
-export function mintTestToken(options: TestTokenOptions): string {
+export function mintTestToken(options: McpTestTokenOptions): string {
   const { sub, scopes = [], expiresIn = 3_600, clientId = 'test-client', audience, claims } = options;
   const issuedAt = Math.floor(Date.now() / 1_000);
   const times = { iat: issuedAt, exp: issuedAt + expiresIn };
