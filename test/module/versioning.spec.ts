@@ -1,12 +1,17 @@
-import { Controller, Get, VERSION_NEUTRAL, VersioningType, type VersioningOptions } from '@nestjs/common';
+import { Controller, Get, type Type, VERSION_NEUTRAL, VersioningType, type VersioningOptions } from '@nestjs/common';
 import { RouterModule } from '@nestjs/core';
-import { McpOptionError, McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
+import {
+  McpHandlers,
+  McpOptionError,
+  McpStreamableModule,
+  Tool,
+  type McpStreamableExtras,
+} from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS } from '../support/app.js';
-import { scripted } from '../support/scripted-server.js';
 import { send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
+import { NestApp, serverInfo, startFailure, whoami } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 
 const URI: VersioningOptions = { type: VersioningType.URI, defaultVersion: '1' };
@@ -33,13 +38,18 @@ class BesideController {
   }
 }
 
-const endpoint = (extras: McpStreamableExtras = {}) => {
-  const { name = 'the only one' } = extras;
-  return McpStreamableModule.forRoot({
-    serverInfo,
-    server: scripted({ whoami: () => name }),
-    ...extras,
-  });
+const endpoint = (extras: McpStreamableExtras = {}) => McpStreamableModule.forRoot({ serverInfo, ...extras });
+
+/** The tool `whoami` of an endpoint, which says the name of that; without a name, of the only endpoint of an app. */
+const whoamiOf = (name?: string): Type => {
+  class Handlers {
+    @Tool({ name: 'whoami' })
+    whoami(): string {
+      return name ?? 'the only one';
+    }
+  }
+  if (name !== undefined) McpHandlers({ endpoint: name })(Handlers);
+  return Handlers;
 };
 
 describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
@@ -49,7 +59,9 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     versioning: VersioningOptions | undefined,
     ...endpoints: McpStreamableExtras[]
   ): Promise<void> => {
-    const module = { imports: endpoints.map((extras) => endpoint(extras)), controllers: [BesideController] };
+    const imports = endpoints.map((extras) => endpoint(extras));
+    const providers = endpoints.map(({ name }) => whoamiOf(name));
+    const module = { imports, providers, controllers: [BesideController] };
     app = await NestApp.start(adapter, module, (nest) => {
       nest.setGlobalPrefix('api');
       if (versioning) nest.enableVersioning(versioning);
@@ -67,7 +79,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     });
 
     it.each(Object.entries(ALL))(
-      'by %s: it is served without one, and whichever is asked for',
+      'is served without a version, and with whichever one a client asks for by %s',
       async (_, versioning) => {
         await start(versioning, {});
         expect(await whoami(await app.client('api/mcp').initialize())).toBe('the only one');
@@ -86,7 +98,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       },
     );
 
-    it('the version may be one of the URI, and the edge goes with the route', async () => {
+    it('may have a version in the URI: its checks of Host and its limit of the body apply to that route', async () => {
       await start(URI, { version: '2' });
       const client = await app.client('api/v2/mcp').initialize();
       expect(await whoami(client)).toBe('the only one');
@@ -96,7 +108,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       expect([await initializes('api/mcp'), await initializes('api/v1/mcp')]).toEqual([404, 404]);
     });
 
-    it('it may have several versions, and none', async () => {
+    it('may have several versions and be served without one too', async () => {
       await start(URI, { version: ['1', '2', VERSION_NEUTRAL] });
       for (const path of ['api/v1/mcp', 'api/v2/mcp', 'api/mcp']) expect(await initializes(path)).toBe(200);
     });
@@ -104,14 +116,14 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     it.each([
       ['a header', HEADER],
       ['the media type', MEDIA_TYPE],
-    ])('the version may be one of %s: any other is 404', async (_, versioning) => {
+    ])('may have a version by %s: a request for any other version gets 404', async (_, versioning) => {
       await start(versioning, { version: '2' });
       expect(await whoami(await app.client('api/mcp', asking(versioning, '2')).initialize())).toBe('the only one');
       expect(await initializes('api/mcp', asking(versioning, '1'))).toBe(404);
       expect(await initializes('api/mcp')).toBe(404);
     });
 
-    it('a version is of no effect in an app without', async () => {
+    it('is served at its plain path when it has a version and the app has none', async () => {
       await start(undefined, { version: '2' });
       expect(await initializes('api/mcp')).toBe(200);
     });
@@ -120,7 +132,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
   it.each([
     ['a header', HEADER],
     ['the media type', MEDIA_TYPE],
-  ])('two endpoints may share a path when %s tells them apart', async (_, versioning) => {
+  ])('two endpoints may share a path when their versions by %s differ', async (_, versioning) => {
     await start(versioning, { name: 'old', version: '1' }, { name: 'new', version: '2' });
     for (const [version, name] of [
       ['1', 'old'],
@@ -161,13 +173,12 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
 
   it('two endpoints with the same path below different paths of their modules are two', async () => {
     class InternalMcp extends McpStreamableModule {}
-    const internal = InternalMcp.forRoot({
-      serverInfo,
-      server: () => serverSaying(() => 'internal'),
-      name: 'internal',
-    });
+    const internal = InternalMcp.forRoot({ serverInfo, name: 'internal' });
     const router = RouterModule.register([{ path: 'internal', module: InternalMcp }]);
-    app = await NestApp.start(adapter, { imports: [endpoint({ name: 'public' }), internal, router] });
+    app = await NestApp.start(adapter, {
+      imports: [endpoint({ name: 'public' }), internal, router],
+      providers: [whoamiOf('public'), whoamiOf('internal')],
+    });
     expect(await whoami(await app.client('mcp').initialize())).toBe('public');
     expect(await whoami(await app.client('internal/mcp').initialize())).toBe('internal');
     await app.close();
