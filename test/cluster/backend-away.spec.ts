@@ -1,13 +1,13 @@
-import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestAppOptions, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectAway, expectRefusal } from '../support/refusal.js';
+import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { eventually } from '../support/test-apps.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 
@@ -24,43 +24,32 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
   let there: RawClient;
   let hold: ReturnType<typeof gate<void>>;
   let outcomes: unknown[];
-  let servers: Server[];
-  /** How often the sessions of node a heard that roots have changed. */
-  let roots: number;
 
-  const talks: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.notify(log('one'));
+  const talks: TestTool = async (_, ctx) => {
+    await ctx.log('info', 'one');
     await hold.promise;
-    for (const word of ['two', 'three']) {
-      const said = ctx.mcpReq.notify(log(word));
-      await said.catch((error: { message: string }) => outcomes.push(error.message));
-    }
+    for (const word of ['two', 'three'])
+      await ctx.log('info', word).catch((error: { message: string }) => outcomes.push(error.message));
     return 'said';
   };
-  const asks: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.send({ method: 'ping' });
+  const asks: TestTool = async (_, ctx, sessions) => {
+    await sessions.request(ctx.session!.id, { method: 'ping' });
     return 'answered';
   };
 
-  const start = (): Promise<Member> =>
-    deployment.member({
-      adapter,
-      keepAliveMs: KEEP_ALIVE_MS,
-      idleTimeoutMs: IDLE_MS,
-      server: scripted({ talks, asks, quick: () => 'quick' }, (server) => {
-        servers.push(server);
-        server.setNotificationHandler('notifications/roots/list_changed', () => void roots++);
-      }),
-    });
+  const begin = async (options: Partial<TestAppOptions>): Promise<void> => {
+    deployment = new Deployment(clock);
+    const start = () => deployment.member({ adapter, keepAliveMs: KEEP_ALIVE_MS, idleTimeoutMs: IDLE_MS, ...options });
+    [a, b] = [await start(), await start()];
+    client = await a.app.client().initialize();
+    there = at(b.app, client);
+  };
 
   beforeEach(async () => {
     recorded.lines.length = 0;
-    [clock, hold, outcomes, servers, roots] = [new ManualClock(), gate(), [], [], 0];
-    deployment = new Deployment(clock);
-    [a, b] = [await start(), await start()];
+    [clock, hold, outcomes] = [new ManualClock(), gate(), []];
+    await begin({ tools: { talks, asks, quick: () => 'quick' } });
     recorded.attach();
-    client = await a.app.client().initialize();
-    there = at(b.app, client);
   });
   afterEach(async () => {
     hold.open();
@@ -77,6 +66,23 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     b!.backend.back();
   };
   const errors = () => recorded.texts('error').filter((text) => text.includes('store'));
+
+  /** Messages of the tool `talks` wait for more than half a minute. */
+  const expectLateMessagesFail = async (): Promise<void> => {
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
+    a!.backend.away();
+    hold.open();
+    await clock.advance(60_000);
+    expect(await call.end()).toBe('cut');
+    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/away/)]));
+    // It comes back, and is held; then it hears that nothing follows.
+    const resumed = await (await client.get(call.events[0]!.id)).sse().opened();
+    a!.backend.back();
+    await clock.advance(5_000);
+    await resumed.end();
+    expect(resumed.messages).toEqual([]);
+    expect((await client.call('quick', {}, { id: 'c' })).status).toBe(200);
+  };
 
   it('nodes: requests are refused with 503 and Retry-After, and served when the backend is back', async () => {
     away();
@@ -133,7 +139,6 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
       await client.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'there' } }),
       null,
     );
-    expect(roots).toBe(0);
     back();
     await clock.advance(2_000);
     await client.respond(answer.id, {});
@@ -252,21 +257,8 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     standalone.destroy();
   });
 
-  it('nodes: messages that wait for longer than half a minute fail, and their senders get an error', async () => {
-    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
-    a!.backend.away();
-    hold.open();
-    await clock.advance(60_000);
-    expect(await call.end()).toBe('cut');
-    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/away/)]));
-    // It comes back, and is held; then it hears that nothing follows.
-    const resumed = await (await client.get(call.events[0]!.id)).sse().opened();
-    a!.backend.back();
-    await clock.advance(5_000);
-    await resumed.end();
-    expect(resumed.messages).toEqual([]);
-    expect((await client.call('quick', {}, { id: 'c' })).status).toBe(200);
-  });
+  it('nodes: messages that wait for longer than half a minute fail, and their senders get an error', () =>
+    expectLateMessagesFail());
 
   it('nodes: methods of McpSessionService reject with the error of the store', async () => {
     const { service } = b!.app;
@@ -337,18 +329,6 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     await a!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
   });
 
-  it('S14: a session whose server was closed meanwhile ends when the backend is back', async () => {
-    const stream = await client.listen();
-    a!.backend.away();
-    await servers[0]!.close();
-    expect(await stream.end()).toBe('end');
-    await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
-    a!.backend.back();
-    await clock.advance(KEEP_ALIVE_MS);
-    await a!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
-    expect(a!.events.filter(({ type }) => type === 'closed')).toHaveLength(1);
-  });
-
   it('S15: a node that is shut down stops in time', async () => {
     const stream = await client.listen();
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
@@ -359,5 +339,55 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     // The log says that it runs a call: whoever ends the session gives it a moment to answer that.
     await there.delete();
     await clock.advance(2_000);
+  });
+
+  describe('with an SDK server', () => {
+    let servers: Server[];
+    /** How often a server heard that roots have changed. */
+    let roots: number;
+
+    const said: ScriptedTool = async (_, ctx) => {
+      await ctx.mcpReq.notify(log('one'));
+      await hold.promise;
+      for (const word of ['two', 'three'])
+        await ctx.mcpReq.notify(log(word)).catch((error: { message: string }) => outcomes.push(error.message));
+      return 'said';
+    };
+    beforeEach(async () => {
+      [servers, roots] = [[], 0];
+      await deployment.close();
+      const server = scripted({ talks: said, quick: () => 'quick' }, (made) => {
+        servers.push(made);
+        made.setNotificationHandler('notifications/roots/list_changed', () => void roots++);
+      });
+      await begin({ server });
+    });
+
+    it('nodes: a notification that is refused reaches no server of its session', async () => {
+      const changed = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' };
+      expect((await there.call('quick', {}, { id: 1 })).status).toBe(200);
+      away();
+      await expectAway(await client.post(changed), null);
+      expect(roots).toBe(0);
+      back();
+      await clock.advance(2_000);
+      expect((await client.post(changed)).status).toBe(202);
+      await eventually(() => expect(roots).toBe(2));
+    });
+
+    it('nodes: messages that wait for longer than half a minute fail, and their senders get an error', () =>
+      expectLateMessagesFail());
+
+    it('S14: a session whose server was closed meanwhile ends when the backend is back', async () => {
+      const stream = await client.listen();
+      a!.backend.away();
+      await servers[0]!.close();
+      expect(await stream.end()).toBe('end');
+      await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
+      a!.backend.back();
+      await clock.advance(KEEP_ALIVE_MS);
+      await a!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
+      expect(a!.events.filter(({ type }) => type === 'closed')).toHaveLength(1);
+    });
   });
 });
