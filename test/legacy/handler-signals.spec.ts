@@ -48,18 +48,49 @@ const SDK_ENDS: Record<string, End> = {
   'server.close()': { end: ({ call }) => call.server!.close(), heard: ['error -32000'] },
 };
 
+let clock: ManualClock;
+let running: Running[];
+let hold: ReturnType<typeof gate<void>>;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  running = [];
+  hold = gate();
+});
+const aborted = () => running.flatMap(({ signals }) => signals.map((signal) => signal.aborted));
+
+/** A call that has sent nothing is ended. */
+async function expectSilentEnd(app: TestApp, { end, heard }: End): Promise<void> {
+  const client = await app.client().initialize();
+  const silent = client.call('waits');
+  await eventually(() => expect(running).toHaveLength(1));
+  expect(new Set(aborted())).toEqual(new Set([false]));
+  await end({ app, client, clock, call: running[0]! });
+  const response = await silent;
+  if (heard.length > 0) expect(gists([await response.json()])).toEqual(heard);
+  else expect(await response.text()).toBe('');
+  await expectNothingRuns(app);
+}
+
+/** A call whose response is a stream is ended. */
+async function expectStreamEnd(app: TestApp, { end, heard }: End): Promise<void> {
+  const client = await app.client().initialize();
+  const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
+  await eventually(() => expect(running).toHaveLength(1));
+  await end({ app, client, clock, call: running[0]! });
+  expect(await stream.end()).toBe('end');
+  expect(gists(stream.messages)).toEqual(['a word', ...heard]);
+  await expectNothingRuns(app);
+}
+
+async function expectNothingRuns(app: TestApp): Promise<void> {
+  await eventually(() => expect(new Set(aborted())).toEqual(new Set([true])));
+  await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
+  hold.open();
+}
+
 describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
-  let clock: ManualClock;
-  let running: Running[];
-  let hold: ReturnType<typeof gate<void>>;
-
-  beforeEach(() => {
-    clock = new ManualClock();
-    running = [];
-    hold = gate();
-  });
-
   const waits: TestTool = async ({ first }, ctx) => {
     if (first !== undefined) await ctx.log('info', first);
     running.push({ requestId: ctx.requestId, signals: [ctx.signal] });
@@ -67,37 +98,15 @@ describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
     return 'too late';
   };
   const tools = { waits };
-  const aborted = () => running.flatMap(({ signals }) => signals.map((signal) => signal.aborted));
 
-  it.each(Object.keys(ENDS))('P9 S12: %s aborts the signal of a handler that has sent nothing', async (name) => {
-    const { end, heard } = ENDS[name]!;
-    const app = await start({ clock, tools });
-    const client = await app.client().initialize();
-    const silent = client.call('waits');
-    await eventually(() => expect(running).toHaveLength(1));
-    expect(aborted()).toEqual([false]);
-    await end({ app, client, clock, call: running[0]! });
-    const response = await silent;
-    if (heard.length > 0) expect(gists([await response.json()])).toEqual(heard);
-    else expect(await response.text()).toBe('');
-    await eventually(() => expect(aborted()).toEqual([true]));
-    await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
-    hold.open();
-  });
+  it.each(Object.entries(ENDS))('P9 S12: %s aborts the signal of a handler that has sent nothing', async (_, end) =>
+    expectSilentEnd(await start({ clock, tools }), end),
+  );
 
-  it.each(Object.keys(ENDS))('P9 S12: %s aborts the signal of a handler whose response is a stream', async (name) => {
-    const { end, heard } = ENDS[name]!;
-    const app = await start({ clock, tools });
-    const client = await app.client().initialize();
-    const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
-    await eventually(() => expect(running).toHaveLength(1));
-    await end({ app, client, clock, call: running[0]! });
-    expect(await stream.end()).toBe('end');
-    expect(gists(stream.messages)).toEqual(['a word', ...heard]);
-    await eventually(() => expect(aborted()).toEqual([true]));
-    await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
-    hold.open();
-  });
+  it.each(Object.entries(ENDS))(
+    'P9 S12: %s aborts the signal of a handler whose response is a stream',
+    async (_, end) => expectStreamEnd(await start({ clock, tools }), end),
+  );
 
   it('S15: a shutdown aborts the signals of all handlers, and every call is answered', async () => {
     const app = await TestApp.start({ adapter, clock, sseAfterMs: 60_000, tools });
@@ -214,16 +223,6 @@ describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
 
 describe.each(ONE_ADAPTER)('with an SDK server: the signals of a handler on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
-  let clock: ManualClock;
-  let running: Running[];
-  let hold: ReturnType<typeof gate<void>>;
-
-  beforeEach(() => {
-    clock = new ManualClock();
-    running = [];
-    hold = gate();
-  });
-
   const server = scripted({
     waits: async ({ first }, ctx, here) => {
       if (first !== undefined) await ctx.mcpReq.notify(log(first));
@@ -233,39 +232,15 @@ describe.each(ONE_ADAPTER)('with an SDK server: the signals of a handler on %s',
       return 'too late';
     },
   });
-  const aborted = () => running.flatMap(({ signals }) => signals.map((signal) => signal.aborted));
 
-  it.each(Object.keys(SDK_ENDS))('P9 S12: %s aborts both signals of a handler that has sent nothing', async (name) => {
-    const { end, heard } = SDK_ENDS[name]!;
-    const app = await start({ clock, server });
-    const client = await app.client().initialize();
-    const silent = client.call('waits');
-    await eventually(() => expect(running).toHaveLength(1));
-    expect(aborted()).toEqual([false, false]);
-    await end({ app, client, clock, call: running[0]! });
-    const response = await silent;
-    if (heard.length > 0) expect(gists([await response.json()])).toEqual(heard);
-    else expect(await response.text()).toBe('');
-    await eventually(() => expect(aborted()).toEqual([true, true]));
-    await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
-    hold.open();
-  });
+  it.each(Object.entries(SDK_ENDS))(
+    'P9 S12: %s aborts both signals of a handler that has sent nothing',
+    async (_, end) => expectSilentEnd(await start({ clock, server }), end),
+  );
 
-  it.each(Object.keys(SDK_ENDS))(
+  it.each(Object.entries(SDK_ENDS))(
     'P9 S12: %s aborts both signals of a handler whose response is a stream',
-    async (name) => {
-      const { end, heard } = SDK_ENDS[name]!;
-      const app = await start({ clock, server });
-      const client = await app.client().initialize();
-      const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
-      await eventually(() => expect(running).toHaveLength(1));
-      await end({ app, client, clock, call: running[0]! });
-      expect(await stream.end()).toBe('end');
-      expect(gists(stream.messages)).toEqual(['a word', ...heard]);
-      await eventually(() => expect(aborted()).toEqual([true, true]));
-      await app.settled({ inFlight: 0, streams: 0, readers: 0, outbound: 0, openResponses: 0 });
-      hold.open();
-    },
+    async (_, end) => expectStreamEnd(await start({ clock, server }), end),
   );
 
   it('S12: a handler that sends, asks and closes its server when its signal aborts changes nothing of the end', async () => {

@@ -2,7 +2,7 @@ import type { CreateMessageRequest } from '@modelcontextprotocol/server';
 import type { McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists, log } from '../support/messages.js';
@@ -21,6 +21,41 @@ function outcome(asked: Promise<unknown>): Promise<string> {
   );
 }
 const askRoots = (ctx: McpContext, key = 'roots'): Promise<string> => outcome(ctx.roots(key));
+
+/** The tool `asks` samples, then elicits. */
+async function expectBothQuestions(app: TestApp): Promise<void> {
+  const client = await app.client().initialize(LATEST, CAPABLE);
+  const stream = await (await client.call('asks')).sse().count(1);
+  expect(stream.messages[0].method).toBe('sampling/createMessage');
+  const content = { type: 'text', text: 'hi' };
+  await client.respond(stream.messages[0].id, { model: 'm', role: 'assistant', content });
+  await stream.count(2);
+  expect(stream.messages[1].method).toBe('elicitation/create');
+  await client.respond(stream.messages[1].id, { action: 'accept', content: { name: 'me' } });
+  expect(await stream.end()).toBe('end');
+  expect(JSON.parse(gists(stream.messages)[2] as string)).toEqual(['m', { action: 'accept', content: { name: 'me' } }]);
+}
+
+/** The tool `asks` asks five times at once. */
+async function expectOwnIds(app: TestApp): Promise<void> {
+  const clients = [await app.client().initialize(LATEST, CAPABLE), await app.client().initialize(LATEST, CAPABLE)];
+  const ids: unknown[] = [];
+  const askIn = async (client: (typeof clients)[number]): Promise<void> => {
+    const stream = await (await client.call('asks')).sse().count(5);
+    ids.push(...stream.messages.map(({ id }) => id));
+    // Answered in another order than asked.
+    for (const { id } of stream.messages.toReversed()) await client.respond(id, ROOTS);
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages).at(-1)).toBe('5');
+  };
+  await Promise.all(clients.map(askIn));
+  // The SDK of a session that was rebuilt counts from 0 again.
+  await app.release(clients[0]!.sessionId!);
+  await askIn(clients[0]!);
+  expect(ids).toHaveLength(15);
+  expect(new Set(ids).size).toBe(15);
+  await eventually(async () => expect(await app.service.counts()).toMatchObject({ outbound: 0, inFlight: 0 }));
+}
 
 describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   const start = testApps(adapter, { port: true, sseAfterMs: 60_000 });
@@ -56,19 +91,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
         },
       },
     });
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const stream = await (await client.call('asks')).sse().count(1);
-    expect(stream.messages[0].method).toBe('sampling/createMessage');
-    const content = { type: 'text', text: 'hi' };
-    await client.respond(stream.messages[0].id, { model: 'm', role: 'assistant', content });
-    await stream.count(2);
-    expect(stream.messages[1].method).toBe('elicitation/create');
-    await client.respond(stream.messages[1].id, { action: 'accept', content: { name: 'me' } });
-    expect(await stream.end()).toBe('end');
-    expect(JSON.parse(gists(stream.messages)[2] as string)).toEqual([
-      'm',
-      { action: 'accept', content: { name: 'me' } },
-    ]);
+    await expectBothQuestions(app);
   });
 
   it('P7: a request while its client is disconnected is received when the client resumes', async () => {
@@ -221,22 +244,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
         },
       },
     });
-    const clients = [await app.client().initialize(LATEST, CAPABLE), await app.client().initialize(LATEST, CAPABLE)];
-    const ids: unknown[] = [];
-    const askIn = async (client: (typeof clients)[number]): Promise<void> => {
-      const stream = await (await client.call('asks')).sse().count(5);
-      ids.push(...stream.messages.map(({ id }) => id));
-      // Answered in another order than asked.
-      for (const { id } of stream.messages.toReversed()) await client.respond(id, ROOTS);
-      expect(await stream.end()).toBe('end');
-      expect(gists(stream.messages).at(-1)).toBe('5');
-    };
-    await Promise.all(clients.map(askIn));
-    await app.release(clients[0]!.sessionId!);
-    await askIn(clients[0]!);
-    expect(ids).toHaveLength(15);
-    expect(new Set(ids).size).toBe(15);
-    await eventually(async () => expect(await app.service.counts()).toMatchObject({ outbound: 0, inFlight: 0 }));
+    await expectOwnIds(app);
   });
 });
 
@@ -258,19 +266,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: the way of server requests on %s
         },
       }),
     });
-    const client = await app.client().initialize(LATEST, CAPABLE);
-    const stream = await (await client.call('asks')).sse().count(1);
-    expect(stream.messages[0].method).toBe('sampling/createMessage');
-    const content = { type: 'text', text: 'hi' };
-    await client.respond(stream.messages[0].id, { model: 'm', role: 'assistant', content });
-    await stream.count(2);
-    expect(stream.messages[1].method).toBe('elicitation/create');
-    await client.respond(stream.messages[1].id, { action: 'accept', content: { name: 'me' } });
-    expect(await stream.end()).toBe('end');
-    expect(JSON.parse(gists(stream.messages)[2] as string)).toEqual([
-      'm',
-      { action: 'accept', content: { name: 'me' } },
-    ]);
+    await expectBothQuestions(app);
   });
 
   it('P7: each request of the server has an id of its own, also in a session that was rebuilt', async () => {
@@ -284,22 +280,6 @@ describe.each(ONE_ADAPTER)('with an SDK server: the way of server requests on %s
         },
       }),
     });
-    const clients = [await app.client().initialize(LATEST, CAPABLE), await app.client().initialize(LATEST, CAPABLE)];
-    const ids: unknown[] = [];
-    const askIn = async (client: (typeof clients)[number]): Promise<void> => {
-      const stream = await (await client.call('asks')).sse().count(5);
-      ids.push(...stream.messages.map(({ id }) => id));
-      // Answered in another order than asked.
-      for (const { id } of stream.messages.toReversed()) await client.respond(id, ROOTS);
-      expect(await stream.end()).toBe('end');
-      expect(gists(stream.messages).at(-1)).toBe('5');
-    };
-    await Promise.all(clients.map(askIn));
-    // The SDK of a session that was rebuilt counts from 0 again.
-    await app.release(clients[0]!.sessionId!);
-    await askIn(clients[0]!);
-    expect(ids).toHaveLength(15);
-    expect(new Set(ids).size).toBe(15);
-    await eventually(async () => expect(await app.service.counts()).toMatchObject({ outbound: 0, inFlight: 0 }));
+    await expectOwnIds(app);
   });
 });

@@ -19,21 +19,21 @@ import { TrackedClock } from '../support/tracked-clock.js';
 
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 
-describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) => {
-  let app: TestApp;
-  let events: McpSessionEvent[];
-  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-    app = await TestApp.start({ adapter, ...options });
-    events = [];
-    app.service.events$.subscribe((event) => events.push(event));
-    return app;
-  };
-  const initialize = () => {
-    const client = app.client();
-    return client.post(client.initializeMessage());
-  };
-  afterEach(() => app.close());
+let app: TestApp;
+let events: McpSessionEvent[];
+const start = async (options: TestAppOptions): Promise<TestApp> => {
+  app = await TestApp.start(options);
+  events = [];
+  app.service.events$.subscribe((event) => events.push(event));
+  return app;
+};
+const initialize = () => {
+  const client = app.client();
+  return client.post(client.initializeMessage());
+};
+afterEach(() => app.close());
 
+describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) => {
   it.each(['creates none', 'has created it'])(
     'S2: an initialize leaves nothing behind when the session store fails to create a record, and %s',
     async (how) => {
@@ -46,7 +46,7 @@ describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) =
         if (away) throw new Error('the store does not answer');
         return outcome;
       };
-      await start({ clock, sessionStore: double(store, { create }), maxSessions: 1 });
+      await start({ adapter, clock, sessionStore: double(store, { create }), maxSessions: 1 });
       await expectAway(await initialize());
       await expectAway(await initialize());
       await app.settled(NOTHING);
@@ -61,7 +61,7 @@ describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) =
     const store = new InMemoryEventStore({}, clock);
     let away = true;
     const open = (session: string) => (away ? Promise.reject(new Error('away')) : store.open(session));
-    await start({ clock, eventStore: double(store, { open }), maxSessions: 1 });
+    await start({ adapter, clock, eventStore: double(store, { open }), maxSessions: 1 });
     await expectAway(await initialize());
     await app.settled(NOTHING);
     away = false;
@@ -70,20 +70,6 @@ describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) =
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s', (adapter) => {
-  let app: TestApp;
-  let events: McpSessionEvent[];
-  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-    app = await TestApp.start({ adapter, ...options });
-    events = [];
-    app.service.events$.subscribe((event) => events.push(event));
-    return app;
-  };
-  const initialize = () => {
-    const client = app.client();
-    return client.post(client.initializeMessage());
-  };
-  afterEach(() => app.close());
-
   it.each<[string, () => unknown]>([
     [
       'throws',
@@ -96,7 +82,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
     ['returns a text', () => 'server'],
     ['returns a server of another copy of the SDK', () => ({ connect: () => {}, setRequestHandler: () => {} })],
   ])('S2: an initialize leaves nothing behind when the factory %s', async (_, server) => {
-    await start({ server: server as never });
+    await start({ adapter, server: server as never });
     const response = await initialize();
     expect(response.header('mcp-session-id')).toBeUndefined();
     const { message } = await expectGenericFailure(response, 1);
@@ -108,7 +94,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
   it('S2: an initialize leaves nothing behind when the factory returns the same server twice, and the first session goes on', async () => {
     const server = new Server({ name: 'test', version: '1' }, { capabilities: { tools: {} } });
     server.setRequestHandler('tools/list', () => ({ tools: [] }));
-    await start({ server: () => server });
+    await start({ adapter, server: () => server });
     const first = await app.client().initialize();
     await expectGenericFailure(await initialize(), 1);
     await app.settled({ sessions: 1, live: 1, logs: 1 });
@@ -118,6 +104,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
 
   it('S2: an initialize leaves nothing behind when its handler fails, whose error is the answer', async () => {
     await start({
+      adapter,
       server: scripted({}, (server) =>
         server.setRequestHandler('initialize', () => {
           throw new Error('not for you');
@@ -134,6 +121,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
 
   it('S2: an initialize leaves nothing behind when its server is closed meanwhile', async () => {
     await start({
+      adapter,
       server: scripted({}, (server) =>
         server.setRequestHandler('initialize', async () => {
           await server.close();
@@ -151,6 +139,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
     const clock = new ManualClock();
     const begun = gate();
     await start({
+      adapter,
       clock,
       requestTimeoutMs: 5_000,
       server: scripted({}, (server) =>
@@ -172,6 +161,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
     const store = new InMemorySessionStore(clock);
     const patch = () => Promise.reject(new Error('the store is away'));
     await start({
+      adapter,
       clock,
       sessionStore: double(store, { patch }),
       server: scripted({}, (server) =>
@@ -199,6 +189,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
       const sessions = new InMemorySessionStore(clock);
       const log = new InMemoryEventStore({}, clock);
       await start({
+        adapter,
         clock,
         maxSessions: 1,
         sessionStore: double(sessions, {
@@ -247,6 +238,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
         ),
     };
     await start({
+      adapter,
       configure: (nest) => void nest.useGlobalInterceptors(timeout),
       server: scripted({}, (server) =>
         server.setRequestHandler('initialize', async () => {
@@ -264,6 +256,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s',
     const [reached, go] = [gate(), gate()];
     let made = 0;
     await start({
+      adapter,
       server: async () => {
         if (++made === 2) {
           reached.open();

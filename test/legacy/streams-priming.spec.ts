@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
@@ -8,18 +8,60 @@ import { scripted } from '../support/scripted-server.js';
 const WITH_PRIMING = '2025-11-25';
 const OLDER = ['2025-03-26', '2025-06-18'];
 
+let next: ReturnType<typeof gate<void>>;
+let hold: ReturnType<typeof gate<void>>;
+/** What the tools found when they closed the connection of their request. */
+let closed: unknown[];
+
+beforeEach(() => {
+  [next, hold] = [gate(), gate()];
+  closed = [];
+});
+
+/** The tool `closes` closes its connection before its first message. */
+async function expectHeadForced(app: TestApp): Promise<void> {
+  const client = await app.client().initialize(WITH_PRIMING);
+  const posted = (await client.call('closes')).sse();
+  expect(await posted.end()).toBe('end');
+  expect(posted.primes).toHaveLength(1);
+  expect(posted.events).toEqual([]);
+  await app.settled({ inFlight: 1, streams: 1, readers: 0, openResponses: 0 });
+  const resumed = await (await client.get(posted.primes[0])).sse().opened();
+  expect(resumed.primes).toEqual(posted.primes);
+  next.open();
+  await resumed.count(1);
+  hold.open();
+  expect(await resumed.end()).toBe('end');
+  expect(gists(resumed.messages)).toEqual(['two', 'said']);
+  await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+}
+
+/** The tool `closes` closes its connection after its first message. */
+async function expectEachOnce(app: TestApp): Promise<void> {
+  const client = await app.client().initialize(WITH_PRIMING);
+  const posted = (await client.call('closes', { first: true })).sse();
+  expect(await posted.end()).toBe('end');
+  // The word may go with the first response or with the next, and with one of them only.
+  const cursor = [...posted.primes, ...posted.events.map(({ id }) => id!)].at(-1)!;
+  next.open();
+  hold.open();
+  const resumed = (await client.get(cursor)).sse();
+  expect(await resumed.end()).toBe('end');
+  expect(gists([...posted.messages, ...resumed.messages])).toEqual(['one', 'two', 'said']);
+}
+
+/** The tool `closes` cannot close its connection. */
+async function expectStaysOpen(app: TestApp, revision: string): Promise<void> {
+  const client = await app.client().initialize(revision);
+  next.open();
+  hold.open();
+  const stream = (await client.call('closes', { first: true })).sse();
+  expect(await stream.end()).toBe('end');
+  expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
+}
+
 describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
-  let next: ReturnType<typeof gate<void>>;
-  let hold: ReturnType<typeof gate<void>>;
-  /** What the tools found when they closed the connection of their request. */
-  let closed: unknown[];
-
-  beforeEach(() => {
-    [next, hold] = [gate(), gate()];
-    closed = [];
-  });
-
   const talks: TestTool = async (_, ctx) => {
     await ctx.log('info', 'one');
     await next.promise;
@@ -86,35 +128,13 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
 
   it('G9: a handler that closes its connection before its first message forces the head', async () => {
     const app = await start({ clock: new ManualClock(), tools });
-    const client = await app.client().initialize(WITH_PRIMING);
-    const posted = (await client.call('closes')).sse();
-    expect(await posted.end()).toBe('end');
-    expect(posted.primes).toHaveLength(1);
-    expect(posted.events).toEqual([]);
+    await expectHeadForced(app);
     expect(closed).toEqual([true]);
-    await app.settled({ inFlight: 1, streams: 1, readers: 0, openResponses: 0 });
-    const resumed = await (await client.get(posted.primes[0])).sse().opened();
-    expect(resumed.primes).toEqual(posted.primes);
-    next.open();
-    await resumed.count(1);
-    hold.open();
-    expect(await resumed.end()).toBe('end');
-    expect(gists(resumed.messages)).toEqual(['two', 'said']);
-    await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
   it('G9: a client whose handler closed the connection after a message gets each message once', async () => {
     const app = await start({ clock: new ManualClock(), tools });
-    const client = await app.client().initialize(WITH_PRIMING);
-    const posted = (await client.call('closes', { first: true })).sse();
-    expect(await posted.end()).toBe('end');
-    // The word may go with the first response or with the next, and with one of them only.
-    const cursor = [...posted.primes, ...posted.events.map(({ id }) => id!)].at(-1)!;
-    next.open();
-    hold.open();
-    const resumed = (await client.get(cursor)).sse();
-    expect(await resumed.end()).toBe('end');
-    expect(gists([...posted.messages, ...resumed.messages])).toEqual(['one', 'two', 'said']);
+    await expectEachOnce(app);
   });
 
   it('G9: a handler can close the connection as often as the client comes back', async () => {
@@ -241,28 +261,13 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
 
   it.each(OLDER)('G10: a handler cannot close the connection of a client of revision %s', async (revision) => {
     const app = await start({ clock: new ManualClock(), tools });
-    const client = await app.client().initialize(revision);
-    next.open();
-    hold.open();
-    const stream = (await client.call('closes', { first: true })).sse();
-    expect(await stream.end()).toBe('end');
-    expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
+    await expectStaysOpen(app, revision);
     expect(closed).toEqual([false]);
   });
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
-  let next: ReturnType<typeof gate<void>>;
-  let hold: ReturnType<typeof gate<void>>;
-  /** What the tools found in place of `closeSSE`. */
-  let closed: unknown[];
-
-  beforeEach(() => {
-    [next, hold] = [gate(), gate()];
-    closed = [];
-  });
-
   const server = scripted({
     closes: async ({ first }, ctx) => {
       if (first) await ctx.mcpReq.notify(log('one'));
@@ -277,35 +282,13 @@ describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adap
 
   it('G9: a handler that closes its connection before its first message forces the head', async () => {
     const app = await start({ clock: new ManualClock(), server });
-    const client = await app.client().initialize(WITH_PRIMING);
-    const posted = (await client.call('closes')).sse();
-    expect(await posted.end()).toBe('end');
-    expect(posted.primes).toHaveLength(1);
-    expect(posted.events).toEqual([]);
+    await expectHeadForced(app);
     expect(closed).toEqual(['function']);
-    await app.settled({ inFlight: 1, streams: 1, readers: 0, openResponses: 0 });
-    const resumed = await (await client.get(posted.primes[0])).sse().opened();
-    expect(resumed.primes).toEqual(posted.primes);
-    next.open();
-    await resumed.count(1);
-    hold.open();
-    expect(await resumed.end()).toBe('end');
-    expect(gists(resumed.messages)).toEqual(['two', 'said']);
-    await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
   it('G9: a client whose handler closed the connection after a message gets each message once', async () => {
     const app = await start({ clock: new ManualClock(), server });
-    const client = await app.client().initialize(WITH_PRIMING);
-    const posted = (await client.call('closes', { first: true })).sse();
-    expect(await posted.end()).toBe('end');
-    // The word may go with the first response or with the next, and with one of them only.
-    const cursor = [...posted.primes, ...posted.events.map(({ id }) => id!)].at(-1)!;
-    next.open();
-    hold.open();
-    const resumed = (await client.get(cursor)).sse();
-    expect(await resumed.end()).toBe('end');
-    expect(gists([...posted.messages, ...resumed.messages])).toEqual(['one', 'two', 'said']);
+    await expectEachOnce(app);
   });
 
   it('G9: a handler can close the standalone connection, and nothing more', async () => {
@@ -334,12 +317,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adap
 
   it.each(OLDER)('G10: a handler cannot close the connection of a client of revision %s', async (revision) => {
     const app = await start({ clock: new ManualClock(), server });
-    const client = await app.client().initialize(revision);
-    next.open();
-    hold.open();
-    const stream = (await client.call('closes', { first: true })).sse();
-    expect(await stream.end()).toBe('end');
-    expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
+    await expectStaysOpen(app, revision);
     expect(closed).toEqual(['undefined']);
   });
 });
