@@ -92,9 +92,10 @@ async function taken(inspector) {
     if (!url.startsWith('file:')) continue;
     const file = relative(dist, fileURLToPath(url));
     if (file.startsWith('..')) continue;
-    // The first function is the module itself.
+    // Not the module itself; and the fields of a class are part of its constructor.
     const ran = functions.filter(
-      ({ ranges: [{ startOffset, count }], functionName }) => count > 0 && (startOffset > 0 || functionName !== ''),
+      ({ ranges: [{ startOffset, count }], functionName: name }) =>
+        count > 0 && (startOffset > 0 || name !== '') && name !== '<instance_members_initializer>',
     );
     if (ran.length > 0) byFile.set(file, ran);
   }

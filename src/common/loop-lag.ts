@@ -49,15 +49,12 @@ export class LoopLag {
    * or a pause in a debugger, is not an overload.
    */
   get lastingMs(): number {
-    this.#begin();
-    return Math.min(this.#last, this.#before);
-  }
-
-  #begin(): void {
     this.#asked = true;
-    if (this.#ticking) return;
-    this.#ticking = true;
-    this.#arm();
+    if (!this.#ticking) {
+      this.#ticking = true;
+      this.#arm();
+    }
+    return Math.min(this.#last, this.#before);
   }
 
   #arm(): void {

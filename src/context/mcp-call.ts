@@ -157,46 +157,43 @@ export class McpCall implements McpHttpCall {
   /** Armed when `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 
+  readonly era: McpEra;
+  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
+  readonly request: unknown;
+  /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
+  readonly routeParams: RouteParams | undefined;
+  /** @internal */
+  readonly fault: Error | undefined;
+  /** `undefined` where there are no sessions. */
+  readonly session: McpSessionInfo | undefined;
+  readonly method: string;
+  /** Of the JSON-RPC request; `undefined` for a notification. */
+  readonly requestId: RequestId | undefined;
+  /** The body that it came in. */
+  readonly #held: McpHttpCall['held'];
+
   /** @internal */
   constructor(
-    private readonly http: McpHttpCall,
+    http: McpHttpCall,
     readonly message: JsonRpcRequest | JsonRpcNotification,
     /** @internal */
     readonly from: CallingClient,
     /** Where the answer of a request goes; a notification has none. @internal */
     readonly exchange?: McpExchange,
-  ) {}
+  ) {
+    this.era = http.era;
+    this.principal = http.principal;
+    this.request = http.request;
+    this.routeParams = http.routeParams;
+    this.fault = http.fault;
+    this.session = from.info;
+    this.method = message.method;
+    this.requestId = 'id' in message ? message.id : undefined;
+    this.#held = http.held;
+  }
 
-  get era(): McpEra {
-    return this.http.era;
-  }
-  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
-  get principal(): string | undefined {
-    return this.http.principal;
-  }
-  /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
-  get request(): unknown {
-    return this.http.request;
-  }
-  /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
-  get routeParams(): RouteParams | undefined {
-    return this.http.routeParams;
-  }
-  /** @internal */
-  get fault(): Error | undefined {
-    return this.http.fault;
-  }
-  /** `undefined` where there are no sessions. */
-  get session(): McpSessionInfo | undefined {
-    return this.from.info;
-  }
-  get method(): string {
-    return this.message.method;
-  }
-  /** Of the JSON-RPC request; `undefined` for a notification. */
-  get requestId(): RequestId | undefined {
-    return 'id' in this.message ? this.message.id : undefined;
-  }
   /** The name and capabilities that the client declared. @internal */
   get client(): ClientIdentity {
     return this.from.identity(this);
@@ -216,7 +213,7 @@ export class McpCall implements McpHttpCall {
   }
   /** Whether its client is asked while the handler waits; otherwise the call is answered with the questions. @internal */
   get asksAtOnce(): boolean {
-    return this.http.era === 'legacy' || this.takeover?.task !== undefined;
+    return this.era === 'legacy' || this.takeover?.task !== undefined;
   }
   /** Whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
@@ -264,9 +261,9 @@ export class McpCall implements McpHttpCall {
 
   /** Holds the body that it came in until it, and the task that it may become, are over. @internal */
   hold(): void {
-    if (!this.http.held) return;
+    if (!this.#held) return;
     this.#holds = true;
-    this.http.held.share();
+    this.#held.share();
   }
 
   /** @internal */
@@ -313,7 +310,7 @@ export class McpCall implements McpHttpCall {
   #letGo(): void {
     if (!this.#holds || this.isServed) return;
     this.#holds = false;
-    this.http.held!.release();
+    this.#held!.release();
   }
 }
 

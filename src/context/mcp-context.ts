@@ -71,13 +71,21 @@ export interface McpProgress {
  * @publicApi
  */
 export class McpContext {
+  /**
+   * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
+   * route too it is a view of it, whose `params`, `query` and `body` hold the arguments.
+   */
+  readonly request: unknown;
+
   /** @internal */
   constructor(
     private readonly call: McpCall,
     private readonly port: McpClientPort,
     private readonly seen?: object,
     private readonly turn?: HandlerTurn,
-  ) {}
+  ) {
+    this.request = seen ?? call.request;
+  }
 
   /** The same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
@@ -100,13 +108,6 @@ export class McpContext {
   /** The access token of the caller with its scopes; `undefined` without one. See the option `auth`. */
   get auth(): AuthInfo | undefined {
     return authOf(this.request);
-  }
-  /**
-   * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
-   * route too it is a view of it, whose `params`, `query` and `body` hold the arguments.
-   */
-  get request(): unknown {
-    return this.seen ?? this.call.request;
   }
   get requestId(): RequestId | undefined {
     return this.call.requestId;

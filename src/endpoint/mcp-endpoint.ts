@@ -43,6 +43,8 @@ export interface McpIncoming extends McpHttpCall {
 export class McpEndpoint {
   private readonly sessionless: SessionlessEndpoint | undefined;
   private readonly eras: McpEras;
+  /** Whether clients of the legacy era have sessions here. */
+  readonly hasSessions: boolean;
   /** Milliseconds for which the endpoint is `leaving` when a signal stops the app. */
   readonly shutdownDelayMs: number;
   readonly #drainMs: number;
@@ -60,6 +62,7 @@ export class McpEndpoint {
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
+    this.hasSessions = eras !== 'modern' && sessions !== 'off';
     this.#calls = calls;
     const shared = legacy.store.scope === 'shared';
     this.#drainMs = drainMs ?? (shared ? DEFAULT_DRAIN_MS : 0);
@@ -75,7 +78,13 @@ export class McpEndpoint {
   post(incoming: McpIncoming): PendingReply | Promise<PendingReply> {
     const { era, body, headers, session } = incoming;
     this.assertTaken('POST', body);
-    this.#assertAdmitted(incoming);
+    // Bodies that were read at the same time may be more calls than there is room for (E14).
+    const { admission } = this.#calls;
+    const refusal =
+      admission.strained && body.messages.some(isRequest)
+        ? admission.refusal(incoming.principal, session?.info.id)
+        : undefined;
+    if (refusal) throw refusal;
     if (era === 'modern') {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
@@ -112,11 +121,6 @@ export class McpEndpoint {
     return this.legacy.delete(session!);
   }
 
-  /** Whether clients of the legacy era have sessions here. */
-  get hasSessions(): boolean {
-    return this.eras !== 'modern' && !this.sessionless;
-  }
-
   get state(): Calls['state'] {
     return this.#calls.state;
   }
@@ -147,14 +151,6 @@ export class McpEndpoint {
     if (this.#calls.taken) return;
     const accompanies = method === 'GET' || (method === 'POST' && !messages.some(isRequest));
     if (this.state === 'stopped' || !accompanies) throw shutdownRefusal();
-  }
-
-  /** Bodies that were read at the same time may be more calls than there is room for. @throws McpError E14 */
-  #assertAdmitted({ principal, session, body }: McpIncoming): void {
-    const { admission } = this.#calls;
-    if (!admission.strained || !body.messages.some(isRequest)) return;
-    const refusal = admission.refusal(principal, session?.info.id);
-    if (refusal) throw refusal;
   }
 
   /**

@@ -98,7 +98,8 @@ export class CallAdmission {
 
   /** A call was accepted. */
   enter(call: McpCall): void {
-    const key = keyOf(call);
+    // All anonymous callers of one session are one caller, and all without a session.
+    const key = call.principal ?? call.session?.id;
     this.#running++;
     let caller = this.#callers.get(key);
     if (!caller) this.#callers.set(key, (caller = { key, calls: 0, waiting: [], paceMs: 0, begunAt: 0 }));
@@ -146,7 +147,7 @@ export class CallAdmission {
       this.#reading = isLong && this.#busyMs(this.#turnAt) >= BUSY_MS ? READING_TURNS : 0;
       this.#turnAt = undefined;
     }
-    if (this.#reading === 0) this.#beginSome();
+    if (this.#reading === 0 && this.#turns.length > 0) this.#beginSome();
     if (this.#reading > 0 || this.#turnAt !== undefined) nextTurn(this.#turn);
   };
 
@@ -189,11 +190,6 @@ interface Caller {
 function waitMs({ waiting, paceMs }: Caller, now: number): number {
   const [first] = waiting;
   return first ? Math.max(now - first.at, paceMs * waiting.length) : 0;
-}
-
-/** All anonymous callers of one session are one caller, and all without a session. */
-function keyOf({ principal, session }: McpCall): string | undefined {
-  return principal ?? session?.id;
 }
 
 function late(): McpError {

@@ -177,9 +177,10 @@ export class Calls {
 
   #succeeded(call: McpCall, result: object): void {
     if (call.state !== 'open') return;
+    const id = call.requestId!;
     let text: string;
     try {
-      text = JSON.stringify(resultResponse(call, result));
+      text = JSON.stringify({ jsonrpc: '2.0', id, result });
     } catch (error) {
       this.report(error, call);
       return this.#failed(call, new ProtocolError(INTERNAL_ERROR, UNWRITABLE));
@@ -188,7 +189,7 @@ export class Calls {
     const bytes = bound && isFinal(result) ? excess(text, bound.maxBytes) : 0;
     if (bytes === 0) return this.#settle(call, result, text);
     const instead = bound!.insteadOf(result, bytes);
-    this.#settle(call, instead, this.#textOf(resultResponse(call, instead), call));
+    this.#settle(call, instead, this.#textOf({ jsonrpc: '2.0', id, result: instead as JsonObject }, call));
   }
 
   #settle(call: McpCall, result: object, text: string): void {
@@ -263,15 +264,13 @@ export class Calls {
   }
 }
 
+type JsonObject = Record<string, unknown>;
+
 const NONE: ReadonlyMap<RequestId, McpCall> = new Map();
 
 /** Who gives ids to requests, so that no two of its calls have one: the session, or the POST of a client without one. */
 function ownerOf({ session, from, exchange }: McpCall): object {
   return session ? from : exchange!;
-}
-
-function resultResponse(call: McpCall, result: object): JsonRpcResponse {
-  return { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> };
 }
 
 /** Neither questions nor the handle of a task: no model reads those. */

@@ -33,6 +33,7 @@ export type McpResponseMode = 'auto' | 'sse' | 'json';
  */
 export class Exchange implements McpExchange {
   readonly #reply = deferred<McpReply>();
+  readonly reply: Promise<McpReply> = this.#reply.promise;
   #state: ExchangeState;
   #unsettled: number;
   #headOnly = false;
@@ -45,10 +46,6 @@ export class Exchange implements McpExchange {
     const { mode, clock, sseAfterMs } = form;
     const timer = mode === 'auto' ? clock.setTimeout(() => this.stream(), sseAfterMs) : undefined;
     this.#state = { is: 'undecided', answers: [], dismissed: [], timer };
-  }
-
-  get reply(): Promise<McpReply> {
-    return this.#reply.promise;
   }
 
   get carries(): 'messages' | 'answers' | 'nothing' {

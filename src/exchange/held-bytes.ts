@@ -7,33 +7,14 @@ import { McpError } from '../wire/errors.js';
  * then its text or its arguments are in memory.
  */
 export class HeldBytes {
-  #count = 0;
+  /** Written by the bodies. */
+  count = 0;
 
-  constructor(private readonly max: number) {}
-
-  get count(): number {
-    return this.#count;
-  }
-
-  /** A body that will arrive, and whose request is its first user. */
-  open(): HeldBody {
-    return new HeldBody(this);
-  }
-
-  /** @throws McpError UNAVAILABLE */
-  assertRoom(bytes: number): void {
-    if (this.#count + bytes <= this.max) return;
-    const text = `This server holds ${this.#count} bytes of requests, and its maximum is ${this.max}. Try again in a moment.`;
-    throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, option: 'maxHeldBytes' });
-  }
-
-  add(bytes: number): void {
-    this.#count += bytes;
-  }
+  constructor(readonly max: number) {}
 }
 
 /**
- * The bytes of one body, which its request and its calls use. They count while it has users.
+ * The bytes of one body, which its request and its calls use. They count while it has users. Its request is the first.
  *
  * @internal
  */
@@ -41,22 +22,26 @@ export class HeldBody {
   #bytes = 0;
   #users = 1;
 
-  constructor(private readonly budget: HeldBytes) {}
+  constructor(private readonly held: HeldBytes) {}
 
   /** More of it has arrived. @throws McpError UNAVAILABLE */
   take(bytes: number): void {
-    this.budget.assertRoom(bytes);
+    const { count, max } = this.held;
+    if (count + bytes > max) {
+      const text = `This server holds ${count} bytes of requests, and its maximum is ${max}. Try again in a moment.`;
+      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, option: 'maxHeldBytes' });
+    }
     this.#bytes += bytes;
     // The client may have left before the last chunk is read.
-    if (this.#users > 0) this.budget.add(bytes);
+    if (this.#users > 0) this.held.count += bytes;
   }
 
   share(): void {
-    if (this.#users++ === 0) this.budget.add(this.#bytes);
+    if (this.#users++ === 0) this.held.count += this.#bytes;
   }
 
   /** Once for each user. */
   release(): void {
-    if (--this.#users === 0) this.budget.add(-this.#bytes);
+    if (--this.#users === 0) this.held.count -= this.#bytes;
   }
 }

@@ -361,26 +361,26 @@ describe('a body that a parser of the app has taken', () => {
     ['a Buffer', Buffer.from('{"ü": 1}'), '{"ü": 1}'],
     ['null', null, 'null'],
   ])('is made of the value that the parser left: %s', async (_name, parsed, expected) => {
-    before = async (request) => ({ parsed: await take(request).then(() => parsed) });
+    before = async (request) => ({ platform: await take(request).then(() => ({ body: parsed })) });
 
     expect((await post('whatever')).body).toBe(expected);
   });
 
   it('has the same limit', async () => {
-    before = async (request) => ({ parsed: await take(request).then(() => 'x'.repeat(MAX_BYTES + 1)) });
+    before = async (request) => ({ platform: await take(request).then(() => ({ body: 'x'.repeat(MAX_BYTES + 1) })) });
     expect(await post('whatever')).toMatchObject({ status: 413 });
-    before = async (request) => ({ parsed: await take(request).then(() => Buffer.alloc(MAX_BYTES + 1)) });
+    before = async (request) => ({ platform: await take(request).then(() => ({ body: Buffer.alloc(MAX_BYTES + 1) })) });
     expect(await post('whatever')).toMatchObject({ status: 413 });
   });
 
   it('is an error of the app when the parser left no value', async () => {
-    before = async (request) => ({ parsed: await take(request).then(() => undefined) });
+    before = async (request) => ({ platform: await take(request).then(() => ({})) });
 
     expect(await post('whatever')).toMatchObject({ status: 500, body: 'INTERNAL_ERROR' });
   });
 
   it('is read from the stream when the parser has only set {}, as older ones do', async () => {
-    before = () => ({ parsed: {} });
+    before = () => ({ platform: { body: {} } });
 
     expect((await post('{"a":1}')).body).toBe('{"a":1}');
   });

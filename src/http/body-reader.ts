@@ -37,11 +37,11 @@ export interface BodyReaderOptions {
   /** Bodies that are being read, for a shutdown that does not wait for them. */
   readonly underWay?: Set<InterruptBody>;
   /**
-   * `request.body`, if a parser of the app has read the body despite the edge (on Express, a parser whose type is a
-   * function; on both, middleware that reads every body). A string or Buffer is the body; any other value is serialized
-   * as JSON again, with numbers and repeated keys as that parser left them. Ignored while the raw stream is unread.
+   * Express' `Request` or Fastify's `FastifyRequest`. Its `body` counts if a parser of the app has read the raw stream despite
+   * the edge (on Express, a parser whose type is a function; on both, middleware that reads every body). A string or Buffer
+   * is the body; any other value is serialized as JSON again, with numbers and repeated keys as that parser left them.
    */
-  readonly parsed?: unknown;
+  readonly platform?: object;
   /** Counts the bytes as they arrive (E15). */
   readonly held?: HeldBody | undefined;
 }
@@ -73,15 +73,11 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   return decoded(arrived(request, options) ?? (await collected(request, options)));
 }
 
-/**
- * The body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.parsed}.
- *
- * @param request Express' `Request` or Fastify's `FastifyRequest`
- * @internal
- */
-export function parsedBodyOf(request: unknown): unknown {
+/** The body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.platform}. @internal */
+export function parsedBodyOf(request: object): unknown {
   const { body, raw } = request as { body?: unknown; raw?: IncomingMessage & { body?: unknown } };
-  return body ?? raw?.body;
+  // A parser may have read `null`.
+  return body ?? raw?.body ?? body;
 }
 
 /** Returns a body that has arrived completely, as most have: it needs no listeners and no timer. */
@@ -100,7 +96,8 @@ function isWhole({ headers, readableLength }: IncomingMessage): boolean {
 }
 
 function takenBody(request: IncomingMessage, options: BodyReaderOptions): string {
-  const { parsed, maxBytes, held } = options;
+  const { platform = {}, maxBytes, held } = options;
+  const parsed = parsedBodyOf(platform);
   if (parsed === undefined && request.headers['content-length'] !== '0') {
     const text =
       'A parser or middleware of this app read the body before the MCP endpoint did, and set no "request.body". Exclude the path of the endpoint from it.';

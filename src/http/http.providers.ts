@@ -2,7 +2,6 @@ import type { Provider } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { logger } from '../context/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
-import { once } from '../common/promises.js';
 import type { ResolvedProtocolOptions } from '../endpoint/protocol.options.js';
 import { EndpointCachePolicy } from '../methods/cache-hints.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
@@ -38,20 +37,15 @@ export const httpProviders: Provider[] = [
       policy: EndpointCachePolicy,
       { calls, held }: SessionRuntime,
     ) => {
-      const warn = once(() =>
+      const warn = (): void => {
+        if (!policy.guarded()) return;
         logger.warn(
           'The guards accepted a request for which "principal" returns no id: its caller is anonymous, and an anonymous session can be used by every caller that knows its id. Set the option "principal" to identify callers; if they are anonymous on purpose, set it to () => undefined.',
-        ),
-      );
+        );
+      };
       // A `principal` function of the app that returns no id does so on purpose.
       const byDefault = options.principal === defaultPrincipal;
-      return new McpRequestReader(
-        options,
-        clock,
-        calls.admission,
-        byDefault ? () => policy.guarded() && warn() : undefined,
-        held,
-      );
+      return new McpRequestReader(options, clock, calls.admission, byDefault ? warn : undefined, held);
     },
     inject: [MCP_OPTIONS, Clock, EndpointCachePolicy, SessionRuntime],
   },

@@ -3,14 +3,14 @@ import type { Clock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { CallAdmission } from '../exchange/call-admission.js';
-import type { HeldBody, HeldBytes } from '../exchange/held-bytes.js';
+import { HeldBody, type HeldBytes } from '../exchange/held-bytes.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
-import { classifyPost, type McpEra } from '../wire/era.js';
+import { classifyPost } from '../wire/era.js';
 import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
 import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, isRequest, readMessages } from '../wire/json-rpc.js';
 import { isModernRevision } from '../wire/revisions.js';
-import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
+import { discardBody, type InterruptBody, readBody } from './body-reader.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 import { hasGone } from './responder.js';
 import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';
@@ -67,8 +67,8 @@ export class McpRequestReader {
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
     private readonly clock: Clock,
     private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
-    /** Called for each request of an anonymous caller. */
-    private readonly onAnonymous?: () => void,
+    /** Called for the first request of an anonymous caller. */
+    private onAnonymous?: (() => void) | undefined,
     private readonly held?: HeldBytes,
   ) {}
 
@@ -121,15 +121,16 @@ export class McpRequestReader {
     }
     // Who calls is asked before the body is read only if the answer decides whether to read it.
     const strained = method === 'POST' && this.admission.strained;
-    const early: unknown = strained ? await this.#said(request) : undefined;
+    const early: unknown = strained ? await this.options.principal(request) : undefined;
     const refusal = strained ? this.#refusal(request, early) : undefined;
     const held = method === 'POST' && response ? this.#hold(response) : undefined;
     const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held)) : NO_BODY;
     request[BODY] = body;
     if (refusal && body.messages.some(isRequest)) throw refusal;
-    const said = strained ? early : this.#said(request);
+    const said: unknown = strained ? early : this.options.principal(request);
     const principal = this.#principal(isThenable(said) ? await said : said, request);
-    const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
+    const protocolVersion = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+    const era = method === 'POST' ? classifyPost({ protocolVersion }, body) : 'legacy';
     const { params: routeParams } = request;
     const incoming: McpIncoming = {
       era,
@@ -146,10 +147,6 @@ export class McpRequestReader {
     return incoming;
   }
 
-  #said(request: object): unknown {
-    return this.options.principal(request);
-  }
-
   /** Why a call of this request would be refused. */
   #refusal(request: PlatformRequest, said: unknown): McpError | undefined {
     return this.admission.refusal(principalText(said), singleHeader(request.headers[SESSION_ID_HEADER]));
@@ -158,7 +155,7 @@ export class McpRequestReader {
   /** @param refusal of calls of this caller: only what may be an answer or a notification is read */
   #text(request: PlatformRequest, refusal: McpError | undefined, held: HeldBody | undefined): Promise<string> {
     const { accept, 'content-type': type } = request.headers;
-    if (!isJsonMediaType(type)) {
+    if (type !== JSON_TYPE && !isJsonMediaType(type)) {
       const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
       throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
     }
@@ -167,25 +164,26 @@ export class McpRequestReader {
       throw new McpError('NOT_ACCEPTABLE', text);
     }
     const { maxBodyBytes, bodyTimeoutMs: timeoutMs } = this.options;
-    const read = (maxBytes: number): Promise<string> =>
-      readBody(rawRequest(request), {
-        maxBytes,
-        timeoutMs,
-        clock: this.clock,
-        parsed: parsedBodyOf(request),
-        underWay: this.#underWay,
-        held,
-      });
-    if (!refusal) return read(maxBodyBytes);
-    if (isModernCall(request.headers)) throw refusal;
-    return read(Math.min(maxBodyBytes, MAX_ANSWER_BYTES)).catch((error: unknown) => {
+    if (refusal && isModernCall(request.headers)) throw refusal;
+    const maxBytes = refusal ? Math.min(maxBodyBytes, MAX_ANSWER_BYTES) : maxBodyBytes;
+    const { clock } = this;
+    const text = readBody(rawRequest(request), {
+      maxBytes,
+      timeoutMs,
+      clock,
+      platform: request,
+      underWay: this.#underWay,
+      held,
+    });
+    if (!refusal) return text;
+    return text.catch((error: unknown) => {
       throw error instanceof McpError && error.code === 'PAYLOAD_TOO_LARGE' ? refusal : error;
     });
   }
 
   #hold(response: ServerResponse): HeldBody | undefined {
-    const body = this.held?.open();
-    if (!body) return undefined;
+    if (!this.held) return undefined;
+    const body = new HeldBody(this.held);
     let over = false;
     const release = (): void => {
       if (over) return;
@@ -211,6 +209,7 @@ export class McpRequestReader {
     const user = userOf(request);
     if (user === undefined) {
       this.onAnonymous?.();
+      this.onAnonymous = undefined;
       return undefined;
     }
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
@@ -226,8 +225,4 @@ function isModernCall({ [PROTOCOL_VERSION_HEADER]: revision, [METHOD_HEADER]: me
 function hasKeys(record: object | undefined): boolean {
   for (const _ in record) return true;
   return false;
-}
-
-function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): McpEra {
-  return classifyPost({ protocolVersion: singleHeader(headers[PROTOCOL_VERSION_HEADER]) }, body);
 }

@@ -66,11 +66,8 @@ export class McpSessionGuard implements CanActivate {
     // (E13).
     this.endpoint.assertTaken(method, body);
     if (!this.endpoint.hasSessions || era !== 'legacy') return true;
-    const { sessions } = this.endpoint.legacy;
-    incoming.session = await sessionOf(
-      incoming,
-      (id) => sessions.lookup(id),
-      (session) => this.canAccess(session, request, principal),
+    incoming.session = await sessionOf(incoming, this.endpoint.legacy.sessions, (session) =>
+      this.canAccess(session, request, principal),
     );
     return true;
   }

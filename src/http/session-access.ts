@@ -12,7 +12,7 @@ import { isCrossOrigin } from './edge/host-origin.js';
  * The session that a legacy request names and its caller may use (S3–S7, S9, S10): for the session guard, and for
  * `serveMcpSession()`.
  *
- * @param lookup finds the session of an id
+ * @param sessions finds the session of an id
  * @param mayUse whether the caller may use a session that was found
  * @returns `undefined` for an `initialize` that begins a session
  * @throws McpError INVALID_REQUEST (E9, S4), BAD_REQUEST (S5, S10), SESSION_NOT_FOUND (S6, S7)
@@ -20,7 +20,7 @@ import { isCrossOrigin } from './edge/host-origin.js';
  */
 export async function sessionOf(
   incoming: McpIncoming,
-  lookup: (id: string) => MaybePromise<KnownSession | undefined>,
+  sessions: { lookup(id: string): MaybePromise<KnownSession | undefined> },
   mayUse: (session: McpSessionInfo) => MaybePromise<boolean>,
 ): Promise<KnownSession | undefined> {
   const { headers, method, body } = incoming;
@@ -30,9 +30,11 @@ export async function sessionOf(
     if (begins) return undefined;
     throw withoutSessionId(incoming);
   }
-  const found = lookup(id);
+  const found = sessions.lookup(id);
   const known = isThenable(found) ? await found : found;
-  const may = known && beganAt(incoming, known.info) && mayUse(known.info);
+  // A session of one tenant is unknown at the path of another.
+  const elsewhere = known && routeText(incoming.routeParams) !== routeText(known.info.routeParams);
+  const may = known && !elsewhere && mayUse(known.info);
   const session = (isThenable(may) ? await may : may) ? known : undefined;
   if (begins) {
     // A client that has lost its session initializes again, often with the old id in its headers (S3).
@@ -57,9 +59,4 @@ function withoutSessionId({ headers, body }: McpIncoming): McpError {
     : '';
   const text = 'Mcp-Session-Id is missing. Send "initialize" first, and its Mcp-Session-Id with every request.';
   return new McpError('BAD_REQUEST', text + advice);
-}
-
-/** A session of one tenant is unknown at the path of another. */
-function beganAt({ routeParams }: McpIncoming, session: McpSessionInfo): boolean {
-  return routeText(routeParams) === routeText(session.routeParams);
 }

@@ -46,11 +46,7 @@ export function serveMcpSession(
     if (method === 'OPTIONS') throw methodNotAllowed(method, policy.allow);
     const incoming = await reader.read(request);
     if (incoming.era === 'legacy') {
-      incoming.session = await sessionOf(
-        incoming,
-        (id) => endpoint.lookup(id),
-        () => true,
-      );
+      incoming.session = await sessionOf(incoming, endpoint, () => true);
     }
     if (method === 'POST') return controller.post(request, response);
     return method === 'GET' ? controller.get(request, response) : controller.delete(request, response);

@@ -103,8 +103,9 @@ const WITHOUT_HEADER = '2025-03-26';
 export function revisionOf(headers: RequestHeaders, negotiated?: string): string {
   const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
   if (requested === undefined) return negotiated ?? WITHOUT_HEADER;
+  if (requested === negotiated) return requested;
   const known = isLegacyRevision(requested);
-  if (requested === negotiated || (known && negotiated === undefined)) return requested;
+  if (known && negotiated === undefined) return requested;
   const text = known
     ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send the negotiated version.`
     : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;

@@ -128,7 +128,7 @@ function endpoint({
         maxBytes: MAX_BYTES,
         timeoutMs: 10_000,
         clock: systemClock,
-        parsed: parsedBodyOf(request),
+        platform: request,
       });
       return true;
     }

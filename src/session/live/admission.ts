@@ -29,7 +29,7 @@ export function admit(
   { protocolVersion }: McpSessionInfo,
   initialized: boolean,
   running: RunningCalls,
-  subscriptions: SubscriptionSize,
+  state: { readonly subscriptions: SubscriptionSize },
 ): JsonRpcRequest[] {
   const requests = messages.filter(isRequest);
   if (running.size + requests.length > MAX_CALLS) {
@@ -50,7 +50,7 @@ export function admit(
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
   }
-  if (requests.some(subscribes)) assertSubscribable(requests, running, subscriptions);
+  if (requests.some(subscribes)) assertSubscribable(requests, running, state.subscriptions);
   return requests;
 }
 

@@ -18,7 +18,6 @@ import type { McpStream } from '../../stream/mcp-stream.js';
 import { McpError, REQUEST_FAILED } from '../../wire/errors.js';
 import {
   type IncomingBody,
-  isInitializeRequest,
   isRequest,
   isResponse,
   type JsonRpcMessage,
@@ -159,18 +158,26 @@ export class McpSession implements CallingClient {
    */
   receive(http: McpHttpCall, body: IncomingBody): PendingReply {
     const requests = this.#admit(body);
-    this.lastSeenAt = this.clock.now();
+    this.lastSeenAt = this.runtime.clock.now();
     if (requests.length === 0) {
       for (const message of body.messages) this.#take(http, message);
       return ACCEPTED;
     }
-    const exchange = this.#exchange(requests, body, () => calls.forEach((call) => this.runtime.calls.abandon(call)));
-    const calls = requests.map((request) => this.#register(new McpCall(http, request, this, exchange)));
-    if (!body.batch) this.runtime.calls.dispatch(calls[0]!);
+    const [first] = requests as [JsonRpcRequest];
+    if (first.method === 'initialize') this.#introduce(first);
+    const running = this.runtime.calls;
+    const calls: McpCall[] = [];
+    const exchange = this.#exchange(requests, body.batch, () => calls.forEach((call) => running.abandon(call)));
+    for (const request of requests) {
+      const call = new McpCall(http, request, this, exchange);
+      running.add(call);
+      calls.push(call);
+    }
+    if (!body.batch) running.dispatch(calls[0]!);
     else {
       let next = 0;
       for (const message of body.messages) {
-        if (isRequest(message)) this.runtime.calls.dispatch(calls[next++]!);
+        if (isRequest(message)) running.dispatch(calls[next++]!);
         else this.#take(http, message);
       }
     }
@@ -184,7 +191,7 @@ export class McpSession implements CallingClient {
    */
   async open(lastEventId?: string): Promise<McpReply> {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
-    this.lastSeenAt = this.clock.now();
+    this.lastSeenAt = this.runtime.clock.now();
     return this.#streams.open(lastEventId);
   }
 
@@ -196,37 +203,26 @@ export class McpSession implements CallingClient {
 
   #admit(body: IncomingBody): JsonRpcRequest[] {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
-    return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
+    return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state);
   }
 
-  #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody, clientGone: () => void): Exchange {
+  #exchange(requests: readonly JsonRpcRequest[], batch: boolean, clientGone: () => void): Exchange {
     const { clock, options } = this.runtime;
     const { responseMode, sseAfterMs } = options;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
-    const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
+    const mode = requests[0]!.method === 'initialize' ? 'json' : responseMode;
     const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
     const sink = (open: readonly RequestId[]): LoggedSink => this.#streams.begin(open);
-    const exchange = new Exchange(ids, {
-      clock,
-      mode,
-      sseAfterMs,
-      batch,
-      clientsComeBack: this.primes,
-      sink,
-      clientGone,
-    });
+    const clientsComeBack = this.primes;
+    const exchange = new Exchange(ids, { clock, mode, sseAfterMs, batch, clientsComeBack, sink, clientGone });
     if (mode === 'sse') exchange.stream();
     return exchange;
   }
 
-  #register(call: McpCall): McpCall {
-    const { method, params = {} } = call.message;
-    if (method === 'initialize') {
-      const revision = negotiateLegacyRevision(params['protocolVersion']);
-      this.#info = this.#info.with(revision, JSON.stringify(params));
-    }
-    this.runtime.calls.add(call);
-    return call;
+  /** Notes how the client introduces itself, and the revision that it is offered. */
+  #introduce({ params = {} }: JsonRpcRequest): void {
+    const revision = negotiateLegacyRevision(params['protocolVersion']);
+    this.#info = this.#info.with(revision, JSON.stringify(params));
   }
 
   /** Takes a message that is no request. */
@@ -406,9 +402,9 @@ export class McpSession implements CallingClient {
     } catch (error) {
       this.report(error);
     }
-    await within(this.#streams.flushed(), FLUSH_MS, this.clock);
+    await within(this.#streams.flushed(), FLUSH_MS, this.runtime.clock);
     this.#streams.close();
-    await within(this.#streams.bookkept(), FLUSH_MS, this.clock);
+    await within(this.#streams.bookkept(), FLUSH_MS, this.runtime.clock);
     const closed$ = (this.#closed$ ??= new AsyncSubject());
     closed$.next(reason);
     closed$.complete();
