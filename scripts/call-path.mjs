@@ -15,6 +15,7 @@ import { z } from 'zod';
 import { root } from './build.mjs';
 
 const WARM_UP = 50;
+const MEASURED = 20;
 /** After the answer, for what runs behind it. */
 const TURNS = 3;
 
@@ -84,6 +85,8 @@ async function served() {
   for (let turn = 0; turn < TURNS; turn++) await nextTurn();
 }
 
+const sizeOf = (byFile) => [...byFile.values()].flat().length;
+
 /** The functions that ran since the last time, by file. */
 async function taken(inspector) {
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
@@ -115,8 +118,13 @@ await inspector.post('Profiler.enable');
 await inspector.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 await served();
 await taken(inspector);
-await served();
-const byFile = await taken(inspector);
+// The shortest of some: timers of the process may run meanwhile.
+let byFile;
+for (let n = 0; n < MEASURED; n++) {
+  await served();
+  const ran = await taken(inspector);
+  if (!byFile || sizeOf(ran) < sizeOf(byFile)) byFile = ran;
+}
 
 inspector.disconnect();
 await app.close();

@@ -4,18 +4,12 @@ import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../context/operator-log.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
+import type { Served } from '../handlers/results/handler-outcome.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-
-/** A handler that can ask, with the arguments of one call. */
-interface AskingHandler<T> {
-  invoke(context: McpContext): Promise<T>;
-  /** @throws (rejects) the error that `invoke` throws for a denial */
-  assertAdmits(context: McpContext): Promise<void>;
-}
 
 /** Runs the handlers of an endpoint for the methods that call them, each in a context of its call. */
 @Injectable()
@@ -44,12 +38,14 @@ export class HandlerCalls {
    *
    * @param target the name of the tool or prompt, the URI of the resource
    * @param params the parameters that the request state is bound to, in addition to the target
+   * @param args of the handler
    */
-  run<T>(
+  run<Args, T>(
     call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
-    handler: AskingHandler<T>,
+    handler: Pick<Served<Args, T>, 'invoke' | 'assertAdmits'>,
+    args: Args,
   ): Promise<T | InputRequiredResult> {
     call.handled = true;
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
@@ -59,10 +55,10 @@ export class HandlerCalls {
       run = new HandlerRun(call, this.parts, request);
     } catch (fault) {
       // A caller from whom guards hide the handler would learn that it exists (D31).
-      return handler.assertAdmits(this.context(call)).then(() => Promise.reject(fault));
+      return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(fault));
     }
     const context = new McpContext(call, run);
-    return run.finish(() => handler.invoke(context));
+    return run.finish(() => handler.invoke(args, context));
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

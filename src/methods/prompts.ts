@@ -27,16 +27,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
     serve({ name, arguments: args }, call) {
       const prompt = table.get('prompt', name);
       if (!prompt) throw notFound('prompt', name);
-      const given = args ?? NO_ARGUMENTS;
-      return calls.run(
-        call,
-        name,
-        { name, arguments: args },
-        {
-          invoke: (context) => prompt.invoke(given, context),
-          assertAdmits: (context) => prompt.assertAdmits(given, context),
-        },
-      );
+      return calls.run(call, name, { name, arguments: args }, prompt, args ?? NO_ARGUMENTS);
     },
   };
   const complete: ServedMethod<CompleteParams> = {

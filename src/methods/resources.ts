@@ -1,5 +1,5 @@
 import type { McpContext } from '../context/mcp-context.js';
-import type { HandlerTable, ReadEntry } from '../handlers/registry/handler-table.js';
+import type { HandlerTable, ReadEntry, TemplateMatch } from '../handlers/registry/handler-table.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
@@ -22,7 +22,7 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
     async serve({ uri }, call) {
       const found = findResource(table, uri);
       if (!found) throw notFound('resource', uri);
-      const result = await calls.run(call, uri, { uri }, found);
+      const result = await calls.run(call, uri, { uri }, found.entry, found.args);
       const params: RawParams = call.message.params ?? {};
       const repeated = params['inputResponses'] !== undefined || params['requestState'] !== undefined;
       return withReadHints(call, result, found.entry, cache, repeated);
@@ -54,26 +54,23 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
  * list, the guards have the arguments.
  */
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
-  return (await findResource(table, uri)?.admits(context)) ?? false;
+  const found = findResource(table, uri);
+  return found ? found.entry.admits(found.args, context) : false;
 }
 
 /** The resource with this URI, or the first template that matches it. */
-export function findResource(table: HandlerTable, uri: string) {
+export function findResource(table: HandlerTable, uri: string): Found | undefined {
   const entry = table.get('resource', uri);
-  if (entry) return foundAs(entry, { uri });
+  if (entry) return { entry, args: { uri } as TemplateMatch };
   for (const template of table.all('template')) {
     const variables = template.template.match(uri);
-    if (variables) return foundAs(template, { uri, variables });
+    if (variables) return { entry: template, args: { uri, variables } };
   }
   return undefined;
 }
 
 /** A resource, or a template that matches, with its arguments. */
-function foundAs<Args>(entry: ReadEntry<string, { mimeType?: string | undefined }, Args>, args: Args) {
-  return {
-    entry,
-    invoke: (context: McpContext) => entry.invoke(args, context),
-    assertAdmits: (context: McpContext) => entry.assertAdmits(args, context),
-    admits: (context: McpContext) => entry.admits(args, context),
-  };
+interface Found {
+  readonly entry: ReadEntry<string, { readonly mimeType?: string | undefined }, TemplateMatch>;
+  readonly args: TemplateMatch;
 }

@@ -1,5 +1,4 @@
 import { isObject } from '../wire/json-rpc.js';
-import type { McpContext } from '../context/mcp-context.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
@@ -26,14 +25,8 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
       if (!tool) throw notFound('tool', name);
-      const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
-      const params = { name, arguments: args };
-      const handler = {
-        invoke: (context: McpContext) => tool.invoke(given, context) as Promise<object>,
-        assertAdmits: (context: McpContext) => tool.assertAdmits(given, context),
-      };
-      return calls.run(served, name, params, handler);
+      return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
     },
   };
   return { 'tools/call': call };

@@ -185,7 +185,12 @@ export class HandlerRun implements McpClientPort {
 
   /** One run. */
   async #once<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
-    const outcome = await handler().then(fulfilled, rejected);
+    let outcome: PromiseSettledResult<T | InputRequiredResult>;
+    try {
+      outcome = { status: 'fulfilled', value: await handler() };
+    } catch (reason) {
+      outcome = { status: 'rejected', reason };
+    }
     const asks = outcome.status === 'fulfilled' && isInputRequiredResult(outcome.value);
     if (asks || this.#state !== RUNNING) await this.#memory?.once.settled();
     const state = this.#state;
@@ -450,15 +455,6 @@ function lacking(key: string, method: string, requiredCapabilities: Capabilities
 /** Without a prototype: its names are the client's. */
 function bare(): InputResponses {
   return Object.create(null) as InputResponses;
-}
-
-/** As of `Promise.allSettled()`, which makes four promises of one. */
-function fulfilled<T>(value: T): PromiseFulfilledResult<T> {
-  return { status: 'fulfilled', value };
-}
-
-function rejected(reason: unknown): PromiseRejectedResult {
-  return { status: 'rejected', reason };
 }
 
 interface Asked {

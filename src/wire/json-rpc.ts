@@ -135,7 +135,11 @@ export function readMessages(text: string): IncomingBody {
     const problem = `The body is nested more than ${MAX_DEPTH} levels deep. Send flatter parameters.`;
     throw new McpError('INVALID_REQUEST', problem, { requestId: requestIdOf(body) });
   }
-  if (!Array.isArray(body)) return { batch: false, messages: [readLoneMessage(body)] };
+  if (!Array.isArray(body)) {
+    const message = checkMessage(body);
+    if (typeof message !== 'string') return { batch: false, messages: [message] };
+    throw new McpError('INVALID_REQUEST', message, { requestId: requestIdOf(body) });
+  }
   if (body.length === 0)
     throw new McpError('INVALID_REQUEST', 'The batch is empty: []. Send at least one JSON-RPC 2.0 message.');
   return { batch: true, messages: body.map(readBatchedMessage) };
@@ -148,12 +152,6 @@ function isDeeper(value: unknown, levels: number): boolean {
   if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
   for (const name in value) if (isDeeper((value as Record<string, unknown>)[name], levels - 1)) return true;
   return false;
-}
-
-function readLoneMessage(value: unknown): JsonRpcMessage {
-  const message = checkMessage(value);
-  if (typeof message !== 'string') return message;
-  throw new McpError('INVALID_REQUEST', message, { requestId: requestIdOf(value) });
 }
 
 function readBatchedMessage(value: unknown, position: number): JsonRpcMessage {
@@ -196,7 +194,7 @@ function checkCall(id: RequestId | undefined, method: unknown, params: unknown):
     return `"method" must be a string, but it is ${shown(method)}. Send the name of a method, such as "tools/list".`;
   if (params !== undefined && !isObject(params))
     return `"params" must be an object, but it is ${shown(params)}. MCP has no positional parameters: send an object, or omit "params".`;
-  const problem = params && metaProblem(params._meta);
+  const problem = params?._meta === undefined ? undefined : metaProblem(params._meta);
   if (problem !== undefined) return problem;
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
   if (REQUEST_METHODS.has(method))
@@ -219,7 +217,7 @@ function checkResult(id: RequestId | undefined, result: unknown): JsonRpcResultR
 function checkError(id: RequestId | undefined, error: unknown): JsonRpcErrorResponse | string {
   if (!isObject(error)) return wrongError(error);
   const { code, message, data } = error;
-  if (!isInteger(code) || typeof message !== 'string') return wrongError(error);
+  if (typeof code !== 'number' || !Number.isSafeInteger(code) || typeof message !== 'string') return wrongError(error);
   const body = data === undefined ? { code, message } : { code, message, data };
   return id === undefined ? { jsonrpc: '2.0', error: body } : { jsonrpc: '2.0', id, error: body };
 }
@@ -234,7 +232,6 @@ function wrongMeta(value: unknown): string {
 
 /** The members of `_meta` on which the SDK's own structural check insists. */
 function metaProblem(meta: unknown): string | undefined {
-  if (meta === undefined) return undefined;
   if (!isObject(meta)) return wrongMeta(meta);
   const { progressToken, [RELATED_TASK_META_KEY]: task } = meta;
   if (progressToken !== undefined && !isRequestId(progressToken))
@@ -250,7 +247,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 function isRequestId(value: unknown): value is RequestId {
-  return (typeof value === 'string' && value.length <= MAX_ID_LENGTH) || isInteger(value);
+  return (typeof value === 'string' && value.length <= MAX_ID_LENGTH) || Number.isSafeInteger(value);
 }
 
 /** In a notification, what names a request that it is about: `notifications/cancelled` and `notifications/progress`. */
@@ -266,10 +263,6 @@ function isLongText(value: unknown): value is string {
 
 function shownId(value: unknown): string {
   return isLongText(value) ? `a string of ${value.length} characters` : shown(value);
-}
-
-function isInteger(value: unknown): value is number {
-  return Number.isSafeInteger(value);
 }
 
 const BYTE_ORDER_MARK = 0xfeff;

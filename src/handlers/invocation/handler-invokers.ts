@@ -132,7 +132,8 @@ type ContextIds = WeakMap<object, ContextId>;
  */
 class Surroundings {
   #surround: Surround | undefined;
-  #ofStatic: Surrounded | undefined;
+  /** Of a static provider, once it was asked for. */
+  ofStatic: Surrounded | undefined;
 
   constructor(
     private readonly wrapper: ProviderWrapper,
@@ -144,7 +145,7 @@ class Surroundings {
     const { wrapper } = this;
     const surround = (this.#surround ??= this.prepare());
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) {
-      return (this.#ofStatic ??= surround(wrapper.instance as object));
+      return (this.ofStatic = surround(wrapper.instance as object));
     }
     const moduleRef = wrapper.host!.getProviderByKey<ModuleRef>(ModuleRef).instance;
     const contextId = this.#contextIdOf(request, moduleRef);
@@ -213,7 +214,7 @@ class MethodInvoker implements HandlerRunner {
     const response = new ResponseFacade(request);
     try {
       // Each `await` costs a turn, so only promises are awaited.
-      const calls = this.calls.for(request);
+      const calls = this.calls.ofStatic ?? this.calls.for(request);
       const call = isThenable(calls) ? await calls : calls;
       const answer = call(request, response, next, invocation);
       return isThenable(answer) ? await answer : answer;
@@ -315,16 +316,14 @@ function bareCall({ plain, args }: ParamLayout): Surround | undefined {
   if (!plain) return undefined;
   return (instance) => (_request, _response, _next, invocation) => {
     invocation.entered = true;
-    const call = (params: unknown[]): unknown => {
-      const settled = invocation.call(instance, params);
-      return isThenable(settled) ? settled.then(lastOf) : lastOf(settled);
-    };
     const params: unknown[] = [];
     for (const { index, field, part } of args) params[index] = invocation.argument(field, part);
-    return params.some(isThenable) ? Promise.all(params).then(call) : call(params);
+    if (!params.some(isThenable)) return lastOf(invocation.call(instance, params));
+    return Promise.all(params).then((made) => lastOf(invocation.call(instance, made)));
   };
 }
 
 function lastOf(value: unknown): unknown {
+  if (isThenable(value)) return value.then(lastOf);
   return isObservable(value) ? lastValueFrom(value) : value;
 }

@@ -27,7 +27,7 @@ import { type HandlerPlaces, limitsOf } from '../invocation/handler-limits.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
-import { boundOf, toToolResult } from '../results/tool-result.js';
+import { boundOf, toolResults } from '../results/tool-result.js';
 import type { McpHandlerSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
 import type { RouteSchema } from '../schema/route-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
@@ -115,8 +115,10 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
     bound,
-    ...served(runner(input?.validate), { kind: 'tool', name, origin, failures, bound, limits }, (value) =>
-      toToolResult(value, output?.validate, textMirror),
+    ...served(
+      runner(input?.validate),
+      { kind: 'tool', name, origin, failures, bound, limits },
+      toolResults(output?.validate, textMirror),
     ),
   };
 }

@@ -188,7 +188,8 @@ export class HandlerTable {
   }
 
   get<Kind extends HandlerKind>(kind: Kind, key: string): EntryOf<Kind> | undefined {
-    return this.#of(kind).get(key)?.entry;
+    const places: Map<string, PlacedEntry<Kind>> = this.#places[kind];
+    return places.get(key)?.entry;
   }
 
   /** The entries of a kind, in order. */

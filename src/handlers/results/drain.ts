@@ -9,7 +9,8 @@ const MAX_WAITING = 256;
 
 /** Whether a value comes in parts. */
 export function comesInParts(value: unknown): value is Observable<unknown> | AsyncIterable<unknown> {
-  return isObservable(value) || isAsyncIterable(value);
+  const iterate = (value as Partial<AsyncIterable<unknown>> | null | undefined)?.[Symbol.asyncIterator];
+  return typeof iterate === 'function' || isObservable(value);
 }
 
 /**
@@ -158,8 +159,4 @@ export class Drain {
 /** A generator that waits for something takes note of this only then. */
 async function returned(iterator: AsyncIterator<unknown>): Promise<void> {
   await iterator.return?.();
-}
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof (value as Partial<AsyncIterable<unknown>> | null | undefined)?.[Symbol.asyncIterator] === 'function';
 }

@@ -204,8 +204,9 @@ export function withFilesRead(value: unknown, reading: Reading): unknown {
 function hasFiles(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null || depth > DEEPEST) return false;
   if (fileIn(value) || hasBytes(value as Record<string, unknown>)) return true;
-  if (Array.isArray(value)) return value.some((part) => hasFiles(part, depth + 1));
-  return HOLDERS.some((name) => hasFiles((value as Record<string, unknown>)[name], depth + 1));
+  const parts = Array.isArray(value) ? value : HOLDERS.map((name) => (value as Record<string, unknown>)[name]);
+  for (const part of parts) if (hasFiles(part, depth + 1)) return true;
+  return false;
 }
 
 /** Those that were not read would keep their files open. */

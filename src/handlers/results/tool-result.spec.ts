@@ -2,7 +2,10 @@ import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import { file } from './files.js';
-import { toToolResult } from './tool-result.js';
+import { type OutputCheck, toolResults } from './tool-result.js';
+
+const toToolResult = (value: unknown, check?: OutputCheck, textMirror?: boolean) =>
+  toolResults(check, textMirror)(value);
 
 const text = (value: string) => ({ type: 'text', text: value });
 const image = { type: 'image', data: 'AAAA', mimeType: 'image/png' };

@@ -44,18 +44,21 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * With an output schema every value that is not a whole result is structured content. The value that the check returns is
  * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
  *
- * @throws McpHandlerResultError when it cannot be sent or does not fit the output schema
+ * @param check the output schema
+ * @returns makes a result; it throws McpHandlerResultError when that cannot be sent or does not fit the output schema
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
  */
-export function toToolResult(
-  returned: unknown,
+export function toolResults(
   check?: OutputCheck,
   textMirror = true,
-): ToolResult | Promise<ToolResult> {
-  if (isInputRequiredResult(returned)) return returned;
-  const value = isWholeResult(returned) ? plain(returned) : returned;
-  if (check) return checkedResult(value, check, textMirror);
-  return isWholeResult(value) ? asSpecified(value) : resultOf(value, textMirror);
+): (returned: unknown) => ToolResult | Promise<ToolResult> {
+  return (returned) => {
+    if (!check && isPlainText(returned)) return returned as CallToolResult;
+    if (isInputRequiredResult(returned)) return returned;
+    const value = isWholeResult(returned) ? plain(returned) : returned;
+    if (check) return checkedResult(value, check, textMirror);
+    return isWholeResult(value) ? asSpecified(value) : resultOf(value, textMirror);
+  };
 }
 
 async function checkedResult(value: unknown, check: OutputCheck, textMirror: boolean): Promise<CallToolResult> {
@@ -127,11 +130,16 @@ function asSpecified(result: CallToolResult): CallToolResult {
   return sent;
 }
 
-/** Whether a result has text blocks only, as most have: it is valid without a check of the schema. */
-function isPlainText({ content, ...rest }: CallToolResult): boolean {
-  return (
-    Object.keys(rest).length === 0 && content.every((block) => block.type === 'text' && Object.keys(block).length === 2)
-  );
+/** Whether a value is a whole result of text blocks only, as most are: it is valid without a check of the schema. */
+function isPlainText(value: unknown): boolean {
+  if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  const { content, ...rest } = value;
+  if (!Array.isArray(content) || content.length === 0 || Object.keys(rest).length > 0) return false;
+  for (const block of content as unknown[]) {
+    if (!isObject(block) || block['type'] !== 'text' || typeof block['text'] !== 'string') return false;
+    if (Object.keys(block).length !== 2) return false;
+  }
+  return true;
 }
 
 function jsonBlock(value: unknown): CallToolResult['content'][number] {

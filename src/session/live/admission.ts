@@ -37,8 +37,10 @@ export function admit(
     throw new McpError('TOO_MANY_REQUESTS', text, { requestId: requests[0]!.id });
   }
   if (batch) assertBatch(messages.length, requests, protocolVersion);
+  let subscribing = false;
   for (const request of requests) {
     const { id: requestId } = request;
+    if (request.method === 'resources/subscribe') subscribing = true;
     if (isInitializeRequest(request) === initialized) {
       const text = initialized
         ? 'This session is already initialized. Send "initialize" without Mcp-Session-Id to start another one.'
@@ -50,7 +52,7 @@ export function admit(
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
   }
-  if (requests.some(subscribes)) assertSubscribable(requests, running, state.subscriptions);
+  if (subscribing) assertSubscribable(requests, running, state.subscriptions);
   return requests;
 }
 
