@@ -52,7 +52,7 @@ export interface McpStreamableOptions
   /**
    * Creates the SDK server of a session: once per session and node, and again when the session is rebuilt. Each request
    * without a session (revision 2026-07-28, `sessions: 'off'`) gets its own server. Return a new `McpServer` or
-   * `Server` each time; in CommonJS apps, import the class from this package. Such an endpoint serves no decorated
+   * `Server` each time; in CommonJS apps, import the class from `nestjs-mcp-streamable/server`. Such an endpoint serves no decorated
    * handlers and none of `McpRegistry`: a handler that belongs to it prevents the start.
    *
    * @default a server over the decorated handlers of the app's providers

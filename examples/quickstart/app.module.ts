@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
-import { McpLiveModule, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import { DocsModule } from './docs.module.js';
 
 @Module({

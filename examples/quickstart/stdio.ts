@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
-import { McpStderrLogger, serveMcpStdio } from 'nestjs-mcp-streamable';
+import { McpStderrLogger, serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 import { AppModule } from './app.module.js';
 
 // #region serve

@@ -1,5 +1,5 @@
 // #region contract
-import { InMemorySessionStore } from 'nestjs-mcp-streamable';
+import { InMemorySessionStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
 import { describe, it } from 'vitest';
 import { AuditedSessionStore } from './audited-session-store.js';

@@ -7,7 +7,7 @@ import type {
   McpNewSessionRecord,
   McpSessionCaps,
   McpSessionPatch,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 
 /** Logs the beginning and end of each session with its principal; keeps the records in another store. */
 export class AuditedSessionStore implements McpSessionStore {

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
-import { LEGACY_REVISIONS, McpServer, McpStreamableModule, MODERN_REVISIONS } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, McpServer, MODERN_REVISIONS } from 'nestjs-mcp-streamable/server';
 import { z } from 'zod';
 
 export function makeServer(): McpServer {

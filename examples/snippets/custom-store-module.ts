@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
-import { type Clock, InMemorySessionStore, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { type Clock, InMemorySessionStore } from 'nestjs-mcp-streamable/stores';
 import { AuditedSessionStore } from './audited-session-store.js';
 
 // #region provide

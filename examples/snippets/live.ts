@@ -1,5 +1,6 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable, Module } from '@nestjs/common';
-import { McpLiveModule, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 
 export abstract class Logins {
   abstract userOf(cookie: string | undefined): { roles: string[] } | undefined;

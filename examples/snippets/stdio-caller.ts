@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
 import type { INestApplicationContext } from '@nestjs/common';
-import { serveMcpStdio } from 'nestjs-mcp-streamable';
+import { serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 
 export async function serveUser(app: INestApplicationContext): Promise<void> {
   // #region caller

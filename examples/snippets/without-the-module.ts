@@ -2,7 +2,7 @@ import type { Server as HttpServer } from 'node:http';
 // #region serve
 import { createServer } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/server';
-import { createMcpSession, serveMcpSession } from 'nestjs-mcp-streamable';
+import { createMcpSession, serveMcpSession } from 'nestjs-mcp-streamable/standalone';
 
 export async function serveOneSession(port: number): Promise<HttpServer> {
   const server = new McpServer({ name: 'single', version: '1.0.0' });

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { McpEventStoreStats } from 'nestjs-mcp-streamable';
+import type { McpEventStoreStats } from 'nestjs-mcp-streamable/stores';
 import { eventStoreContract, ManualClock, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
 import { Database } from './database.js';
 import { SqliteEventStore } from './sqlite-event-store.js';

@@ -9,14 +9,13 @@ import {
   type McpEventStore,
   type McpReaderRef,
   type McpReadResult,
-  type RequestId,
   McpSessionGoneError,
   type McpStoredEvent,
   McpStreamEndedError,
   type McpStreamHead,
   McpStreamNotFoundError,
   type McpUnfinishedStream,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import type { Database } from './database.js';
 
 /** A row goes at `forgetAt`, milliseconds since the epoch; `state` is JSON. */
@@ -53,7 +52,7 @@ interface Stream {
   claimedAt: number;
   /** Runs what is unsettled. */
   node?: string;
-  unsettled: RequestId[];
+  unsettled: (string | number)[];
 }
 
 /**

@@ -5,7 +5,7 @@ import type {
   McpNewSessionRecord,
   McpSessionCaps,
   McpSessionPatch,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import type { Database } from './database.js';
 
 /** `n` counts up: records are listed in the order in which they were made. `record` is JSON, but for `lastSeenAt`. */

@@ -1,10 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import {
-  InMemoryMessageBus,
-  type McpLostNode,
-  type McpMessageBus,
-  type McpStreamableOptions,
-} from 'nestjs-mcp-streamable';
+import type { McpStreamableOptions } from 'nestjs-mcp-streamable';
+import { InMemoryMessageBus, type McpLostNode, type McpMessageBus } from 'nestjs-mcp-streamable/stores';
 import { defer, from, map, type Observable } from 'rxjs';
 import { Database } from './database.js';
 import { SqliteEventStore } from './sqlite-event-store.js';

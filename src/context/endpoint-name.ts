@@ -1,6 +1,6 @@
 import type { ControllerOptions } from '@nestjs/common';
 
-/** The versions of the app's API in which an endpoint is served, as a controller has them. @publicApi */
+/** The versions of the app's API in which an endpoint is served, as a controller has them. @internal */
 export type McpEndpointVersion = NonNullable<ControllerOptions['version']>;
 
 /** The injection token of the name of an endpoint, for messages. */

@@ -44,7 +44,7 @@ export interface McpHttpCall {
   readonly fault?: Error | undefined;
 }
 
-/** The parameters of the path of an endpoint: what a caller owns belongs to them too. @publicApi */
+/** The parameters of the path of an endpoint: what a caller owns belongs to them too. @internal */
 export type RouteParams = Readonly<Record<string, unknown>>;
 
 /** The parameters of a path as text, by which they are compared; `undefined` without any. @internal */

@@ -57,7 +57,7 @@ export interface HandlerTurn {
   asking(answers: Promise<unknown>): void;
 }
 
-/** The progress of a handler. @publicApi */
+/** The progress of a handler. @internal */
 export interface McpProgress {
   /** Grows with every report. */
   progress: number;

@@ -1,7 +1,7 @@
 import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
 import type { McpContext } from './mcp-context.js';
 
-/** What a handler is: a tool, a resource, a resource template, a prompt, or a method of an extension. @publicApi */
+/** What a handler is: a tool, a resource, a resource template, a prompt, or a method of an extension. @internal */
 export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'method';
 
 /** The key of the mark on the fourth argument; a registered symbol, as an app may hold two copies of this package. */
@@ -21,12 +21,12 @@ export abstract class McpHandlerCall {
     readonly kind: McpHandlerKind;
     readonly name: string;
     /** The decorated method, not the function that Nest calls in its place. */
-    readonly handler: HandlerFunction;
+    readonly handler: McpHandlerFunction;
     readonly host: HostClass;
   };
 }
 
-type HandlerFunction = ReturnType<ExecutionContext['getHandler']>;
+type McpHandlerFunction = ReturnType<ExecutionContext['getHandler']>;
 type HostClass = ReturnType<ExecutionContext['getClass']>;
 
 /**
@@ -97,7 +97,7 @@ export class McpExecutionContext {
   }
 
   /** The decorated method itself. `ExecutionContext.getHandler()` gives a function with the same metadata. */
-  getHandler(): HandlerFunction {
+  getHandler(): McpHandlerFunction {
     return this.call.about.handler;
   }
 

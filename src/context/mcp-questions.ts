@@ -46,7 +46,7 @@ export type McpForm<Schema = ElicitInputParams['requestedSchema']> = Omit<
   requestedSchema: Schema;
 };
 
-/** What the content of a form is, by its schema. @publicApi */
+/** What the content of a form is, by its schema. @internal */
 export type McpFormContent<Schema> = Schema extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly input: infer Content }
     ? Content
@@ -91,5 +91,5 @@ type SamplingAnswer<Params> = Params extends { tools: object }
     ? CreateMessageResult | CreateMessageResultWithTools
     : CreateMessageResult;
 
-/** The answers to several questions, each under the key of its question. @publicApi */
+/** The answers to several questions, each under the key of its question. @internal */
 export type McpAnswers<Questions> = { readonly [Key in keyof Questions]: McpAnswer<Questions[Key]> };

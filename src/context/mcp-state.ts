@@ -52,7 +52,7 @@ export interface McpState extends McpPrincipalState {
  * - `TOO_MANY_STATES`: the principal has as many states as it may have, or the anonymous callers have together
  * - `STORE_UNAVAILABLE`: the state store failed; its error is the `cause`. A change may have been stored
  *
- * @publicApi
+ * @internal
  */
 export type McpStateErrorCode =
   'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES' | 'STORE_UNAVAILABLE';

@@ -10,7 +10,7 @@
  * - `INVALID_ANSWER`: the answer of the client does not match the request
  * - `CLIENT_ERROR`: the client answered with a JSON-RPC error, which is the `cause`, a `ProtocolError` of the SDK
  *
- * @publicApi
+ * @internal
  */
 export type McpServerRequestErrorCode =
   | 'NO_STREAM'

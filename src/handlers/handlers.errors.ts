@@ -55,7 +55,7 @@ export class McpHandlerTimeoutError extends Error {
   readonly code = 'HANDLER_TIMEOUT';
 }
 
-/** One thing that is wrong with the arguments of a call. @publicApi */
+/** One thing that is wrong with the arguments of a call. @internal */
 export interface McpArgumentProblem {
   /** Where, such as `address.street`; empty: in the arguments as a whole. */
   readonly path: string;

@@ -2,7 +2,7 @@ import type { CanActivate, Type } from '@nestjs/common';
 import { count, flag, group, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
 import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js';
 
-/** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
+/** How the handlers of an endpoint are listed, and what clients read of their failures. @internal */
 export interface McpHandlerOptions {
   /**
    * Entries per page of a list of tools, resources, templates or prompts. Lower: smaller responses, but clients that do

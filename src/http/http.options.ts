@@ -3,7 +3,7 @@ import { type McpResponseOptions, RESPONSE_TABLE } from '../exchange/response.op
 import { HOST_ORIGIN_TABLE, type HostOriginOptions } from './edge/host-origin.js';
 import { defaultPrincipal, type McpPrincipalFunction } from './principal.js';
 
-/** How the endpoint speaks HTTP. @publicApi */
+/** How the endpoint speaks HTTP. @internal */
 export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
   /**
    * Returns the caller of a request: an id that stays the same when a token is refreshed, or `undefined` for an

@@ -1,6 +1,6 @@
 import { McpOptionError } from '../common/options.js';
 
-/** @publicApi */
+/** @internal */
 export interface McpCorsOptions {
   /**
    * Additional headers that pages may send; with this option, no others are allowed: list those of your other routes,

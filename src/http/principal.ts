@@ -2,7 +2,7 @@ import type { AuthInfo } from '@modelcontextprotocol/server';
 import { McpError, shown } from '../wire/errors.js';
 import { credentialsOf, type RequestCredentials } from './credentials.js';
 
-/** The id of a caller: a string, or a value that is converted to one, such as a number or an `ObjectId`. @publicApi */
+/** The id of a caller: a string, or a value that is converted to one, such as a number or an `ObjectId`. @internal */
 export type McpPrincipalId = string | number | bigint | { toHexString(): string };
 
 /** Returns the caller of a request; `undefined`, `null`, `''` and `NaN` mean an anonymous caller. @publicApi */

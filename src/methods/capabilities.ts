@@ -11,7 +11,7 @@ import { extensionOf, type ExtensionSettings, isExtensionId } from '../wire/exte
 import { isObject } from '../wire/json-rpc.js';
 import { MissingRequiredClientCapabilityError } from '../wire/spec.js';
 
-/** The extensions of the protocol that an endpoint declares. @publicApi */
+/** The extensions of the protocol that an endpoint declares. @internal */
 export interface McpExtensionOptions {
   /**
    * Extensions of the protocol that the endpoint has, by id, each with its settings; `{}` where there are none. Clients of both

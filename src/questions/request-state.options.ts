@@ -6,7 +6,7 @@ import { MIN_SECRET_BYTES } from './request-state.js';
  * How the state of a call travels, sealed, through its client, when the handler asks something in revision 2026-07-28.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements
- * @publicApi
+ * @internal
  */
 export interface McpRequestStateOptions {
   /**

@@ -48,7 +48,7 @@ function looksLikeServer(made: unknown): boolean {
 }
 
 const FOREIGN =
-  'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.';
+  'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable/server", or install a single copy.';
 const CONNECTED =
   'The option "server" returned a server that is already connected. It is called once per session, or once per request without sessions, and must return a new server each time.';
 const notAServer = (got: unknown): string =>

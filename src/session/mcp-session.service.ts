@@ -288,7 +288,7 @@ const REMARK: Relation = (send) => send();
 /** Independent of the call: sent even when it is cancelled. */
 const FACT: Relation = runBeyondCancelledCall;
 
-/** What one endpoint holds on one node. @publicApi */
+/** What one endpoint holds on one node. @internal */
 export interface McpNodeCounts {
   /** Sessions with a live copy on this node. */
   live: number;

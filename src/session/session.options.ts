@@ -2,7 +2,7 @@ import { count, flag, functionOf, oneOf, type OptionTable, type Resolved, timer 
 import type { McpResponseMode } from '../exchange/exchange.js';
 import type { McpSessionCaps } from './store/session-store.js';
 
-/** How sessions behave, and how many there may be. @publicApi */
+/** How sessions behave, and how many there may be. @internal */
 export interface McpSessionOptions {
   /**
    * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST is independent, for

@@ -56,7 +56,7 @@ export function isKnownCode(code: number): boolean {
  */
 export type McpErrorCode = keyof typeof ANSWERS;
 
-/** Details that an {@link McpError} may carry besides its code and message. @publicApi */
+/** Details that an {@link McpError} may carry besides its code and message. @internal */
 export interface McpErrorOptions {
   /** Becomes `error.data` of the JSON-RPC body; must be JSON, and is read by the client. */
   data?: unknown;

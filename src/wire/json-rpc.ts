@@ -11,23 +11,23 @@ import { McpError, shown } from './errors.js';
 // Defined beside McpError, which uses it, to avoid a circular import.
 export { errorResponse } from './errors.js';
 
-/** Id of a request: a string, or an integer that a double holds exactly (MCP allows no `null`). @publicApi */
+/** Id of a request: a string, or an integer that a double holds exactly (MCP allows no `null`). @internal */
 export type RequestId = string | number;
 
-/** A message that requires a response. @publicApi */
+/** A message that requires a response. @internal */
 export type JsonRpcRequest = JSONRPCRequest;
-/** A message without a response. @publicApi */
+/** A message without a response. @internal */
 export type JsonRpcNotification = JSONRPCNotification;
-/** The answer of a request that succeeded. @publicApi */
+/** The answer of a request that succeeded. @internal */
 export type JsonRpcResultResponse = JSONRPCResultResponse;
-/** The answer of a request that failed; without an `id` if the request could not be read. @publicApi */
+/** The answer of a request that failed; without an `id` if the request could not be read. @internal */
 export type JsonRpcErrorResponse = JSONRPCErrorResponse;
-/** The answer of a request. @publicApi */
+/** The answer of a request. @internal */
 export type JsonRpcResponse = JsonRpcResultResponse | JsonRpcErrorResponse;
-/** Any message. @publicApi */
+/** Any message. @internal */
 export type JsonRpcMessage = JSONRPCMessage;
 
-/** An error response as we send it: its `id` is `null`, as JSON-RPC 2.0 §5 has it, when there is none to echo. @publicApi */
+/** An error response as we send it: its `id` is `null`, as JSON-RPC 2.0 §5 has it, when there is none to echo. @internal */
 export interface JsonRpcErrorBody {
   jsonrpc: '2.0';
   id: RequestId | null;

@@ -4,13 +4,13 @@ export const LEGACY_REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26'] as co
 /** The protocol revisions without sessions, newest first. @publicApi */
 export const MODERN_REVISIONS = ['2026-07-28'] as const;
 
-/** A protocol revision with sessions. @publicApi */
+/** A protocol revision with sessions. @internal */
 export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
 
-/** A protocol revision without sessions. @publicApi */
+/** A protocol revision without sessions. @internal */
 export type ModernRevision = (typeof MODERN_REVISIONS)[number];
 
-/** The answer to an `initialize` that asks for a revision we do not serve. @publicApi */
+/** The answer to an `initialize` that asks for a revision we do not serve. @internal */
 export const LATEST_LEGACY_REVISION: LegacyRevision = LEGACY_REVISIONS[0];
 
 /** Whether the value names a revision with sessions that we serve. @internal */

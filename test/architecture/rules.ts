@@ -57,9 +57,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'endpoint',
   ],
   auth: ['common', 'wire', 'context', 'handlers', 'http'],
-  live: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'health', 'http'],
-  stdio: ['common', 'wire', 'context', 'session', 'endpoint', 'http'],
-  standalone: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 
 /** Where the SDK may be loaded from: its servers in a room of their own, its schema tools through one door. */
@@ -72,6 +69,18 @@ const ROOT = '(root)';
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'wire'], contracts: true },
+  stores: { rooms: ['common', 'bus', 'state', 'stream', 'session', ROOT], contracts: false },
+  // The SDK's classes, from the copy that the module uses: the main entry does not load them.
+  server: { rooms: ['wire', 'session', 'sdk'], contracts: false },
+  live: {
+    rooms: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'health', 'http'],
+    contracts: false,
+  },
+  stdio: { rooms: ['common', 'wire', 'context', 'session', 'endpoint', 'http'], contracts: false },
+  standalone: {
+    rooms: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
+    contracts: false,
+  },
   client: { rooms: ['common', 'wire', 'context'], contracts: false },
   prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
   // What is written without the module: it loads neither that nor the SDK.
@@ -80,7 +89,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
   tasks: { rooms: ['common', 'wire', 'context', 'bus', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
-  testing: { rooms: ['common', 'wire', 'client', ROOT], contracts: true },
+  testing: { rooms: ['common', 'wire', 'client', 'stores', ROOT], contracts: true },
 };
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');

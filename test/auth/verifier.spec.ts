@@ -1,6 +1,7 @@
 import { OAuthError, OAuthErrorCode } from '@modelcontextprotocol/server';
 import { type ExecutionContext, Inject, Injectable, Module, Scope, UnauthorizedException } from '@nestjs/common';
-import { McpCtx, type McpContext, McpServer, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpCtx, type McpContext, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
 import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it, vi } from 'vitest';

@@ -18,7 +18,6 @@ import {
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import {
-  Clock,
   file,
   McpHandlerTimeoutError,
   McpArgs,
@@ -34,6 +33,7 @@ import {
   ResourceTemplate,
   Tool,
 } from 'nestjs-mcp-streamable';
+import { Clock } from 'nestjs-mcp-streamable/stores';
 import { McpTaskService, McpTasksModule } from 'nestjs-mcp-streamable/tasks';
 import {
   createMcpTestClient,

@@ -1,5 +1,5 @@
 import { UseGuards } from '@nestjs/common';
-import { LATEST_LEGACY_REVISION } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS } from 'nestjs-mcp-streamable/server';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { officialClients, testApps } from '../support/test-apps.js';
@@ -28,7 +28,7 @@ const seenBy = (role: string, kind: Kind): string[] => RIGHTS[role]!.map((host) 
 describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on %s', (adapter) => {
   const start = testApps(adapter, { providers, denials: 'http' });
   const connect = officialClients();
-  const session = (app: TestApp, user: string, role: string, revision = LATEST_LEGACY_REVISION) =>
+  const session = (app: TestApp, user: string, role: string, revision: string = LEGACY_REVISIONS[0]) =>
     app.client(as(user, role)).initialize(revision);
 
   it.each(KINDS)('lists to each caller the entries that it may use (%s)', async (kind) => {

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Socket } from 'node:net';
-import { InMemoryEventStore, toolLog, toolProgress, type McpEventStore, type ToolEvent } from 'nestjs-mcp-streamable';
+import { toolLog, toolProgress, type ToolEvent } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore, type McpEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, map, Observable, of, range } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

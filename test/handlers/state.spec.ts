@@ -1,14 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import {
-  InMemoryStateStore,
-  McpArgs,
-  McpCtx,
-  type McpStateStore,
-  Prompt,
-  Tool,
-  McpUnknownStateError,
-  type McpContext,
-} from 'nestjs-mcp-streamable';
+import { McpArgs, McpCtx, Prompt, Tool, McpUnknownStateError, type McpContext } from 'nestjs-mcp-streamable';
+import { InMemoryStateStore, type McpStateStore } from 'nestjs-mcp-streamable/stores';
 import { Keyv } from 'keyv';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';

@@ -1,13 +1,12 @@
+import type { McpContext, McpSessionEvent } from 'nestjs-mcp-streamable';
 import {
   InMemoryEventStore,
   InMemorySessionStore,
   InMemoryStateStore,
-  type McpContext,
   type McpEventStore,
-  type McpSessionEvent,
   type McpSessionStore,
   type McpStateStore,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';

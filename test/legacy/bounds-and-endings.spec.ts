@@ -1,4 +1,4 @@
-import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore } from '../support/faulty-event-store.js';
 import { afterEach, describe, expect, it } from 'vitest';

@@ -3,7 +3,9 @@ import { connect, type ClientHttp2Session, type ClientHttp2Stream } from 'node:h
 import type { INestApplication } from '@nestjs/common';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { Clock, McpServer, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
+import { Clock } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';

@@ -1,5 +1,5 @@
 import type { BeforeApplicationShutdown } from '@nestjs/common';
-import { InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable';
+import { InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';

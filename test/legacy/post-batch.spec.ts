@@ -1,4 +1,4 @@
-import { InMemoryEventStore, McpMessageBus } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore, McpMessageBus } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool } from '../support/app.js';

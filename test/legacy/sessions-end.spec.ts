@@ -1,4 +1,5 @@
-import { currentMcpCall, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { currentMcpCall, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';

@@ -1,12 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Server } from '@modelcontextprotocol/server';
 import type { NestInterceptor } from '@nestjs/common';
-import {
-  InMemoryEventStore,
-  InMemorySessionStore,
-  type McpSessionEvent,
-  type McpSessionStore,
-} from 'nestjs-mcp-streamable';
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore, InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable/stores';
 import { race, timer, map } from 'rxjs';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';

@@ -1,6 +1,7 @@
 import type { CanActivate } from '@nestjs/common';
 import type { ServerContext } from '@modelcontextprotocol/server';
-import { McpServer, type McpServerFunction, Server, type McpServerRequestError } from 'nestjs-mcp-streamable';
+import type { McpServerRequestError } from 'nestjs-mcp-streamable';
+import { McpServer, type McpServerFunction, Server } from 'nestjs-mcp-streamable/server';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import {
   currentMcpCall,
-  type HandlerFunction,
+  type McpHandlerFunction,
   type McpCallEnd,
   McpSessionGuard,
   type McpServerRequestError,
@@ -525,7 +525,7 @@ describe('S17: the option sessions', () => {
 
   it('"off": a handler whose question to the client fails with NO_STREAM can go on', async () => {
     const app = await begin({ ...served.options, sessions: 'off' });
-    const handler: HandlerFunction<object> = async (_, ctx) => {
+    const handler: McpHandlerFunction<object> = async (_, ctx) => {
       const asked = await Promise.allSettled([
         ctx.elicit('who', FORM),
         ctx.sample('model', SAMPLE),
@@ -544,7 +544,7 @@ describe('S17: the option sessions', () => {
     const app = await begin({ ...served.options, sessions: 'off' });
     const go = gate();
     const over = gate<unknown>();
-    const handler: HandlerFunction<object> = (_, ctx) => {
+    const handler: McpHandlerFunction<object> = (_, ctx) => {
       void go.promise.then(async () => {
         await ctx.progress(1);
         over.open(await ctx.roots('late').catch((error: McpServerRequestError) => error.code));
@@ -579,7 +579,7 @@ describe('S17: the option sessions', () => {
 
   it('"off": the state of a principal outlives its call', async () => {
     const app = await begin({ ...served.options, sessions: 'off', clock: new ManualClock() });
-    const handler: HandlerFunction<{ handle?: string }> = async ({ handle }, ctx) => {
+    const handler: McpHandlerFunction<{ handle?: string }> = async ({ handle }, ctx) => {
       const state = await ctx.state(handle);
       const calls = Number(state.data['calls'] ?? 0) + 1;
       if (calls < 3) await state.patch({ calls });

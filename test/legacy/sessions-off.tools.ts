@@ -1,16 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { fromJsonSchema, inputRequired, type ServerContext } from '@modelcontextprotocol/server';
-import {
-  LEGACY_REVISIONS,
-  McpArgs,
-  McpCtx,
-  McpServer,
-  type McpContext,
-  type McpServerContext,
-  MODERN_REVISIONS,
-  Resource,
-  Tool,
-} from 'nestjs-mcp-streamable';
+import { McpArgs, McpCtx, type McpContext, Resource, Tool } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, McpServer, type McpServerContext, MODERN_REVISIONS } from 'nestjs-mcp-streamable/server';
 import type { TestAppOptions } from '../support/app.js';
 import { gate } from '../support/app.js';
 import { FORM, SAMPLE } from '../methods/callers.js';

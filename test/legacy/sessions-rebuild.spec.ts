@@ -1,5 +1,6 @@
 import type { Server } from '@modelcontextprotocol/server';
-import { ResourceTemplate, type McpServerContext, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { ResourceTemplate, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import type { McpServerContext } from 'nestjs-mcp-streamable/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { gists } from '../support/messages.js';

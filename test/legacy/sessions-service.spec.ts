@@ -1,11 +1,5 @@
-import {
-  currentMcpCall,
-  McpEventLogFullError,
-  InMemoryEventStore,
-  type McpEventStore,
-  type McpSessionEvent,
-  type McpSessionService,
-} from 'nestjs-mcp-streamable';
+import { currentMcpCall, type McpSessionEvent, type McpSessionService } from 'nestjs-mcp-streamable';
+import { McpEventLogFullError, InMemoryEventStore, type McpEventStore } from 'nestjs-mcp-streamable/stores';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';

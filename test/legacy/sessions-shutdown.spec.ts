@@ -1,10 +1,10 @@
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import {
   InMemoryEventStore,
   InMemorySessionStore,
   type McpEventStore,
-  type McpSessionEvent,
   type McpSessionStore,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';

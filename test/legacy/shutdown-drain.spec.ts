@@ -1,13 +1,11 @@
 import { Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
+import { getMcpToken, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 import {
-  getMcpToken,
   InMemoryEventStore,
   InMemorySessionStore,
   type McpEventStore,
-  McpSessionService,
   type McpSessionStore,
-  McpStreamableModule,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';

@@ -1,4 +1,5 @@
-import { McpEventLogFullError, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { McpEventLogFullError, InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   EventStoreFault,

@@ -1,4 +1,4 @@
-import { InMemoryEventStore } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore, randomFaults, type EventStoreFaults } from '../support/faulty-event-store.js';
 import { JumpingClock } from '../support/jumping-clock.js';

@@ -1,4 +1,4 @@
-import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable';
+import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';

@@ -1,11 +1,7 @@
 import { Logger } from '@nestjs/common';
-import {
-  InMemoryEventStore,
-  InMemoryMessageBus,
-  McpLiveModule,
-  type McpLiveOptions,
-  McpStreamableModule,
-} from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
+import { InMemoryEventStore, InMemoryMessageBus } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

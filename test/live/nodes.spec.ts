@@ -1,4 +1,5 @@
-import { McpLiveModule, type McpStreamableOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { type McpStreamableOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';

@@ -1,5 +1,6 @@
 import { type CanActivate, Injectable } from '@nestjs/common';
-import { McpLiveModule, type McpLiveOptions, McpOptionError, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpOptionError, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
 import { expect, it, describe } from 'vitest';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 

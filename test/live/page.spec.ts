@@ -9,7 +9,8 @@ import {
   type NestInterceptor,
   VersioningType,
 } from '@nestjs/common';
-import { McpLiveModule, type McpLiveOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
 import { map, type Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, type Adapter } from '../support/adapters.js';

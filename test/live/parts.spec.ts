@@ -1,4 +1,4 @@
-import { InMemoryEventStore } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { redisBackend, type RedisMessageBus } from 'nestjs-mcp-streamable/redis';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { McpLiveModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import { InMemoryTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';

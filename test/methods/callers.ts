@@ -1,4 +1,4 @@
-import type { HandlerFunction } from 'nestjs-mcp-streamable';
+import type { McpHandlerFunction } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
 import type { TestApp } from '../support/app.js';
 import { registryOf } from '../support/test-apps.js';
@@ -79,7 +79,7 @@ export type Requested = readonly [method: string, params: Record<string, unknown
 export const ASKABLE = ['tool', 'resource', 'prompt'] as const;
 
 /** Registers a tool, a resource and a prompt that do the same. */
-export function registerAll(app: TestApp, name: string, handler: HandlerFunction<object>): void {
+export function registerAll(app: TestApp, name: string, handler: McpHandlerFunction<object>): void {
   const registry = registryOf(app);
   registry.registerTool({ name, handler });
   registry.registerResource({ uri: `app://${name}`, name, handler });

@@ -1,5 +1,5 @@
 import { inputRequired } from '@modelcontextprotocol/server';
-import type { HandlerFunction, McpContext } from 'nestjs-mcp-streamable';
+import type { McpHandlerFunction, McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import type { TestApp } from '../support/app.js';
@@ -24,7 +24,7 @@ type Kind = (typeof ASKABLE)[number];
 /** Handlers that return `inputRequired()`, called by a client that has a session. */
 describe('D28: inputRequired() in the legacy era', () => {
   const startApp = testApps('fastify', { sseAfterMs: 60_000 });
-  const start = async (handler: HandlerFunction<object>, options: object = {}): Promise<TestApp> => {
+  const start = async (handler: McpHandlerFunction<object>, options: object = {}): Promise<TestApp> => {
     const app = await startApp(options);
     registerAll(app, 'asks', handler);
     return app;

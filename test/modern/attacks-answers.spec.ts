@@ -1,11 +1,11 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
-import { type HandlerFunction, type McpContext, McpCtx, ResourceTemplate } from 'nestjs-mcp-streamable';
+import { type McpHandlerFunction, type McpContext, McpCtx, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { registryOf, testApps } from '../support/test-apps.js';
 
-type Handlers = Readonly<Record<string, HandlerFunction<Record<string, unknown>>>>;
+type Handlers = Readonly<Record<string, McpHandlerFunction<Record<string, unknown>>>>;
 
 const INTERNAL_ERROR = -32603;
 const INVALID_REQUEST = -32600;
@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
   });
 
   it('M8: answers that are nested too deeply to be kept in a state are an error of the client', async () => {
-    const twice: HandlerFunction<Record<string, unknown>> = async (_, ctx) => {
+    const twice: McpHandlerFunction<Record<string, unknown>> = async (_, ctx) => {
       await ctx.sample('first', SAMPLE);
       await ctx.elicit('second', form);
     };

@@ -1,4 +1,4 @@
-import { LEGACY_REVISIONS, MODERN_REVISIONS, Server, type McpServerFunction } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, MODERN_REVISIONS, Server, type McpServerFunction } from 'nestjs-mcp-streamable/server';
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { InMemoryStateStore, McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';

@@ -1,5 +1,6 @@
 import { Agent, request as httpRequest } from 'node:http';
-import { McpServer, type HandlerFunction, type McpContext, currentMcpCall } from 'nestjs-mcp-streamable';
+import { type McpHandlerFunction, type McpContext, currentMcpCall } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { seededRandom } from '../support/seeded-random.js';
@@ -17,7 +18,7 @@ import { as } from '../support/users.js';
  * that it may: whatever clients choose as their ids and tokens, and however their requests interleave, nothing crosses over.
  */
 
-type Tool = HandlerFunction<Record<string, unknown>>;
+type Tool = McpHandlerFunction<Record<string, unknown>>;
 
 const CLIENTS = 200;
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, sessions: 0 };

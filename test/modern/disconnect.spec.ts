@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { merge, Observable, of } from 'rxjs';
-import { toolProgress, type HandlerFunction, type McpContext, type ToolEvent } from 'nestjs-mcp-streamable';
+import { toolProgress, type McpHandlerFunction, type McpContext, type ToolEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type TestApp } from '../support/app.js';
@@ -10,7 +10,7 @@ import { eventually, testApps } from '../support/test-apps.js';
 import { forsakenCall } from '../support/hang-up.js';
 import { expectRefusal } from '../support/refusal.js';
 
-type Tool = HandlerFunction<Record<string, unknown>>;
+type Tool = McpHandlerFunction<Record<string, unknown>>;
 
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, events: 0 };
 const REQUEST_TIMEOUT = -32001;

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
+import { toolProgress, type McpHandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { concat, finalize, NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.js';
@@ -11,7 +11,7 @@ import { eventually, testApps } from '../support/test-apps.js';
 import { ForsakenPost, senderOf } from '../support/hang-up.js';
 import { ModernClient } from '../support/modern-client.js';
 
-type Tool = HandlerFunction<Record<string, unknown>>;
+type Tool = McpHandlerFunction<Record<string, unknown>>;
 
 const DISCONNECTS = 1_000;
 const AT_ONCE = 50;

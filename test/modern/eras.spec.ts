@@ -1,4 +1,5 @@
-import { LEGACY_REVISIONS, MODERN_REVISIONS, type McpEras } from 'nestjs-mcp-streamable';
+import type { McpEras } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, MODERN_REVISIONS } from 'nestjs-mcp-streamable/server';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { send, type RawResponse } from '../support/http.js';

@@ -8,7 +8,7 @@ import {
   Server,
   type McpServerContext,
   type McpServerFunction,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';

@@ -1,4 +1,4 @@
-import { toolLog, toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
+import { toolLog, toolProgress, type McpHandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
@@ -8,7 +8,7 @@ import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 
-type Tool = HandlerFunction<Record<string, unknown>>;
+type Tool = McpHandlerFunction<Record<string, unknown>>;
 
 const formOf = (response: RawResponse): string | undefined => response.header('content-type')?.split(';')[0];
 const quick: Tool = () => 'quick';

@@ -1,4 +1,4 @@
-import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
+import { toolProgress, type McpHandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { merge, Observable, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp } from '../support/app.js';
@@ -7,7 +7,7 @@ import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { trustingGuard } from '../support/users.js';
 
-type Tool = HandlerFunction<Record<string, unknown>>;
+type Tool = McpHandlerFunction<Record<string, unknown>>;
 const REQUEST_FAILED = -32000;
 
 describe.each(ONE_ADAPTER)('shutdown with modern requests, on %s', (adapter) => {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Socket } from 'node:net';
-import { toolLog, toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
+import { toolLog, toolProgress, type McpHandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, map, Observable, of, range } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ import { senderOf } from '../support/hang-up.js';
 import type { ModernClient } from '../support/modern-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 
-type Tool = HandlerFunction<Record<string, unknown>>;
+type Tool = McpHandlerFunction<Record<string, unknown>>;
 
 const MAX_BUFFERED = MEBIBYTE;
 /** What else may be held: what is being written, code that was compiled meanwhile. */

@@ -1,14 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Inject, Injectable, UseGuards } from '@nestjs/common';
-import {
-  LEGACY_REVISIONS,
-  McpSessionService,
-  MODERN_REVISIONS,
-  Resource,
-  ResourceTemplate,
-  Server,
-  Tool,
-} from 'nestjs-mcp-streamable';
+import { McpSessionService, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, MODERN_REVISIONS, Server } from 'nestjs-mcp-streamable/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Roles, RolesGuard } from '../handlers/roles.js';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';

@@ -1,15 +1,13 @@
 import { Controller, Get, Inject, Injectable, Module, type INestApplication } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { McpSessionService, McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import {
   InMemoryEventStore,
   InMemoryMessageBus,
   InMemorySessionStore,
   InMemoryStateStore,
-  McpSessionService,
-  McpStreamableModule,
-  type McpStreamableExtras,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate } from '../support/app.js';
 import { send } from '../support/http.js';

@@ -1,12 +1,7 @@
 import { createRequire } from 'node:module';
 import { McpServer, Server } from '@modelcontextprotocol/server';
-import {
-  McpServer as OwnMcpServer,
-  McpStreamableModule,
-  Server as OwnServer,
-  type McpServerContext,
-  type McpStreamableOptions,
-} from 'nestjs-mcp-streamable';
+import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
+import { McpServer as OwnMcpServer, Server as OwnServer, type McpServerContext } from 'nestjs-mcp-streamable/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
 import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';

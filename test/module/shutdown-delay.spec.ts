@@ -1,16 +1,13 @@
 import { Agent, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { Controller, type ExecutionContext, Get, Inject } from '@nestjs/common';
+import { getMcpToken, McpHealthIndicator, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 import {
-  getMcpToken,
   InMemoryEventStore,
   InMemorySessionStore,
   type McpEventStore,
-  McpHealthIndicator,
-  McpSessionService,
   type McpSessionStore,
-  McpStreamableModule,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ADAPTERS, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';

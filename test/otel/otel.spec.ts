@@ -5,12 +5,12 @@ import { ClsModule, ClsService } from 'nestjs-cls';
 import {
   McpArgs,
   McpCtx,
-  McpServer,
   McpStreamableModule,
   Tool,
   type McpContext,
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
 import { StreamableClientTransport, type McpFetchLike } from 'nestjs-mcp-streamable/client';
 import { OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/otel';
 import { Observable } from 'rxjs';

@@ -3,9 +3,14 @@ import * as index from 'nestjs-mcp-streamable';
 import * as auth from 'nestjs-mcp-streamable/auth';
 import * as client from 'nestjs-mcp-streamable/client';
 import * as decorators from 'nestjs-mcp-streamable/decorators';
+import * as live from 'nestjs-mcp-streamable/live';
 import * as otel from 'nestjs-mcp-streamable/otel';
 import * as prometheus from 'nestjs-mcp-streamable/prometheus';
 import * as redis from 'nestjs-mcp-streamable/redis';
+import * as server from 'nestjs-mcp-streamable/server';
+import * as standalone from 'nestjs-mcp-streamable/standalone';
+import * as stdio from 'nestjs-mcp-streamable/stdio';
+import * as stores from 'nestjs-mcp-streamable/stores';
 import * as tasks from 'nestjs-mcp-streamable/tasks';
 import * as testing from 'nestjs-mcp-streamable/testing';
 
@@ -15,9 +20,14 @@ const entries: Readonly<Record<string, object>> = {
   './auth': auth,
   './client': client,
   './decorators': decorators,
+  './live': live,
   './otel': otel,
   './prometheus': prometheus,
   './redis': redis,
+  './server': server,
+  './standalone': standalone,
+  './stdio': stdio,
+  './stores': stores,
   './tasks': tasks,
   './testing': testing,
 };

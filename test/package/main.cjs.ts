@@ -1,4 +1,4 @@
-import { McpServer } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
 import { report } from './report.js';
 
 // `require('@modelcontextprotocol/server')` would be another copy than the library's: hence its re-export.

@@ -1,4 +1,4 @@
-import type { McpServer } from 'nestjs-mcp-streamable';
+import type { McpServer } from 'nestjs-mcp-streamable/server';
 import { importEntries } from './entries.js';
 import { serveAndCall } from './serve-and-call.js';
 

@@ -6,15 +6,9 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
-import {
-  LEGACY_REVISIONS,
-  McpHealthIndicator,
-  McpLiveModule,
-  type McpServer,
-  McpSessionService,
-  McpStreamableModule,
-  MODERN_REVISIONS,
-} from 'nestjs-mcp-streamable';
+import { McpHealthIndicator, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
+import { LEGACY_REVISIONS, type McpServer, MODERN_REVISIONS } from 'nestjs-mcp-streamable/server';
 import { z } from 'zod';
 import { handlers } from './handlers.js';
 import { type Mode, MODES, Progress, withClient, withClientV1 } from './official-clients.js';

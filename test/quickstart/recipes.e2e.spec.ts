@@ -1,6 +1,7 @@
 import type { Client } from '@modelcontextprotocol/client';
 import { Module } from '@nestjs/common';
-import { McpStreamableModule, McpToolCaller, serveMcpStdio } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, McpToolCaller } from 'nestjs-mcp-streamable';
+import { serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AppModule as LimitedApp } from '../../examples/snippets/rate-limits.js';

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
-import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
+import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable/stores';
 import { seededRandom } from '../support/seeded-random.js';
 import { LONG } from '../support/share.js';
 import { describeRedis } from '../support/redis.js';

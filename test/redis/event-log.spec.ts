@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { McpAppendOptions } from 'nestjs-mcp-streamable';
+import type { McpAppendOptions } from 'nestjs-mcp-streamable/stores';
 import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';

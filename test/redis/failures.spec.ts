@@ -9,7 +9,7 @@ import {
   RedisUnavailableError,
   type RedisBackendOptions,
 } from 'nestjs-mcp-streamable/redis';
-import { McpEventStoreError } from 'nestjs-mcp-streamable';
+import { McpEventStoreError } from 'nestjs-mcp-streamable/stores';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { testBackend } from '../support/redis-room.js';
 

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { McpLostNode } from 'nestjs-mcp-streamable';
+import type { McpLostNode } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom, testBackend } from '../support/redis-room.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { RedisUnavailableError } from 'nestjs-mcp-streamable/redis';
-import type { McpSessionStore, McpSessionCaps } from 'nestjs-mcp-streamable';
+import type { McpSessionStore, McpSessionCaps } from 'nestjs-mcp-streamable/stores';
 import { TestApp } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';

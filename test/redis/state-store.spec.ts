@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stateStoreContract } from 'nestjs-mcp-streamable/testing';
-import type { McpStateStore } from 'nestjs-mcp-streamable';
+import type { McpStateStore } from 'nestjs-mcp-streamable/stores';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

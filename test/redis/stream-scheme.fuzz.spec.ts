@@ -10,7 +10,7 @@ import {
   type McpAppendedMessage,
   type McpEventStore,
   type McpReaderRef,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
 import { gate } from '../support/app.js';

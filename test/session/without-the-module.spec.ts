@@ -1,7 +1,9 @@
 import { createServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { createMcpSession, InMemoryEventStore, McpServer, serveMcpSession } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
+import { createMcpSession, serveMcpSession } from 'nestjs-mcp-streamable/standalone';
+import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { afterEach, expect, it } from 'vitest';
 import { RawClient } from '../support/raw-client.js';
 import { TrackedClock } from '../support/tracked-clock.js';

@@ -13,19 +13,19 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
-  Clock,
   McpArgs,
   McpCtx,
   type McpContext,
   McpExecutionContext,
-  McpLiveModule,
   McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   Resource,
-  serveMcpStdio,
   Tool,
 } from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
+import { serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
+import { Clock } from 'nestjs-mcp-streamable/stores';
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { McpPrometheusModule } from 'nestjs-mcp-streamable/prometheus';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import type { INestApplicationContext } from '@nestjs/common';
-import { type McpStdioOptions, type McpStdioServer, serveMcpStdio } from 'nestjs-mcp-streamable';
+import { type McpStdioOptions, type McpStdioServer, serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 import { expect } from 'vitest';
 import { modernMeta } from '../support/modern.js';
 

@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import { Injectable, Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { McpStreamableModule, serveMcpStdio, Tool } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 
 /** An app that knows nothing of stdio: its log goes to stdout, and so does what its tool says. */
 @Injectable()

@@ -6,15 +6,12 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import {
-  Clock,
-  McpEventStore,
   McpSessionService,
   McpStreamableModule,
   type McpStreamableExtras,
   type McpStreamableOptions,
-  type McpStreamHead,
-  MCP_INBOX_STREAM,
 } from 'nestjs-mcp-streamable';
+import { Clock, McpEventStore, type McpStreamHead, MCP_INBOX_STREAM } from 'nestjs-mcp-streamable/stores';
 import { expect } from 'vitest';
 import { McpAppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
 import { McpResponder } from '../../src/http/responder.js';

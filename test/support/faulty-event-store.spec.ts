@@ -4,7 +4,7 @@ import {
   McpSessionGoneError,
   type McpAppendOptions,
   type McpEventStore,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   type EventStoreCall,

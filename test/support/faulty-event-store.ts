@@ -10,7 +10,7 @@ import {
   type McpReaderRef,
   type McpReadResult,
   type McpUnfinishedStream,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { seededRandom } from './seeded-random.js';
 
 /**

@@ -1,5 +1,5 @@
 import { merge, Subject, type Observable } from 'rxjs';
-import type { McpLostNode, McpMessageBus } from 'nestjs-mcp-streamable';
+import type { McpLostNode, McpMessageBus } from 'nestjs-mcp-streamable/stores';
 
 /**
  * What lies between one node and what it shares with the others.

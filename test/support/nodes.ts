@@ -1,11 +1,11 @@
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import {
   InMemoryEventStore,
   InMemoryMessageBus,
   InMemorySessionStore,
   type McpEventStore,
-  type McpSessionEvent,
   type McpSessionStore,
-} from 'nestjs-mcp-streamable';
+} from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect } from 'vitest';
 import { InMemoryMessageHub } from '../../src/bus/in-memory-message-bus.js';

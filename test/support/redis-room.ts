@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { RedisBackendOptions } from 'nestjs-mcp-streamable/redis';
-import type { McpEventStoreStats } from 'nestjs-mcp-streamable';
+import type { McpEventStoreStats } from 'nestjs-mcp-streamable/stores';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { sharedRedis } from './redis.js';
 

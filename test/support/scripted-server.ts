@@ -1,5 +1,5 @@
 import { Server, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
-import { LEGACY_REVISIONS, MODERN_REVISIONS, type McpServerContext } from 'nestjs-mcp-streamable';
+import { LEGACY_REVISIONS, MODERN_REVISIONS, type McpServerContext } from 'nestjs-mcp-streamable/server';
 
 /** What a tool of an SDK server does. */
 export type ScriptedTool = (

@@ -1,4 +1,4 @@
-import type { Clock } from 'nestjs-mcp-streamable';
+import type { Clock } from 'nestjs-mcp-streamable/stores';
 
 type ClockTimer = ReturnType<Clock['setTimeout']>;
 

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, vi } from 'vitest';
-import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable';
+import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable/stores';
 import type { TestAppOptions, TestNode } from './app.js';
 import { RedisRoom } from './redis-room.js';
 import { Proxy } from './proxy.js';

@@ -2,16 +2,18 @@ import type { ModuleMetadata } from '@nestjs/common';
 import { Inject, Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
-  InMemoryEventStore,
-  InMemoryMessageBus,
-  InMemorySessionStore,
-  InMemoryStateStore,
   McpRegistry,
   McpStreamableModule,
   type McpStreamableOptions,
   Tool,
   type ToolOptions,
 } from 'nestjs-mcp-streamable';
+import {
+  InMemoryEventStore,
+  InMemoryMessageBus,
+  InMemorySessionStore,
+  InMemoryStateStore,
+} from 'nestjs-mcp-streamable/stores';
 import {
   getMcpToken,
   InjectMcp,

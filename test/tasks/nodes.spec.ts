@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { McpMessageBus } from 'nestjs-mcp-streamable';
+import type { McpMessageBus } from 'nestjs-mcp-streamable/stores';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { LossyBus, NodeBackend } from '../support/node-backend.js';

@@ -2,7 +2,8 @@ import type { INestApplication, ModuleMetadata, Provider } from '@nestjs/common'
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { Clock, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { Clock } from 'nestjs-mcp-streamable/stores';
 import { McpTaskService, McpTasksModule, type McpTasksOptions } from 'nestjs-mcp-streamable/tasks';
 import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, expect } from 'vitest';

@@ -9,7 +9,6 @@ import {
 import { Test } from '@nestjs/testing';
 import type { INestApplicationContext } from '@nestjs/common';
 import {
-  Clock,
   getMcpToken,
   InjectMcp,
   McpArgs,
@@ -17,13 +16,14 @@ import {
   type McpContext,
   McpCtx,
   type McpListedTool,
-  McpServer,
   McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   McpToolCaller,
   Tool,
 } from 'nestjs-mcp-streamable';
+import { McpServer } from 'nestjs-mcp-streamable/server';
+import { Clock } from 'nestjs-mcp-streamable/stores';
 import { createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { interval, lastValueFrom, map, Observable, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';

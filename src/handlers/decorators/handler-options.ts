@@ -3,7 +3,7 @@ import { count, oneOf, type OptionTable, required, timer } from '../../common/op
 import type { McpEra } from '../../wire/era.js';
 import type { McpHandlerSchema } from '../schema/handler-schema.js';
 
-/** Descriptive options of every handler. @publicApi */
+/** Descriptive options of every handler. @internal */
 export interface DescribedOptions {
   /** Display name for users; without it clients show `name`. */
   title?: string;
@@ -38,7 +38,7 @@ export interface McpCacheHints {
 /**
  * How long a handler may run, and how many of its calls at a time, in this process and for this endpoint.
  *
- * @publicApi
+ * @internal
  */
 export interface LimitedOptions {
   /**
@@ -63,7 +63,7 @@ export interface LimitedOptions {
   maxConcurrent?: number | HandlerConcurrency;
 }
 
-/** How many calls of a handler run at a time, for each caller. @publicApi */
+/** How many calls of a handler run at a time, for each caller. @internal */
 export interface HandlerConcurrency {
   /** A whole number of at least 1. */
   max: number;
@@ -149,7 +149,7 @@ export interface ToolsOptions {
   except?: readonly string[];
 }
 
-/** How calls of a tool become tasks. @publicApi */
+/** How calls of a tool become tasks. @internal */
 export interface ToolTaskOptions {
   /**
    * `'required'`: a client of 2026-07-28 that does not declare the extension is refused (-32021).
@@ -179,7 +179,7 @@ export interface ToolTaskOptions {
   pollIntervalMs?: number;
 }
 
-/** The view of a tool, and who may call the tool. @publicApi */
+/** The view of a tool, and who may call the tool. @internal */
 export interface ToolUi {
   /** The view that shows its results: the `uri` of an `@AppView()` of the same endpoint. @default none */
   resourceUri?: string;
@@ -214,7 +214,7 @@ export interface ResourceOptions extends DescribedOptions, LimitedOptions {
  * Origins that a view may reach, such as `https://cdn.example.com` or `https://*.example.com`. Hosts create a Content
  * Security Policy from them; other origins cannot be reached.
  *
- * @publicApi
+ * @internal
  */
 export interface AppViewCsp {
   /** For `fetch`, XHR and WebSocket (`connect-src`). */
@@ -227,7 +227,7 @@ export interface AppViewCsp {
   baseUriDomains?: readonly string[];
 }
 
-/** Browser permissions that a view requests; a host may refuse them. @publicApi */
+/** Browser permissions that a view requests; a host may refuse them. @internal */
 export interface AppViewPermissions {
   camera?: object;
   microphone?: object;
@@ -300,7 +300,7 @@ export type McpListedResources =
       nextCursor?: string | undefined;
     };
 
-/** An argument of a prompt; always a string. @publicApi */
+/** An argument of a prompt; always a string. @internal */
 export interface PromptArgumentOptions {
   name: string;
   /** Display name for users. */
@@ -365,7 +365,7 @@ export interface MethodOptions extends McpMethodOptions {
   readonly paramsSchema?: McpHandlerSchema | undefined;
 }
 
-/** Proposals for the value of an argument. @publicApi */
+/** Proposals for the value of an argument. @internal */
 export type CompletionValues =
   | readonly string[]
   | {
@@ -376,7 +376,7 @@ export type CompletionValues =
       hasMore?: boolean;
     };
 
-/** Arguments of the method of a resource. @publicApi */
+/** Arguments of the method of a resource. @internal */
 export interface ResourceArgs {
   /** The URI that the client requested. */
   readonly uri: string;
@@ -386,7 +386,7 @@ export interface ResourceArgs {
  * Arguments of the method of a resource template: the variables by name, as in the URI (not decoded), and the URI
  * itself.
  *
- * @publicApi
+ * @internal
  */
 export interface ResourceTemplateArgs extends ResourceArgs {
   readonly [variable: string]: string | string[];

@@ -128,7 +128,7 @@ export type Completion = (
   context: McpContext,
 ) => Promise<CompleteResult['completion']>;
 
-/** A list of the endpoint has changed. @publicApi */
+/** A list of the endpoint has changed. @internal */
 export interface McpHandlerListChange {
   readonly list: 'tools' | 'resources' | 'prompts';
 }

@@ -33,9 +33,9 @@ import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedK
  *
  * @publicApi
  */
-export type HandlerFunction<Args> = (args: Args, context: McpContext) => unknown;
+export type McpHandlerFunction<Args> = (args: Args, context: McpContext) => unknown;
 
-/** Proposes values for an argument, as a method with `@Complete()` does. @publicApi */
+/** Proposes values for an argument, as a method with `@Complete()` does. @internal */
 export type CompletionFunction = (
   value: string,
   others: Readonly<Record<string, string>>,
@@ -45,17 +45,17 @@ export type CompletionFunction = (
 /** A tool to be registered. @publicApi */
 export interface McpToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
   name: string;
-  handler: HandlerFunction<Args>;
+  handler: McpHandlerFunction<Args>;
 }
 
 /** A resource to be registered. @publicApi */
 export interface McpResourceRegistration extends ResourceOptions {
-  handler: HandlerFunction<ResourceArgs>;
+  handler: McpHandlerFunction<ResourceArgs>;
 }
 
 /** A resource template to be registered. @publicApi */
 export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
-  handler: HandlerFunction<Args>;
+  handler: McpHandlerFunction<Args>;
   /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
   list?: (args: McpListResourcesArgs, context: McpContext) => McpListedResources | Promise<McpListedResources>;
   /** By variable of the template. */
@@ -64,7 +64,7 @@ export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> ex
 
 /** A prompt to be registered. @publicApi */
 export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
-  handler: HandlerFunction<Args>;
+  handler: McpHandlerFunction<Args>;
   /** By argument of the prompt. */
   complete?: Readonly<Record<string, CompletionFunction>>;
 }
@@ -99,7 +99,7 @@ export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
   readonly guarded: boolean;
 }
 
-/** What lists show, by kind. @publicApi */
+/** What lists show, by kind. @internal */
 export interface McpListed {
   tool: Tool;
   resource: Resource;
@@ -277,7 +277,7 @@ function registeredEntry<Kind extends ListedKind>(
 
 /** Runs a function as a handler. Nothing of Nest runs around it: the guards of the endpoint have let the caller in. */
 function functionRunner(
-  handler: HandlerFunction<never>,
+  handler: McpHandlerFunction<never>,
   origin: string,
   validate: Validate | undefined,
 ): HandlerRunner {

@@ -12,12 +12,12 @@ import { McpHandlerResultError } from '../handlers.errors.js';
  * Where the bytes of a file come from. A text is a path on this machine, or as a `URL` one of `file:` or `data:`.
  * Never make a path from the arguments of a call: the caller could read any file of the process.
  *
- * @publicApi
+ * @internal
  */
 export type FileSource =
   Uint8Array | ArrayBuffer | Blob | Readable | ReadableStream<Uint8Array> | StreamableFile | string | URL;
 
-/** What is said of a file beside its bytes. @publicApi */
+/** What is said of a file beside its bytes. @internal */
 export interface FileOptions {
   /** @default by the source, its name, or its first bytes */
   mimeType?: string;
@@ -25,7 +25,7 @@ export interface FileOptions {
   annotations?: Annotations;
 }
 
-/** What is said of an embedded file. @publicApi */
+/** What is said of an embedded file. @internal */
 export interface EmbeddedFileOptions extends FileOptions {
   /** The name of the file, with its extension. @default that of the path */
   name?: string;

@@ -22,7 +22,7 @@ export interface ToolLog {
   readonly logger: string | undefined;
 }
 
-/** What can become the result of a tool. @publicApi */
+/** What can become the result of a tool. @internal */
 export type ToolValue = string | number | boolean | null | undefined | object;
 
 /**

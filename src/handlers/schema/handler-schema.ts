@@ -6,7 +6,7 @@ import type { McpArgumentProblem } from '../handlers.errors.js';
  * A JSON Schema as a plain object. It goes over the wire as it is.
  *
  * @see https://json-schema.org/draft/2020-12
- * @publicApi
+ * @internal
  */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 

@@ -30,14 +30,14 @@ type TypeOf<Schema, Side extends 'input' | 'output'> = Schema extends {
 /**
  * The arguments that a handler gets: what the schema makes of those of the client. A JSON Schema has no type.
  *
- * @publicApi
+ * @internal
  */
 export type ArgumentsOf<Schema> = TypeOf<Schema, 'output'>;
 
 /**
  * What a handler with an output schema returns, before the schema has checked it. A JSON Schema has no type.
  *
- * @publicApi
+ * @internal
  */
 export type ResultOf<Schema> = TypeOf<Schema, 'input'>;
 

@@ -28,7 +28,7 @@ export interface RequestFacts {
   readonly localAddress: string | undefined;
 }
 
-/** Options of {@link compileHostRules}. @publicApi */
+/** Options of {@link compileHostRules}. @internal */
 export interface HostOriginOptions {
   /**
    * Values that the header `Host` may have, with or without a port; without a port, every port is allowed. Case is

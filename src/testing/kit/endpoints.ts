@@ -1,6 +1,7 @@
 import type { INestApplication, InjectionToken } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { Clock, McpSessionService, McpStateStore, McpStreamableModule } from '../../index.js';
+import { McpSessionService, McpStreamableModule } from '../../index.js';
+import { Clock, McpStateStore } from '../../stores/index.js';
 
 /** One endpoint of an app, and what belongs to it alone. */
 export interface AppEndpoint {

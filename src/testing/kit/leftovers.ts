@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert';
 import type { INestApplication } from '@nestjs/common';
-import { InMemoryStateStore, type McpCounts } from '../../index.js';
+import type { McpCounts } from '../../index.js';
+import { InMemoryStateStore } from '../../stores/index.js';
 import { type AppEndpoint, endpointsOf } from './endpoints.js';
 
 /** Counts of everything that the endpoints of an app hold. @publicApi */

@@ -1,0 +1,53 @@
+/**
+ * What an implementation of a store, a message bus or a backend needs: contracts with their types and errors, and the
+ * implementations in memory.
+ *
+ * @module nestjs-mcp-streamable/stores
+ */
+
+export type { McpBackend } from '../mcp-streamable.options.js';
+export { Clock, systemClock } from '../common/clock.js';
+
+export { McpMessageBus, type McpLostNode } from '../bus/message-bus.js';
+export { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
+
+export {
+  MCP_DROPPED_SESSION_MS,
+  MCP_INBOX_STREAM,
+  MCP_MIN_EVENTS,
+  McpEventStore,
+  type McpAppendedMessage,
+  type McpAppendOptions,
+  type McpAppendResult,
+  type McpClaimResult,
+  type McpEventStoreStats,
+  type McpLastError,
+  type McpReaderRef,
+  type McpReadResult,
+  type McpStoredEvent,
+  type McpStreamHead,
+  type McpUnfinishedStream,
+} from '../stream/event-store.js';
+export {
+  McpEventLogFullError,
+  McpEventStoreError,
+  McpSessionGoneError,
+  McpStreamEndedError,
+  McpStreamNotFoundError,
+  McpStreamOverflowError,
+} from '../stream/event-store.errors.js';
+export { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+export type { McpEventLogOptions } from '../stream/stream.options.js';
+
+export {
+  McpSessionStore,
+  type McpCreateOutcome,
+  type McpNewSessionRecord,
+  type McpSessionCaps,
+  type McpSessionPatch,
+  type McpSessionRecord,
+} from '../session/store/session-store.js';
+export { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
+
+export { McpStateStore, type McpStateQuota } from '../state/state-store.js';
+export { InMemoryStateStore } from '../state/in-memory-state-store.js';
