@@ -5,7 +5,7 @@ import type { McpReply } from '../context/mcp-exchange.js';
 import { logError, logger } from '../context/operator-log.js';
 import { type Challenger, setCredentials } from '../http/credentials.js';
 import { userOf } from '../http/principal.js';
-import { McpError, type McpErrorCode } from '../wire/errors.js';
+import { McpError, type McpErrorCode, retryLater } from '../wire/errors.js';
 import { shown } from '../wire/errors.js';
 import { canonicalUri, type ResolvedAuthOptions } from './auth.options.js';
 import { refusalBy, TokenRefusedError } from './token.errors.js';
@@ -109,7 +109,7 @@ export class ResourceServer implements Challenger {
       // A source that is away has logged it.
       if (!(error instanceof SourceAwayError)) logError(error);
       const text = 'The access token cannot be verified at the moment. Try again later.';
-      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '5' }, cause: error });
+      throw retryLater('UNAVAILABLE', text, 5, { cause: error });
     }
   }
 

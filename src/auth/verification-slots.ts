@@ -1,4 +1,4 @@
-import { McpError } from '../wire/errors.js';
+import { type McpError, retryLater } from '../wire/errors.js';
 
 /** Maximum number of verifications at once. */
 export const MOST_AT_ONCE = 50;
@@ -8,7 +8,7 @@ const MOST_WAITING = 1_000;
 /** Refuses a request because many tokens are being verified. */
 export function tooManyVerifications(): McpError {
   const text = 'This server verifies as many access tokens as it can already. Try again in a moment.';
-  return new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
+  return retryLater('UNAVAILABLE', text, 1);
 }
 
 /**

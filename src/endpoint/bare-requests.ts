@@ -27,7 +27,7 @@ export class BareRequests {
   serve(http: McpHttpCall, requests: readonly JsonRpcRequest[], batch: boolean, client: CallingClient): Exchange {
     const { calls, clock } = this.runtime;
     const { responseMode, sseAfterMs } = this.runtime.options;
-    if (calls.state === 'stopped') throw shutdownRefusal();
+    if (calls.shutdown.is === 'stopped') throw shutdownRefusal();
     const mode = requests[0]!.method === 'initialize' ? 'json' : responseMode;
     const exchange = new Exchange(
       requests.map(({ id }) => id),

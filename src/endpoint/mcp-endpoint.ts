@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { MCP_OPTIONS } from '../common/options.js';
+import type { ShutdownState } from '../common/shutdown-state.js';
 import type { McpHttpCall } from '../context/mcp-call.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
@@ -105,7 +106,7 @@ export class McpEndpoint {
   async get({ session, headers }: McpIncoming): Promise<McpReply> {
     this.assertTaken('GET');
     const lastEventId = singleHeader(headers[LAST_EVENT_ID_HEADER]);
-    if (this.#calls.state === 'draining' && !this.legacy.leadsToRunningCall(session!.info, lastEventId)) {
+    if (this.#calls.shutdown.is === 'draining' && !this.legacy.leadsToRunningCall(session!.info, lastEventId)) {
       throw shutdownRefusal();
     }
     const [opened] = await Promise.allSettled([this.legacy.get(session!, lastEventId)]);
@@ -121,18 +122,18 @@ export class McpEndpoint {
     return this.legacy.delete(session!);
   }
 
-  get state(): Calls['state'] {
-    return this.#calls.state;
+  get state(): ShutdownState['is'] {
+    return this.#calls.shutdown.is;
   }
 
   /** Tells health checks that this node stops. Calls are taken as before, since the balancer does not know it yet. */
   leave(): void {
-    this.#calls.leave();
+    this.#calls.shutdown.leave();
   }
 
   /** Refuses new calls, and waits for running calls and tasks, for `drainMs` at most. */
   async drain(): Promise<void> {
-    await Promise.all([this.#calls.drain(this.#drainMs), this.tasks.runner?.drain(this.#drainMs)]);
+    await Promise.all([this.#calls.shutdown.drain(this.#drainMs), this.tasks.runner?.drain(this.#drainMs)]);
   }
 
   /** After `drain()`: answers every open call and ends every stream of this node. */
@@ -148,7 +149,7 @@ export class McpEndpoint {
    * @throws McpError UNAVAILABLE from the moment on when the drain begins (E13)
    */
   assertTaken(method: string, { messages }: IncomingBody = NO_BODY): void {
-    if (this.#calls.taken) return;
+    if (this.#calls.shutdown.takes) return;
     const accompanies = method === 'GET' || (method === 'POST' && !messages.some(isRequest));
     if (this.state === 'stopped' || !accompanies) throw shutdownRefusal();
   }
@@ -159,7 +160,7 @@ export class McpEndpoint {
    */
   refusalFor(error: unknown): unknown {
     const vanished = error instanceof McpError && error.code === 'SESSION_NOT_FOUND';
-    return vanished && !this.#calls.taken ? shutdownRefusal() : error;
+    return vanished && !this.#calls.shutdown.takes ? shutdownRefusal() : error;
   }
 }
 

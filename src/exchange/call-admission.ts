@@ -1,6 +1,6 @@
 import type { LoopLag } from '../common/loop-lag.js';
 import type { McpCall } from '../context/mcp-call.js';
-import { McpError } from '../wire/errors.js';
+import { type McpError, retryLater } from '../wire/errors.js';
 
 // Taken when the module is loaded: tests that fake time would never begin a call.
 const { setImmediate: nextTurn } = globalThis;
@@ -25,7 +25,6 @@ const MOST_STARTS = 32;
 const READING_TURNS = 16;
 /** The pace of a caller is roughly the mean over this many of its last begins. */
 const PACE_OF = 8;
-const RETRY_AFTER = { 'Retry-After': '1' };
 
 /**
  * # Which calls begin, and when (E14)
@@ -197,5 +196,5 @@ function late(): McpError {
 }
 
 function tooBusy(code: 'UNAVAILABLE' | 'TOO_MANY_REQUESTS', text: string, option: string): McpError {
-  return new McpError(code, `${text} Try again in a moment.`, { headers: RETRY_AFTER, option });
+  return retryLater(code, `${text} Try again in a moment.`, 1, { option });
 }

@@ -367,7 +367,7 @@ describe('the HTTP status of an answer', () => {
 describe('the calls of a node', () => {
   it('are counted from their registration to their end, dispatched or not', () => {
     const { add, begin, calls } = setup();
-    expect([calls.count, calls.state]).toEqual([0, 'open']);
+    expect([calls.count, calls.shutdown.is]).toEqual([0, 'open']);
     const [one, two] = [add({ client: 'in a session' }), begin()];
     expect(calls.count).toBe(2);
     calls.cancel(one.call, undefined);
@@ -417,29 +417,29 @@ describe('drain()', () => {
 
   it('is preceded by the state "leaving", in which new calls are taken', () => {
     const { begin, calls } = holding();
-    calls.leave();
+    calls.shutdown.leave();
     begin();
-    expect([calls.state, calls.taken, calls.count]).toEqual(['leaving', true, 1]);
-    void calls.drain(0);
-    expect(calls.taken).toBe(false);
+    expect([calls.shutdown.is, calls.shutdown.takes, calls.count]).toEqual(['leaving', true, 1]);
+    void calls.shutdown.drain(0);
+    expect(calls.shutdown.takes).toBe(false);
   });
 
   it('waits for the calls that run, however they end', async () => {
     const { clock, begin, calls, holds } = holding();
     const [, , two] = [begin({ client: 'in a session' }), begin(), begin()];
-    const drained = calls.drain(10_000);
-    expect(calls.state).toBe('draining');
+    const drained = calls.shutdown.drain(10_000);
+    expect(calls.shutdown.is).toBe('draining');
     holds[0]!.resolve({});
     holds[1]!.reject(new McpError('INTERNAL_ERROR', 'x'));
     expect(await settled(drained)).toBe(false);
     calls.cancel(two.call, undefined);
-    expect([await settled(drained), calls.state, clock.pending]).toEqual([true, 'stopped', 0]);
+    expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
   });
 
   it('waits also for calls that begin while it waits', async () => {
     const { begin, calls, holds } = holding();
     begin();
-    const drained = calls.drain(10_000);
+    const drained = calls.shutdown.drain(10_000);
     begin();
     holds[0]!.resolve({});
     expect(await settled(drained)).toBe(false);
@@ -450,11 +450,11 @@ describe('drain()', () => {
   it('waits no longer than its time limit', async () => {
     const { clock, begin, calls } = holding();
     const { call } = begin();
-    const drained = calls.drain(10_000);
+    const drained = calls.shutdown.drain(10_000);
     await clock.advance(9_999);
-    expect(calls.state).toBe('draining');
+    expect(calls.shutdown.is).toBe('draining');
     await clock.advance(1);
-    expect([await settled(drained), calls.state, clock.pending]).toEqual([true, 'stopped', 0]);
+    expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
     // It still runs: to end it is up to `stop()`, or to its session.
     expect([calls.count, call.state]).toEqual([1, 'open']);
   });
@@ -465,10 +465,10 @@ describe('drain()', () => {
   ])('does not wait when %s', async (_why, running, limitMs) => {
     const { clock, begin, calls } = holding();
     for (let n = 0; n < running; n++) begin();
-    const drained = calls.drain(limitMs);
+    const drained = calls.shutdown.drain(limitMs);
     expect(clock.pending).toBe(0);
     await drained;
-    expect([calls.state, calls.count]).toEqual(['stopped', running]);
+    expect([calls.shutdown.is, calls.count]).toEqual(['stopped', running]);
   });
 });
 
@@ -520,7 +520,7 @@ describe('stop()', () => {
     const { begin, calls } = setup();
     const { exchange } = begin();
     const refused = exchange.reply.catch((error: unknown) => error);
-    await calls.drain(0);
+    await calls.shutdown.drain(0);
     calls.stop();
     expect([calls.count, await refused]).toMatchObject([0, { code: 'UNAVAILABLE' }]);
   });

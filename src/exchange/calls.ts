@@ -1,6 +1,7 @@
 import type { Clock } from '../common/clock.js';
 import { type LoopLag, NEVER_LATE } from '../common/loop-lag.js';
-import { deferred, type Deferred, isThenable, within } from '../common/promises.js';
+import { isThenable } from '../common/promises.js';
+import { ShutdownState } from '../common/shutdown-state.js';
 import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
@@ -12,6 +13,7 @@ import {
   refusalOf,
   REQUEST_FAILED,
   REQUEST_TIMEOUT,
+  retryLater,
   rpcErrorOf,
 } from '../wire/errors.js';
 import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
@@ -28,9 +30,7 @@ const INTERNAL_ERROR = -32603;
  * Requests of clients in both eras, from their registration until they are answered or cancelled; and whether this node
  * accepts more of them.
  *
- *     open ──leave()──▶ leaving ──drain()──▶ draining ──none runs, or the time is over──▶ stopped
- *
- * A node that is `leaving` takes calls as before; only its health checks say that it stops.
+ * Its {@link ShutdownState} says that (E13). A node that is `leaving` takes calls as before; only its health checks say that it stops.
  *
  * | ending | the client gets | the handler's signal |
  * |---|---|---|
@@ -48,8 +48,7 @@ export class Calls {
   /** By the owner of their answers, see {@link ownerOf}, then by the id of their request. */
   readonly #running = new Map<object, Map<RequestId, McpCall>>();
   #count = 0;
-  #state: 'open' | 'leaving' | 'draining' | 'stopped' = 'open';
-  #idle: Deferred<void> | undefined;
+  readonly shutdown: ShutdownState;
   readonly admission: CallAdmission;
 
   constructor(
@@ -60,6 +59,7 @@ export class Calls {
     private readonly observer: CallObserver = NOT_OBSERVED,
     lag: LoopLag = NEVER_LATE,
   ) {
+    this.shutdown = new ShutdownState(options.clock, () => this.#count);
     this.admission = new CallAdmission(options, (call) => this.#begin(call), lag);
   }
 
@@ -71,15 +71,6 @@ export class Calls {
   /** The calls of a session that run, by the id of their request. */
   of(session: object): ReadonlyMap<RequestId, McpCall> {
     return this.#running.get(session) ?? NONE;
-  }
-
-  get state(): 'open' | 'leaving' | 'draining' | 'stopped' {
-    return this.#state;
-  }
-
-  /** Whether new calls are taken (E13). */
-  get taken(): boolean {
-    return this.#state === 'open' || this.#state === 'leaving';
   }
 
   /** Registers a request that will be dispatched. No other one of its owner has its id. */
@@ -147,20 +138,6 @@ export class Calls {
     call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, text)));
   }
 
-  leave(): void {
-    if (this.#state === 'open') this.#state = 'leaving';
-  }
-
-  /** Refuses new calls, and waits for running ones, for `limitMs` at most. Call it once. */
-  async drain(limitMs: number): Promise<void> {
-    this.#state = 'draining';
-    if (this.#count > 0 && limitMs > 0) {
-      this.#idle = deferred();
-      await within(this.#idle.promise, limitMs, this.options.clock);
-    }
-    this.#state = 'stopped';
-  }
-
   /** Ends the calls that no session will end. */
   stop(): void {
     const text =
@@ -168,8 +145,7 @@ export class Calls {
     for (const calls of this.#running.values()) {
       for (const call of calls.values()) {
         if (call.session) continue;
-        const refusal = new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
-        if (call.exchange!.refuse(refusal)) this.#cancelled(call, new Error(text));
+        if (call.exchange!.refuse(retryLater('UNAVAILABLE', text, 1))) this.#cancelled(call, new Error(text));
         else this.fail(call, REQUEST_FAILED, text);
       }
     }
@@ -260,7 +236,7 @@ export class Calls {
     this.#count--;
     this.admission.leave(call);
     call.from.ended?.(call);
-    if (this.#count === 0) this.#idle?.resolve();
+    this.shutdown.left();
   }
 }
 

@@ -1,4 +1,4 @@
-import { McpError } from '../wire/errors.js';
+import { retryLater } from '../wire/errors.js';
 
 /**
  * # Bytes of the bodies that one endpoint holds on this node (E15)
@@ -29,7 +29,7 @@ export class HeldBody {
     const { count, max } = this.held;
     if (count + bytes > max) {
       const text = `This server holds ${count} bytes of requests, and its maximum is ${max}. Try again in a moment.`;
-      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, option: 'maxHeldBytes' });
+      throw retryLater('UNAVAILABLE', text, 1, { option: 'maxHeldBytes' });
     }
     this.#bytes += bytes;
     // The client may have left before the last chunk is read.

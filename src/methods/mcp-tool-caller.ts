@@ -158,7 +158,7 @@ export class McpToolCaller {
     return new Observable((subscriber) => {
       const { calls } = this.runtime;
       // Calls that run may call others while the app drains.
-      if (calls.state === 'stopped') throw shutdownRefusal();
+      if (calls.shutdown.is === 'stopped') throw shutdownRefusal();
       const client = new ClientWithin(subscriber, options);
       const call = new McpCall(httpOf(options), requestOf(method, params, options), client, client);
       calls.add(call);

@@ -65,7 +65,7 @@ export class McpSessionService {
    * `drainMs`.
    */
   get accepting(): boolean {
-    return this.runtime.calls.state === 'open';
+    return this.runtime.calls.shutdown.is === 'open';
   }
 
   /**

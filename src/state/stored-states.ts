@@ -4,7 +4,7 @@ import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
 import { type McpHttpCall, routeText } from '../context/mcp-call.js';
 import { type McpPrincipalState, type McpState, McpStateError, McpUnknownStateError } from '../context/mcp-state.js';
-import { shown } from '../wire/errors.js';
+import { limitText, shown } from '../wire/errors.js';
 import type { McpStateStore, McpStateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 
@@ -236,10 +236,12 @@ class StoredState implements McpState {
 }
 
 function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
-  const message = anonymous
-    ? `The anonymous callers of this server have reached their common limit of ${max} states ("maxAnonymousStates"). Sign in, or try again later.`
-    : `This caller has reached its limit of ${max} states ("maxStatesPerPrincipal"). Use the handle of an existing state, or wait until an unused state expires.`;
-  return new McpStateError('TOO_MANY_STATES', message);
+  const advice = anonymous
+    ? '. Sign in, or try again later.'
+    : '. Use the handle of an existing state, or wait until an unused state expires.';
+  const option = anonymous ? 'maxAnonymousStates' : 'maxStatesPerPrincipal';
+  const of = anonymous ? 'anonymous' : 'caller';
+  return new McpStateError('TOO_MANY_STATES', limitText({ of, max, what: 'states', option, advice }));
 }
 
 function hashOf(text: string): string {

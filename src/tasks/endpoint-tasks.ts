@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { Clock, ClockTimer } from '../common/clock.js';
-import { deferred, type Deferred, within } from '../common/promises.js';
+import { ShutdownState } from '../common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { type McpCall, routeText } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
@@ -11,7 +11,7 @@ import { type TaskNotification, type Takeover, type TaskRunner, type ToolTask } 
 import { logger } from '../context/operator-log.js';
 import { assertExtension } from '../methods/capabilities.js';
 import type { ToolAccess } from '../methods/tool-access.js';
-import { McpError } from '../wire/errors.js';
+import { askStore, limitReached, McpError } from '../wire/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall, type TaskMaker } from './task-call.js';
@@ -21,8 +21,6 @@ import type { ResolvedTasksOptions } from './tasks.options.js';
 
 /** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
-/** Seconds after which a refused caller may try again. */
-const RETRY_AFTER = { 'Retry-After': '5' };
 /** Tasks of a subscription that the store is asked for at a time. */
 const ASKED_AT_ONCE = 50;
 /** Milliseconds between two lines of the log about a store that is away. */
@@ -62,8 +60,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #saidAwayAt = Number.NEGATIVE_INFINITY;
   /** Whether the store may have tasks of this node that it does not run. */
   #orphans = false;
-  #state: 'open' | 'draining' | 'stopped' = 'open';
-  #idle: Deferred<void> | undefined;
+  readonly #state: ShutdownState;
 
   constructor(
     readonly store: McpTaskStore,
@@ -72,6 +69,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     readonly options: ResolvedTasksOptions,
     private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,
   ) {
+    this.#state = new ShutdownState(clock, () => this.#running.size);
     bus.messages$.subscribe((message) => this.#hear(message));
     bus.reconnected$.subscribe(() => this.#missed());
   }
@@ -103,7 +101,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object> {
     const tool = call.method === 'tools/call' ? String(call.message.params?.['name']) : undefined;
     const task = tool === undefined ? undefined : this.access.taskOf(tool);
-    if (!task || this.#state !== 'open') return work();
+    if (!task || !this.#state.takes) return work();
     if (!supportsTasks(call)) {
       if (task.support === 'required') call.takeover = refusing(call);
       return work();
@@ -130,11 +128,11 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       ttlMs: ttlMs ?? options.ttlMs,
       pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
     };
-    if (this.#state !== 'open' || !wanted()) return undefined;
+    if (!this.#state.takes || !wanted()) return undefined;
     this.#making.add(about.id);
     try {
       await this.#create(about);
-      if (!wanted() || (this.#state as string) === 'stopped') {
+      if (!wanted() || this.#state.is === 'stopped') {
         // The client has not got its id.
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
@@ -162,12 +160,16 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     );
     if (outcome === 'created') return;
     if (outcome === 'total-cap') {
-      const text = `This server has reached its limit of ${maxTasks} tasks ("maxTasks"). Try again later.`;
-      throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option: 'maxTasks' });
+      throw limitReached('TOO_MANY_REQUESTS', { of: 'server', max: maxTasks, what: 'tasks', option: 'maxTasks' });
     }
-    const option = anonymous ? 'maxAnonymousTasks' : 'maxTasksPerPrincipal';
-    const text = `This caller has reached its limit of ${perPrincipal} tasks ("${option}"); all anonymous callers count as one. A task counts until it expires, even if it has ended. Try again later.`;
-    throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option });
+    throw limitReached('TOO_MANY_REQUESTS', {
+      of: 'caller',
+      max: perPrincipal,
+      what: 'tasks',
+      option: anonymous ? 'maxAnonymousTasks' : 'maxTasksPerPrincipal',
+      advice:
+        '; all anonymous callers count as one. A task counts until it expires, even if it has ended. Try again later.',
+    });
   }
 
   // ---- requests of clients and of the app --------------------------------------------------------------------------
@@ -246,7 +248,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   left(task: RunningTask): void {
     this.#running.delete(task.id);
-    if (this.#running.size === 0) this.#idle?.resolve();
+    this.#state.left();
     this.#keepTicking();
   }
 
@@ -275,7 +277,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   }
 
   #keepTicking(): void {
-    const needed = this.#state !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
+    const needed = this.#state.is !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
     if (needed && !this.#tick) {
       this.#tick = this.clock.setInterval(() => void this.#onTick(), this.options.leaseMs / RENEWALS);
     } else if (!needed && this.#tick) {
@@ -316,12 +318,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   // ---- the end ---------------------------------------------------------------------------------------------------
 
   async drain(limitMs: number): Promise<void> {
-    this.#state = 'draining';
-    if (this.#running.size > 0 && limitMs > 0) {
-      this.#idle = deferred();
-      await within(this.#idle.promise, limitMs, this.clock);
-    }
-    this.#state = 'stopped';
+    await this.#state.drain(limitMs);
     await Promise.all(Array.from(this.#running.values(), (task) => task.stop()));
     this.clock.clear(this.#tick);
     this.#tick = undefined;
@@ -344,14 +341,8 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   }
 
   /** @throws McpError UNAVAILABLE */
-  async #asking<T>(ask: () => Promise<T>): Promise<T> {
-    try {
-      return await ask();
-    } catch (error) {
-      this.#sayAway(error);
-      const text = 'The storage of this server is unavailable. The request may be repeated: try again soon.';
-      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, cause: error });
-    }
+  #asking<T>(ask: () => Promise<T>): Promise<T> {
+    return askStore(ask, (error) => this.#sayAway(error), AWAY, 1);
   }
 }
 
@@ -377,5 +368,6 @@ function refusing(call: McpCall): Takeover {
   };
 }
 
+const AWAY = 'The storage of this server is unavailable. The request may be repeated: try again soon.';
 const LOST = 'The server that ran this task failed before the task had ended.';
 const ORPHAN = 'The server could not start this task.';

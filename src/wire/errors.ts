@@ -123,14 +123,77 @@ export class McpError extends Error {
 }
 
 /**
+ * A refusal of a request that may be repeated (RFC 9110 §10.2.3).
+ *
+ * @param afterS seconds after which it may succeed: 1 where room comes back by itself, 5 where others must leave first
+ * @internal
+ */
+export function retryLater(
+  code: McpErrorCode,
+  message: string,
+  afterS: number,
+  options?: Pick<McpErrorOptions, 'cause' | 'option'>,
+): McpError {
+  return new McpError(code, message, { ...options, headers: { 'Retry-After': String(afterS) } });
+}
+
+/** A limit that an option sets, and that is reached. @internal */
+export interface ReachedLimit {
+  /** `anonymous`: all anonymous callers together. */
+  readonly of: 'server' | 'caller' | 'anonymous';
+  readonly max: number;
+  /** In the plural: `sessions`. */
+  readonly what: string;
+  readonly option: string;
+  /** Ends the sentence, and says what to do. @default '. Try again later.' */
+  readonly advice?: string;
+}
+
+const HAVE_REACHED: Readonly<Record<ReachedLimit['of'], string>> = {
+  server: 'This server has reached its limit',
+  caller: 'This caller has reached its limit',
+  anonymous: 'The anonymous callers of this server have reached their common limit',
+};
+
+/** @internal */
+export function limitText({ of, max, what, option, advice = '. Try again later.' }: ReachedLimit): string {
+  return `${HAVE_REACHED[of]} of ${max} ${what} ("${option}")${advice}`;
+}
+
+/** The refusal of one more than a limit allows. @internal */
+export function limitReached(code: McpErrorCode, limit: ReachedLimit): McpError {
+  return retryLater(code, limitText(limit), 5, { option: limit.option });
+}
+
+/**
+ * Runs a command of a store on behalf of a request.
+ *
+ * @param fault reports an error of the store
+ * @throws McpError UNAVAILABLE (503, `Retry-After`) with the store's error as its cause
+ * @internal
+ */
+export async function askStore<T>(
+  ask: () => Promise<T>,
+  fault: (error: unknown) => void,
+  message = 'The storage of this server is unavailable. Try again soon.',
+  afterS = 5,
+): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof McpError) throw error;
+    fault(error);
+    throw retryLater('UNAVAILABLE', message, afterS, { cause: error });
+  }
+}
+
+/**
  * The refusal of a server that stops (E13). Its client repeats the request, and another node may take it at once.
  *
  * @internal
  */
 export function shutdownRefusal(): McpError {
-  return new McpError('UNAVAILABLE', 'This server is shutting down. Try again in a moment.', {
-    headers: { 'Retry-After': '1' },
-  });
+  return retryLater('UNAVAILABLE', 'This server is shutting down. Try again in a moment.', 1);
 }
 
 /**

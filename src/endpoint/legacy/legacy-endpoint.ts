@@ -12,7 +12,7 @@ import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../
 import { McpServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
-import { McpError, shutdownRefusal, shown } from '../../wire/errors.js';
+import { limitReached, McpError, retryLater, shutdownRefusal, shown } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, singleHeader } from '../../wire/headers.js';
 import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
@@ -112,9 +112,6 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
   throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
 }
 
-/** Seconds after which a refused client may try again. */
-const RETRY_AFTER = { 'Retry-After': '5' };
-
 /** Bytes that the parameters of `initialize` may have as JSON: small objects take many times that in memory. */
 const MAX_INITIALIZE = 4 * 1024;
 
@@ -192,19 +189,19 @@ class Initialization implements PendingReply {
   }
 
   #refusal(outcome: Exclude<McpCreateOutcome, 'created'>, { total, perPrincipal }: McpSessionCaps): McpError {
-    const headers = RETRY_AFTER;
     switch (outcome) {
-      case 'total-cap': {
-        const text = `This server has reached its limit of ${total} sessions ("maxSessions"). Try again later.`;
-        return new McpError('UNAVAILABLE', text, { headers, option: 'maxSessions' });
-      }
+      case 'total-cap':
+        return limitReached('UNAVAILABLE', { of: 'server', max: total, what: 'sessions', option: 'maxSessions' });
       case 'principal-cap': {
-        const anonymous = this.http.principal === undefined;
-        const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
-        const text = anonymous
-          ? `The anonymous callers of this server have reached their common limit of ${perPrincipal} sessions ("${option}"). Sign in, or try again later.`
-          : `This caller has reached its limit of ${perPrincipal} sessions ("${option}"). End a session with DELETE, or wait until an idle session expires.`;
-        return new McpError('TOO_MANY_SESSIONS', text, { headers, option });
+        const limit = { max: perPrincipal, what: 'sessions' };
+        if (this.http.principal === undefined) {
+          const advice = '. Sign in, or try again later.';
+          const option = 'maxAnonymousSessions';
+          return limitReached('TOO_MANY_SESSIONS', { ...limit, of: 'anonymous', option, advice });
+        }
+        const advice = '. End a session with DELETE, or wait until an idle session expires.';
+        const option = 'maxSessionsPerPrincipal';
+        return limitReached('TOO_MANY_SESSIONS', { ...limit, of: 'caller', option, advice });
       }
       case 'taken': {
         const text =
@@ -238,9 +235,7 @@ class Initialization implements PendingReply {
     if (!session.initialized || reply.kind !== 'json') return reply;
     const { protocolVersion } = session.info;
     if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
-    if (!sessions.add(session)) {
-      throw new McpError('UNAVAILABLE', FAILED, { headers: RETRY_AFTER });
-    }
+    if (!sessions.add(session)) throw retryLater('UNAVAILABLE', FAILED, 5);
     this.#begun = true;
     environment.event({ type: 'created', sessionId: this.#id, session: session.info });
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };

@@ -1,5 +1,5 @@
 import type { Clock } from '../../common/clock.js';
-import { McpError } from '../../wire/errors.js';
+import { retryLater } from '../../wire/errors.js';
 
 /** What a principal may name at once, after a pause. */
 const CAPACITY = 10_000;
@@ -43,8 +43,7 @@ export class ListenBudget {
     const cost = 1 + names;
     if (tokens < cost) {
       const message = `This caller opens subscriptions too often; all anonymous callers count as one. A subscription takes a token, and one for each URI and task that it names; a caller has ${CAPACITY}, and gets ${PER_SECOND} back in a second. Keep subscriptions open, or try again later.`;
-      const headers = { 'Retry-After': String(Math.ceil((cost - tokens) / PER_SECOND)) };
-      throw new McpError('TOO_MANY_REQUESTS', message, { headers });
+      throw retryLater('TOO_MANY_REQUESTS', message, Math.ceil((cost - tokens) / PER_SECOND));
     }
     this.#buckets.delete(principal);
     this.#buckets.set(principal, { tokens: tokens - cost, at });

@@ -13,7 +13,7 @@ import { logError } from '../../context/operator-log.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { ChangeFeed, type HeardChange } from '../../session/cluster/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
-import { McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
+import { limitReached, McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
 import type { McpEvent } from '../../wire/events.js';
@@ -28,9 +28,6 @@ import {
   requestedFilter,
   withUris,
 } from './subscription-filter.js';
-
-/** Seconds after which a refused client may try again. */
-const RETRY_AFTER = { 'Retry-After': '5' };
 
 /** URIs whose guards run at the same time. One begins in a turn of the event loop: there may be a thousand. */
 const ASKED_AT_ONCE = 50;
@@ -154,13 +151,17 @@ export class Subscriptions {
     const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.options;
     if (this.#closed) throw shutdownRefusal();
     if (this.#open.size >= maxSubscriptions) {
-      const message = `This server has reached its limit of ${maxSubscriptions} subscriptions ("maxSubscriptions"). Try again later.`;
-      throw new McpError('UNAVAILABLE', message, { headers: RETRY_AFTER, option: 'maxSubscriptions' });
+      const option = 'maxSubscriptions';
+      throw limitReached('UNAVAILABLE', { of: 'server', max: maxSubscriptions, what: 'subscriptions', option });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
-      const message = `This caller has reached its limit of ${maxSubscriptionsPerPrincipal} subscriptions ("maxSubscriptionsPerPrincipal"); all anonymous callers count as one. Close a subscription, or try again later.`;
-      const option = 'maxSubscriptionsPerPrincipal';
-      throw new McpError('TOO_MANY_REQUESTS', message, { headers: RETRY_AFTER, option });
+      throw limitReached('TOO_MANY_REQUESTS', {
+        of: 'caller',
+        max: maxSubscriptionsPerPrincipal,
+        what: 'subscriptions',
+        option: 'maxSubscriptionsPerPrincipal',
+        advice: '; all anonymous callers count as one. Close a subscription, or try again later.',
+      });
     }
   }
 

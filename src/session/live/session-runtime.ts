@@ -14,15 +14,13 @@ import { HeldBytes } from '../../exchange/held-bytes.js';
 import { McpEventStoreError } from '../../stream/event-store.errors.js';
 import { McpEventStore } from '../../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
-import { McpError } from '../../wire/errors.js';
+import { askStore } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { ClusterPeers } from '../cluster/cluster-messages.js';
 import type { McpSessionEvent, McpSessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions } from '../session.options.js';
 
-/** Seconds after which a client may repeat a request that failed because a store was unavailable. */
-const RETRY_AFTER = { 'Retry-After': '5' };
 /** Store faults that are further apart than this count as two outages. */
 const QUIET_MS = 60_000;
 
@@ -89,15 +87,8 @@ export class SessionRuntime implements StreamEnvironment {
    *
    * @throws McpError UNAVAILABLE (503, `Retry-After`) with the store's error as its cause
    */
-  async ask<T>(sessionId: string, call: () => Promise<T>): Promise<T> {
-    try {
-      return await call();
-    } catch (error) {
-      if (error instanceof McpError) throw error;
-      this.storeFault(sessionId, error);
-      const text = 'The storage of this server is unavailable. Try again soon.';
-      throw new McpError('UNAVAILABLE', text, { headers: RETRY_AFTER, cause: error });
-    }
+  ask<T>(sessionId: string, call: () => Promise<T>): Promise<T> {
+    return askStore(call, (error) => this.storeFault(sessionId, error));
   }
 
   event(event: McpSessionEvent): void {
