@@ -26,7 +26,7 @@ import { maxAnonymousSessions, type McpSessionOptions, SESSION_TABLE } from './s
 import { type McpSessionStore, SESSION_STORE_METHODS } from './session/store/session-store.js';
 import { type McpStateStore, STATE_STORE_METHODS } from './state/state-store.js';
 import { type McpStateOptions, STATE_TABLE } from './state/state.options.js';
-import { EVENT_STORE_METHODS, type McpEventStore } from './stream/event-store.js';
+import { EVENT_STORE_METHODS, SHARED_EVENT_STORE_METHODS, type McpEventStore } from './stream/event-store.js';
 import { EVENT_LOG_TABLE, type McpEventLogOptions } from './stream/stream.options.js';
 
 /** The options of an endpoint; may come from `forRootAsync`. @publicApi */
@@ -127,7 +127,7 @@ const OPTION_TABLE = {
   eventLog: group({}, EVENT_LOG_TABLE),
   sessionStore: contract(undefined, SESSION_STORE_METHODS),
   stateStore: contract(undefined, STATE_STORE_METHODS),
-  eventStore: contract(undefined, EVENT_STORE_METHODS),
+  eventStore: contract(undefined, EVENT_STORE_METHODS, SHARED_EVENT_STORE_METHODS),
   messageBus: contract(undefined, MESSAGE_BUS_METHODS),
   auth: object(undefined),
   ...SESSION_TABLE,

@@ -6,7 +6,7 @@ import {
   McpEventLogFullError,
   MCP_INBOX_STREAM,
   type McpLastError,
-  type McpEventStore,
+  type McpSharedEventStore,
   type McpReaderRef,
   type McpReadResult,
   McpSessionGoneError,
@@ -48,8 +48,6 @@ interface Stream {
   /** `first`: what the last append of the writer was answered with. */
   writers: { writer: string; seq: number; first: number }[];
   reader?: McpReaderRef | undefined;
-  /** When the client of the reader asked for it. */
-  claimedAt: number;
   /** Runs what is unsettled. */
   node?: string;
   unsettled: (string | number)[];
@@ -61,7 +59,7 @@ interface Stream {
  *
  * For one process at a time: readers of the process before are gone with it.
  */
-export class SqliteEventStore implements McpEventStore {
+export class SqliteEventStore implements McpSharedEventStore {
   /** The next process reads it. */
   readonly scope = 'shared';
 
@@ -80,7 +78,7 @@ export class SqliteEventStore implements McpEventStore {
   }
 
   async append(session: string, id: string, data: readonly string[], opts: McpAppendOptions): Promise<McpAppendResult> {
-    const { writer, seq, opens, settles = [], end = false } = opts;
+    const { writer, seq, newest = 0, opens, settles = [], end = false } = opts;
     return this.#atomically(() => {
       if (this.#find(session, STANDALONE).forgetAt !== null) throw new McpSessionGoneError(session);
       const known = this.#stream(session, id);
@@ -89,6 +87,7 @@ export class SqliteEventStore implements McpEventStore {
       if (known ? known.ended : seq > 1) throw new McpStreamEndedError(id);
       const stream = known ?? this.#begin(session, id);
       if (id === MCP_INBOX_STREAM) this.#makeRoomInInbox(stream, data.length);
+      stream.last = Math.max(stream.last, newest);
       const first = stream.last + 1;
       this.#push(stream, data);
       stream.writers = [{ writer, seq, first }, ...stream.writers.filter((one) => one !== said)].slice(0, MAX_WRITERS);
@@ -111,13 +110,12 @@ export class SqliteEventStore implements McpEventStore {
     });
   }
 
-  async claim(session: string, id: string, { node, reader }: McpReaderRef, heldMs = 0): Promise<McpClaimResult> {
+  async claim(session: string, id: string, { node, reader }: McpReaderRef): Promise<McpClaimResult> {
     return this.#atomically(() => {
       const stream = this.#find(session, id);
-      const [before, since] = [stream.reader, this.now() - heldMs];
+      const before = stream.reader;
       if (before?.reader === reader) return this.#head(stream);
-      if (before && stream.claimedAt > since) return { ...this.#head(stream), late: true };
-      this.#save(Object.assign(stream, { reader: { node, reader }, claimedAt: since }));
+      this.#save(Object.assign(stream, { reader: { node, reader } }));
       return { ...this.#head(stream), ...(before && { before }) };
     });
   }
@@ -179,7 +177,7 @@ export class SqliteEventStore implements McpEventStore {
   }
 
   #begin(session: string, id: string): Stream {
-    const state = JSON.stringify({ last: 0, delivered: 0, ended: false, writers: [], claimedAt: 0, unsettled: [] });
+    const state = JSON.stringify({ last: 0, delivered: 0, ended: false, writers: [], unsettled: [] });
     this.db.rows('INSERT OR IGNORE INTO stream (session, id, state) VALUES (?, ?, ?)', session, id, state);
     return this.#stream(session, id)!;
   }

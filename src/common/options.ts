@@ -184,13 +184,20 @@ export function functionOf<T extends (...args: any[]) => unknown, D extends Defa
   });
 }
 
-/** An object that has the methods of a contract. */
+/**
+ * An object that has the methods of a contract.
+ *
+ * @param ifShared the methods that it must have, too, if its `scope` is `shared`
+ */
 export function contract<T extends object, D extends Default<T> = typeof required>(
   byDefault: D,
   methods: readonly (keyof T)[],
+  ifShared: readonly string[] = [],
 ) {
   return option<T, D>(byDefault, (given, name) => {
-    const missing = methods.find((method) => typeof (given as T | null | undefined)?.[method] !== 'function');
+    const part = given as Partial<Record<PropertyKey, unknown>> | null | undefined;
+    const all = part?.['scope'] === 'shared' ? [...methods, ...ifShared] : methods;
+    const missing = all.find((method) => typeof part?.[method] !== 'function');
     if (missing === undefined) return given;
     const text = `The option "${name}" must be an object that implements its contract; it has no method "${String(missing)}".`;
     throw new McpOptionError(name, text);

@@ -27,6 +27,7 @@ export const MCP_DEV_STORES = Symbol('nestjs-mcp-streamable:dev-stores');
  * @param methods the methods that it must have; those of the option are checked with all options
  * @param byDefault creates the default
  * @param inject the tokens of the arguments of `byDefault`
+ * @param ifShared the methods that it must have, too, if its `scope` is `shared`
  */
 export function replaceablePart<T extends object, Injected extends unknown[]>(
   provide: InjectionToken<T>,
@@ -34,6 +35,7 @@ export function replaceablePart<T extends object, Injected extends unknown[]>(
   methods: readonly (keyof T & string)[],
   byDefault: (...injected: Injected) => T,
   inject: InjectionToken[] = [],
+  ifShared: readonly string[] = [],
 ): Provider {
   return {
     provide,
@@ -42,7 +44,7 @@ export function replaceablePart<T extends object, Injected extends unknown[]>(
       if (own) return own as T;
       if (options['backend'] === undefined) return (dev?.[name] as T | undefined) ?? byDefault(...injected);
       const parts = object<Parts>(required)(backend, 'backend');
-      return contract<T>(required, methods)(parts[name] as T, `backend.${name}`);
+      return contract<T>(required, methods, ifShared)(parts[name] as T, `backend.${name}`);
     },
     inject: [MCP_OPTIONS, MCP_BACKEND, MCP_DEV_STORES, ...inject],
   };

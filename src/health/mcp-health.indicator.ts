@@ -3,7 +3,7 @@ import { McpMessageBus } from '../bus/message-bus.js';
 import { Clock } from '../common/clock.js';
 import { timer } from '../common/options.js';
 import { within } from '../common/promises.js';
-import { McpEventStore } from '../stream/event-store.js';
+import { isShared, McpEventStore } from '../stream/event-store.js';
 import { McpSessionService, type McpNodeCounts } from '../session/mcp-session.service.js';
 import { McpSessionStore } from '../session/store/session-store.js';
 
@@ -68,7 +68,7 @@ export class McpHealthIndicator {
     const [sessionStore, eventStore, messageBus] = await Promise.all([
       this.#answers(counted, timeoutMs),
       // A store in the memory of this process is always available.
-      this.#answers(async () => this.eventStore.scope === 'shared' && this.eventStore.unfinished(NO_NODE), timeoutMs),
+      this.#answers(async () => isShared(this.eventStore) && this.eventStore.unfinished(NO_NODE), timeoutMs),
       this.#answers(async () => this.bus.ping?.(), timeoutMs),
     ]);
     const draining = !this.service.accepting;

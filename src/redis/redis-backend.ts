@@ -1,7 +1,7 @@
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpSessionStore } from '../session/store/session-store.js';
 import type { McpStateStore } from '../state/state-store.js';
-import type { McpEventStore } from '../stream/event-store.js';
+import type { McpSharedEventStore } from '../stream/event-store.js';
 import type { McpTaskStore } from '../tasks/task-store.js';
 import { McpOptionError } from '../common/options.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
@@ -23,7 +23,7 @@ interface ClaimingEndpoint {
 export interface RedisBackend {
   readonly sessionStore: McpSessionStore;
   readonly stateStore: McpStateStore;
-  readonly eventStore: McpEventStore;
+  readonly eventStore: McpSharedEventStore;
   /** The store of `McpTasksModule`; empty without that module. */
   readonly taskStore: McpTaskStore;
   readonly messageBus: McpMessageBus;

@@ -16,6 +16,7 @@ export {
   MCP_INBOX_STREAM,
   MCP_MIN_EVENTS,
   McpEventStore,
+  type McpSharedEventStore,
   type McpAppendedMessage,
   type McpAppendOptions,
   type McpAppendResult,

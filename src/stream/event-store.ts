@@ -16,7 +16,9 @@ import type { RequestId } from '../wire/json-rpc.js';
  * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic.
  *   `append` and `read` may return their result without a promise: then nothing is awaited, which makes a log in memory
  *   fast.
- * - **Order.** Indices of a stream are dense and start at 1. `append` assigns them; events of one call are adjacent.
+ * - **Order.** Indices of a stream start at 1 and grow. `append` assigns them; events of one call are adjacent. An index is
+ *   never used again: an append that names a newer one than the log has (`newest`) goes on behind that. Only then there is a
+ *   gap, which tells readers that the log has lost events, as one does that fails over to a replica.
  * - **Idempotence.** `append` is identified by (session, stream, `writer`, `seq`). A call that was carried out already is
  *   answered with the result of the first time and changes nothing: the caller retries after an unknown outcome.
  *   A writer has one append in flight, so remembering its last `seq` is enough.
@@ -27,7 +29,6 @@ import type { RequestId } from '../wire/json-rpc.js';
  *   or more), and its newest event always. Where bytes are bounded too, finished streams go first, the one that ended
  *   first before the others. An append is never refused for lack of space, except to the inbox: that keeps each event
  *   for at least a minute, and throws `McpEventLogFullError` when it is full.
- * - **One reader.** Of the readers that have claimed a stream the newest is its reader, until it is released.
  * - **Cleaning up.** Finished streams are forgotten by the store itself after its own time; stream `0` and the inbox go
  *   with their session. A dropped session is forgotten 30 s later; a store of scope `node` may forget it at once.
  * - **Errors** of {@link McpEventStoreError} are final. Any other error counts as a transient fault and is retried.
@@ -71,26 +72,6 @@ export interface McpEventStore {
   read(session: string, stream: string, after: number, limit: number, delivered?: number): MaybePromise<McpReadResult>;
 
   /**
-   * Makes a reader the newest of its stream. A repeated call changes nothing.
-   *
-   * @param heldMs milliseconds that its client has waited for this store: a reader that has claimed the stream since
-   *   then is the newer one, and stays
-   * @throws McpSessionGoneError the session was never opened, or is forgotten
-   * @throws McpStreamNotFoundError no such stream
-   */
-  claim(session: string, stream: string, reader: McpReaderRef, heldMs?: number): Promise<McpClaimResult>;
-
-  /**
-   * Releases a reader, if it is still the newest. Idempotent; unknown sessions and streams are ignored.
-   *
-   * @param delivered as for `read`
-   */
-  release(session: string, stream: string, reader: McpReaderRef, delivered?: number): Promise<void>;
-
-  /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
-  unfinished(node: string): Promise<McpUnfinishedStream[]>;
-
-  /**
    * Ends the session: appends an error for each request that is not settled to its stream, ends every stream, and refuses all
    * further appends. Its events can be read for 30 s more, so that readers on all nodes find the end. Idempotent.
    *
@@ -106,6 +87,39 @@ export interface McpEventStore {
    */
   sizeOf?(session: string): number;
 }
+
+/**
+ * # An event log that several nodes share
+ *
+ * Of the readers that have claimed a stream the newest is its reader, until it is released: only that one hands out events
+ * (rule G7). The other nodes also have to know what a node has left unanswered when it died.
+ *
+ * @publicApi
+ */
+export interface McpSharedEventStore extends McpEventStore {
+  readonly scope: 'shared';
+
+  /**
+   * Makes a reader the newest of its stream. A repeated call changes nothing.
+   *
+   * @throws McpSessionGoneError the session was never opened, or is forgotten
+   * @throws McpStreamNotFoundError no such stream
+   */
+  claim(session: string, stream: string, reader: McpReaderRef): Promise<McpClaimResult>;
+
+  /**
+   * Releases a reader, if it is still the newest. Idempotent; unknown sessions and streams are ignored.
+   *
+   * @param delivered as for `read`
+   */
+  release(session: string, stream: string, reader: McpReaderRef, delivered?: number): Promise<void>;
+
+  /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
+  unfinished(node: string): Promise<McpUnfinishedStream[]>;
+}
+
+/** Whether other nodes have the same log. */
+export const isShared = (store: McpEventStore): store is McpSharedEventStore => store.scope === 'shared';
 
 /**
  * The stream of messages that nodes forward to each other. It is created like any other, and removed with its session.
@@ -128,7 +142,9 @@ export const MCP_DROPPED_SESSION_MS = 30_000;
 export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 
 /** The methods that an {@link McpEventStore} of an app must have. */
-export const EVENT_STORE_METHODS = ['open', 'append', 'read', 'claim', 'release', 'unfinished', 'drop'] as const;
+export const EVENT_STORE_METHODS = ['open', 'append', 'read', 'drop'] as const;
+/** Those that one of scope `shared` must have, too. */
+export const SHARED_EVENT_STORE_METHODS = ['claim', 'release', 'unfinished'] as const;
 
 /** @publicApi */
 export interface McpAppendOptions {
@@ -136,6 +152,11 @@ export interface McpAppendOptions {
   writer: string;
   /** Counts the appends of this writer, from 1. A refused append does not count: it may be repeated with its number. */
   seq: number;
+  /**
+   * Index of the newest event that the writer knows. Given by the writer that has opened the stream, and writes it alone. If it
+   * is larger than what the log has, the log has lost events.
+   */
+  newest?: number;
   /** The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append. */
   opens?: { node: string; requests: readonly RequestId[] };
   /** Requests that are settled by this append, with an answer among `events` or without one. */
@@ -149,8 +170,8 @@ export interface McpAppendResult {
   /** Index of the first appended event, or of the next one if there were none. */
   first: number;
   /**
-   * The newest reader, whose node has to be notified that there is more to read; absent when there is none. A store that
-   * notifies the node in the same step, by the {@link McpAppendedMessage} on the bus, leaves it out for readers on other nodes.
+   * Of a shared store: the newest reader, whose node has to be notified that there is more to read; absent when there is none. A
+   * store that notifies the node in the same step, by the {@link McpAppendedMessage} on the bus, leaves it out for readers on other nodes.
    */
   reader?: McpReaderRef;
 }
@@ -179,7 +200,7 @@ export interface McpReadResult extends McpStreamHead {
   events: readonly McpStoredEvent[];
   /** There are events after the last of `events`; after the cursor, if there are none. */
   more: boolean;
-  /** The newest reader. */
+  /** Of a shared store: the newest reader. */
   reader?: McpReaderRef;
 }
 
@@ -187,8 +208,6 @@ export interface McpReadResult extends McpStreamHead {
 export interface McpClaimResult extends McpStreamHead {
   /** The reader until now, whose node has to be notified. */
   before?: McpReaderRef;
-  /** The claim came too late: another reader is the newer one. */
-  late?: boolean;
 }
 
 /** @publicApi */

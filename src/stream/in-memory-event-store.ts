@@ -19,7 +19,7 @@ import {
   type McpClaimResult,
   type McpEventStoreStats,
   type McpLastError,
-  type McpEventStore,
+  type McpSharedEventStore,
   type McpReadResult,
   type McpReaderRef,
   type McpStoredEvent,
@@ -46,7 +46,7 @@ const INBOX_KEPT_MS = 60_000;
  *
  * @publicApi
  */
-export class InMemoryEventStore implements McpEventStore {
+export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
   readonly #limits: ResolvedEventLogOptions;
   readonly #sessions = new Map<string, SessionLog>();
   /** Dropped, and kept for readers on other nodes; in the order of dropping. */
@@ -92,7 +92,8 @@ export class InMemoryEventStore implements McpEventStore {
     if (target?.ended || forgotten) throw new McpStreamEndedError(stream);
     if (stream === MCP_INBOX_STREAM && events.length > 0) this.#makeRoomInInbox(log, events);
     target ??= log.begin(stream);
-    const first = target.last + 1;
+    const first = Math.max(target.last, options.newest ?? 0) + 1;
+    this.#account(log, target.skipTo(first - 1));
     for (const data of events) this.#push(log, target, data);
     target.note(options, first, mark);
     if (options.end) this.#end(log, target);
@@ -109,15 +110,12 @@ export class InMemoryEventStore implements McpEventStore {
     return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async claim(session: string, stream: string, reader: McpReaderRef, heldMs = 0): Promise<McpClaimResult> {
+  async claim(session: string, stream: string, reader: McpReaderRef): Promise<McpClaimResult> {
     let found = this.#find(session, stream);
     if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
     const before = found.reader;
     if (before?.reader === reader.reader) return found.head();
-    const since = this.clock.now() - heldMs;
-    if (before && found.claimedAt > since) return { ...found.head(), late: true };
     found.reader = reader;
-    found.claimedAt = since;
     return { ...found.head(), ...(before && { before }) };
   }
 
@@ -210,7 +208,11 @@ export class InMemoryEventStore implements McpEventStore {
   }
 
   #push(log: SessionLog, stream: StreamLog, data: string): void {
-    const grown = bytesOf(data) - stream.push(data);
+    this.#account(log, stream.push(data));
+  }
+
+  /** @param grown bytes; negative when events were evicted */
+  #account(log: SessionLog, grown: number): void {
     log.bytes += grown;
     this.#total += grown;
   }
@@ -377,8 +379,6 @@ class StreamLog {
   forgetAt = Infinity;
   bytes = 0;
   reader: McpReaderRef | undefined;
-  /** When the client of the reader asked for it; milliseconds since the epoch. */
-  claimedAt = 0;
   node: string | undefined;
   unsettled: Set<RequestId> | undefined;
   /** Absent until they are needed: most streams `0` are never written. */
@@ -394,12 +394,22 @@ class StreamLog {
     return this.last - this.oldest + 1;
   }
 
-  /** @returns the bytes of the event that was evicted for it, or 0 */
+  /** @returns the bytes by which the stream has grown */
   push(data: string): number {
     const evicted = this.last - this.oldest + 1 >= this.most ? this.evictOldest() : 0;
     (this.#ring ??= [])[this.#slot(++this.last)] = data;
     this.bytes += bytesOf(data);
-    return evicted;
+    return bytesOf(data) - evicted;
+  }
+
+  /** Passes over indices of events that were lost, and all events before them. @returns the bytes by which the stream has grown */
+  skipTo(last: number): number {
+    if (last <= this.last) return 0;
+    const { bytes } = this;
+    while (this.oldest <= this.last) this.evictOldest();
+    this.last = last;
+    this.oldest = last + 1;
+    return -bytes;
   }
 
   /** @returns its bytes */

@@ -11,15 +11,14 @@ import type { RequestId } from '../wire/json-rpc.js';
 import { McpEventLogFullError, McpSessionGoneError, McpStreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
-import type { StreamClaim } from './stream-reader.js';
 import { NO_DATA } from './stream-reader.js';
 import { NO_STREAM_PEERS, type StreamEnvironment } from './stream.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 
-async function setup(faults: EventStoreFaults = {}) {
+async function setup(faults: EventStoreFaults = {}, scope: 'node' | 'shared' = 'node') {
   const clock = new ManualClock();
-  const log = new InMemoryEventStore({}, new ManualClock());
+  const log = new InMemoryEventStore({}, new ManualClock(), scope);
   await log.open('s');
   const reads = vi.spyOn(log, 'read');
   const releases = vi.spyOn(log, 'release');
@@ -56,7 +55,7 @@ interface Reading {
   leave(): void;
 }
 
-function read(stream: McpStream, after = 0, claim?: StreamClaim): Reading {
+function read(stream: McpStream, after = 0, last?: number): Reading {
   const reading = { got: [], told: undefined, end: undefined } as unknown as Reading;
   const subscription: Subscription = stream.subscribe(
     {
@@ -66,7 +65,7 @@ function read(stream: McpStream, after = 0, claim?: StreamClaim): Reading {
     },
     after,
     undefined,
-    claim,
+    last,
   );
   reading.leave = () => subscription.unsubscribe();
   return reading;
@@ -74,8 +73,8 @@ function read(stream: McpStream, after = 0, claim?: StreamClaim): Reading {
 
 /** As a GET does. @param after absent: from what was not handed out yet */
 async function get(stream: McpStream, after?: number): Promise<Reading> {
-  const claim = await stream.claim();
-  const reading = read(stream, after ?? claim.delivered, claim);
+  const head = await stream.head();
+  const reading = read(stream, after ?? head.delivered, head.last);
   await settled();
   return reading;
 }
@@ -179,7 +178,7 @@ describe('another node', () => {
 
 describe('G7: the newest reader', () => {
   it('gets each message; the reader before it ends at the next tick, and is given the position of the stream', async () => {
-    const { stream, heard, head } = await setup();
+    const { stream, heard, head } = await setup({}, 'shared');
     const standalone = stream('0');
     const first = await get(standalone);
     await standalone.write(data);
@@ -210,7 +209,7 @@ describe('G7: the newest reader', () => {
   });
 
   it('stays the newest when a replaced reader leaves', async () => {
-    const { stream, head } = await setup();
+    const { stream, head } = await setup({}, 'shared');
     const standalone = stream('0');
     const older = await get(standalone);
     const newer = await get(standalone);
@@ -253,7 +252,7 @@ describe('G7: the newest reader', () => {
 
   it('takes over from the moment of its claim, whatever is written meanwhile', async () => {
     const delayAnswer = ({ method }: EventStoreCall) => (method === 'claim' ? 10 : 0);
-    const { clock, stream } = await setup({ delayAnswer });
+    const { clock, stream } = await setup({ delayAnswer }, 'shared');
     const standalone = stream('0');
     const getting = get(standalone);
     await clock.advance(10);
@@ -268,43 +267,6 @@ describe('G7: the newest reader', () => {
     expect([first.got, second.got]).toEqual([[], [1]]);
     second.leave();
     await clock.advance(0);
-  });
-
-  it('does not replace the reader before it when its claim fails', async () => {
-    const { clock, store, stream } = await setup();
-    const standalone = stream('0');
-    const reading = await get(standalone);
-    store.faults = only('claim');
-    await expect(standalone.claim()).rejects.toThrow(EventStoreFault);
-    await standalone.write(data);
-    await clock.advance(0);
-    expect(reading.got).toEqual([1]);
-  });
-
-  it('is released after a whole tick when its response is never opened', async () => {
-    const { stream, head, heard } = await setup();
-    const standalone = stream('0');
-    await standalone.claim();
-    standalone.refresh();
-    await settled();
-    expect((await head('0')).reader).toBeDefined();
-    standalone.refresh();
-    await settled();
-    expect(await head('0')).not.toHaveProperty('reader');
-    expect([standalone.readers, heard]).toEqual([0, ['idle']]);
-  });
-
-  it('gets nothing when it is replaced before its response is opened', async () => {
-    const { stream } = await setup();
-    const standalone = stream('0');
-    await standalone.write(data);
-    const claim = await standalone.claim();
-    const newer = await get(standalone, 0);
-    const late = read(standalone, 0, claim);
-    standalone.refresh();
-    await settled();
-    expect(newer.got).toEqual([1]);
-    expect([late.got, late.end]).toEqual([[], 'complete']);
   });
 
   it('ends when a handler closes the connection, and the stream continues', async () => {
@@ -324,19 +286,13 @@ describe('G7: the newest reader', () => {
 });
 
 describe('the position of what was delivered', () => {
-  it('is written to the log when a reader leaves, and on ticks, if it has changed', async () => {
-    const { clock, stream, reads, head } = await setup();
+  it('is written to the log on ticks, and when a reader leaves', async () => {
+    const { clock, stream, head } = await setup({}, 'shared');
     const standalone = stream('0');
     const reading = await get(standalone);
-    await clock.advance(0);
-    reads.mockClear();
-    standalone.refresh();
-    expect(reads).not.toHaveBeenCalled();
     await standalone.write(data);
     standalone.refresh();
     await clock.advance(0);
-    standalone.refresh();
-    expect(reads).toHaveBeenCalledTimes(1);
     expect(await head('0')).toMatchObject({ delivered: 1 });
     await standalone.write(data);
     reading.leave();
@@ -345,12 +301,11 @@ describe('the position of what was delivered', () => {
   });
 
   it('is written again when the log refused it', async () => {
-    const { clock, store, stream, heard, head } = await setup();
+    const { clock, store, stream, heard, head } = await setup({}, 'shared');
     const standalone = stream('0');
     await get(standalone);
-    await standalone.write(data);
     store.faults = only('read');
-    standalone.refresh();
+    await standalone.write(data);
     await clock.advance(0);
     expect(heard).toContain('fault: EventStoreFault');
     store.faults = {};
@@ -360,7 +315,8 @@ describe('the position of what was delivered', () => {
   });
 
   it('makes the log register the response of a POST as soon as the stream is there, though writing continues', async () => {
-    const { clock, stream, head, heard } = await setup({ delay: ({ method }) => (method === 'append' ? 10 : 0) });
+    const delay = ({ method }: EventStoreCall) => (method === 'append' ? 10 : 0);
+    const { clock, stream, head, heard } = await setup({ delay }, 'shared');
     const post = stream('post', [1]);
     void post.write({});
     const reading = read(post);
@@ -376,7 +332,7 @@ describe('the position of what was delivered', () => {
 
   it('does not keep a reader the newest for ever when the log is slow', async () => {
     const delay = ({ method }: EventStoreCall) => (method === 'claim' ? 100 : 0);
-    const { clock, stream, head } = await setup({ delay });
+    const { clock, stream, head } = await setup({ delay }, 'shared');
     const post = stream('post', [1]);
     await post.write({});
     read(post).leave();
@@ -385,7 +341,7 @@ describe('the position of what was delivered', () => {
   });
 
   it('may fail to be written: the stream continues', async () => {
-    const { clock, stream, heard } = await setup(only('claim', 'release'));
+    const { clock, stream, heard } = await setup(only('claim', 'release'), 'shared');
     const post = stream('post', [1]);
     await post.write({});
     const reading = read(post);
@@ -480,7 +436,7 @@ describe('a stream whose log refuses', () => {
   });
 
   it('is ended as soon as a log that was unavailable is back', async () => {
-    const { clock, store, stream, heard, head } = await setup();
+    const { clock, store, stream, heard, head } = await setup({}, 'shared');
     const post = stream('post', [1]);
     await post.write(data);
     store.faults = only('append');

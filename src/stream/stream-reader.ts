@@ -1,10 +1,9 @@
 import type { Observer, Subscription } from 'rxjs';
 import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
-import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
-import type { McpReaderRef, McpReadResult, McpStoredEvent, McpStreamHead } from './event-store.js';
+import type { McpReadResult, McpStoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: large enough to be efficient, small enough to react to back-pressure. */
@@ -26,8 +25,8 @@ const PAGE = 64;
  * - `#busy` is set whenever events are handed out, so that a signal caused by handing one out is not overtaken;
  * - while the response is full it reads nothing, and stays behind until there is room.
  *
- * Events that were evicted before its first one are passed over (row G6). When later ones are evicted, the response was
- * too slow: it is destroyed, and its client reconnects (row P13).
+ * Events that were evicted before its first one are passed over (rule G6), and so are those that the log has lost (G12).
+ * When later ones are evicted, the response was too slow: it is destroyed, and its client reconnects (P13).
  *
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
@@ -39,6 +38,8 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   #behind: boolean;
   #busy = false;
   #silent = false;
+  /** It is not known to be the newest yet. */
+  #held = false;
   #done = false;
   /** It has read a page: from there on nothing may be missing. */
   #begun: boolean;
@@ -98,6 +99,16 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : DONE;
   }
 
+  /** Hands out nothing until `start`. */
+  hold(): void {
+    this.#held = true;
+  }
+
+  start(): void {
+    this.#held = false;
+    this.wake();
+  }
+
   /** A newer reader has the stream: from now on this one hands out nothing. */
   silence(): void {
     this.#silent = true;
@@ -132,7 +143,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   }
 
   get #ready(): boolean {
-    return !this.#done && !this.#silent && !this.flow.paused;
+    return !this.#done && !this.#silent && !this.#held && !this.flow.paused;
   }
 
   /** A log in memory answers at once, and nothing is awaited. */
@@ -202,6 +213,8 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
         this.#behind = true;
         return;
       }
+      // The log has lost events (G12); those before the oldest were reported above.
+      if (index > this.#cursor + 1 && index > oldest) this.log.evicted(this.#cursor, index);
       this.#emit(index, data);
     }
     if (more) this.#behind = true;
@@ -232,43 +245,14 @@ export interface ReaderStart {
   fresh?: boolean;
 }
 
-/** The log of one stream. */
+/** The log of one stream, as a reader uses it. */
 export interface ReadableLog {
   readonly id: string;
   readonly retry: Retry;
   /** The events after the cursor `after`, which is acknowledged. */
   read(after: number, limit: number): MaybePromise<McpReadResult>;
-  /** Events before the reader's first one are no longer kept. */
+  /** There are no events between the cursor and this index: they were evicted, or the log has lost them. */
   evicted(after: number, oldest: number): void;
   /** The reader has caught up to this index. */
   caughtUp(cursor: number): void;
-}
-
-/** The state of a stream when a reader became its newest. */
-export interface StreamClaim extends McpStreamHead {
-  /** Another reader is the newer one; this one was not made a reader. */
-  readonly late?: boolean;
-  /** @internal */
-  readonly attached: AttachedReader;
-}
-
-/** A reader as its stream knows it. */
-export interface AttachedReader {
-  readonly ref: McpReaderRef;
-  /** Absent until the response is opened. */
-  reader: StreamReader | undefined;
-  /** The log has it as the newest; `undefined`: the claim is under way; `false`: the log is being asked. */
-  known: boolean | undefined;
-  /** On another node: it ends when this one does. */
-  before: McpReaderRef | undefined;
-  /** A tick has passed, and no response was opened. */
-  waited: boolean;
-  /** Settles with the claim, while that is under way. */
-  claiming: Promise<void> | undefined;
-}
-
-/** A reader that is yet to claim its stream. @param node on which its response is */
-export function newReader(node: string): AttachedReader {
-  const ref = { node, reader: randomToken() };
-  return { ref, known: undefined, reader: undefined, before: undefined, waited: false, claiming: undefined };
 }

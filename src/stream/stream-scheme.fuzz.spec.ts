@@ -15,7 +15,7 @@ import { EventsEvictedError, McpEventStoreError } from './event-store.errors.js'
 import type { McpAppendResult, McpEventStore, McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream } from './mcp-stream.js';
-import { NO_DATA, type StreamClaim, StreamReader } from './stream-reader.js';
+import { NO_DATA, StreamReader } from './stream-reader.js';
 import type { StreamEntry } from './stream-writer.js';
 
 /**
@@ -172,13 +172,13 @@ class World {
   /** As a GET does. Not waited for: meanwhile things happen. @param after absent: from what was not handed out yet */
   get(node: Node, after?: number): void {
     const { stream } = node;
-    stream.claim().then(
-      (claim) => this.attach(node, stream, Math.min(after ?? claim.delivered, claim.last), claim),
+    stream.head().then(
+      ({ delivered, last }) => this.attach(node, stream, Math.min(after ?? delivered, last), last),
       (error: unknown) => this.refused.push(error),
     );
   }
 
-  attach(node: Node, stream: McpStream, after: number, claim?: StreamClaim): void {
+  attach(node: Node, stream: McpStream, after: number, last?: number): void {
     const reading: Reading = {
       node,
       order: this.readings.length,
@@ -205,7 +205,7 @@ class World {
       },
       after,
       reading.flow,
-      claim,
+      last,
     );
     reading.subscription.add(events);
   }

@@ -124,16 +124,16 @@ describe('a writer', () => {
     }
   });
 
-  it('numbers its appends, and says which requests it opens with the first one only', async () => {
+  it('numbers its appends, says which requests it opens with the first one only, and names its newest event', async () => {
     const opens = { node: 'n', requests: [1, 2] };
     const { writer, options, log } = await setup({}, { opens });
     await writer.push({});
     await writer.push({ data: 'a', settles: 1 });
     await writer.push({ data: 'b' });
     expect(options()).toEqual([
-      { writer: 'w', seq: 1, opens },
-      { writer: 'w', seq: 2, settles: [1] },
-      { writer: 'w', seq: 3 },
+      { writer: 'w', seq: 1, opens, newest: 0 },
+      { writer: 'w', seq: 2, settles: [1], newest: 0 },
+      { writer: 'w', seq: 3, newest: 1 },
     ]);
     expect(await log.unfinished('n')).toMatchObject([{ requests: [2] }]);
   });

@@ -29,6 +29,8 @@ export class StreamWriter {
   #done = DONE;
   #seq = 0;
   #opens: McpAppendOptions['opens'];
+  /** Index of the newest event that it has written. */
+  #last = 0;
 
   constructor(private readonly target: WriterTarget) {
     this.#opens = target.opens;
@@ -36,6 +38,10 @@ export class StreamWriter {
 
   get state(): WriterState['is'] {
     return this.#state.is;
+  }
+
+  get last(): number {
+    return this.#last;
   }
 
   /**
@@ -114,6 +120,7 @@ export class StreamWriter {
   #committed({ events, end }: Batch, { first, reader }: McpAppendResult): void {
     // Before readers get it: they may write in turn, and the log works again.
     this.#noteRetrying(false);
+    this.#last = first + events.length - 1;
     // An overflow while the append was under way has made the stream fail: entries of the successful append are in the
     // log nevertheless.
     if (this.#state.is === 'failed') return;
@@ -133,6 +140,7 @@ export class StreamWriter {
   #optionsOf({ settles, end }: Batch): McpAppendOptions {
     const options: McpAppendOptions = { writer: this.target.writer, seq: ++this.#seq };
     if (this.#opens) options.opens = this.#opens;
+    if (this.target.opens) options.newest = this.#last;
     if (settles) options.settles = settles;
     if (end) options.end = true;
     this.#opens = undefined;
@@ -188,6 +196,7 @@ export interface WriterTarget {
   readonly session: string;
   readonly stream: string;
   readonly writer: string;
+  /** Given for a stream that begins here, which no other object writes. */
   readonly opens?: McpAppendOptions['opens'];
   /** @param reader the newest, maybe on another node */
   committed(signal: StreamSignal, reader: McpReaderRef | undefined): void;

@@ -2,7 +2,7 @@ import type { Provider } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import { replaceablePart } from '../context/replaceable-part.js';
-import { EVENT_STORE_METHODS, McpEventStore } from './event-store.js';
+import { EVENT_STORE_METHODS, McpEventStore, SHARED_EVENT_STORE_METHODS } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import type { McpEventLogOptions } from './stream.options.js';
 
@@ -13,5 +13,6 @@ export const streamProviders: Provider[] = [
     EVENT_STORE_METHODS,
     ({ eventLog }, clock) => new InMemoryEventStore(eventLog, clock),
     [MCP_OPTIONS, Clock],
+    SHARED_EVENT_STORE_METHODS,
   ),
 ];

@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
 import { randomToken } from '../common/random-token.js';
 import { type McpEventStoreError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
-import type {
-  McpAppendOptions,
-  McpEventStoreStats,
-  McpEventStore,
-  McpReaderRef,
-  McpReadResult,
-  McpStoredEvent,
+import {
+  isShared,
+  type McpAppendOptions,
+  type McpEventStoreStats,
+  type McpEventStore,
+  type McpSharedEventStore,
+  type McpReaderRef,
+  type McpReadResult,
+  type McpStoredEvent,
 } from '../stream/event-store.js';
+
+import type { ContractTests } from './contract.js';
 
 /** An event store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpEventStoreHarness {
@@ -22,6 +26,21 @@ export interface McpEventStoreHarness {
   /** The limits of the store; small, so that the tests can exceed them. */
   readonly limits: McpEventStoreLimits;
   dispose(): Promise<void>;
+}
+
+/** The harness of a store of scope `shared`. */
+export type SharedHarness = EventStoreHarness & {
+  readonly store: McpSharedEventStore;
+  readonly peer?: McpSharedEventStore;
+};
+
+/** Sentences about stores of scope `shared`; others need not keep them. */
+export function ofShared(tests: ContractTests<SharedHarness>): ContractTests<EventStoreHarness> {
+  const checked = Object.entries(tests).map(([sentence, check]) => [
+    sentence,
+    async (harness: EventStoreHarness) => (isShared(harness.store) ? check(harness as SharedHarness) : undefined),
+  ]);
+  return Object.fromEntries(checked) as ContractTests<EventStoreHarness>;
 }
 
 /** @publicApi */

@@ -176,24 +176,6 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     for (const each of [stream, resumed]) each.destroy();
   });
 
-  it('G11: a GET that was held does not replace a later reader on another node', async () => {
-    a!.backend.away();
-    const held = await (await client.get('0_0')).sse().opened();
-    // Its client gives it up, and node a does not know.
-    await clock.advance(10);
-    const later = await there.listen('0_0');
-    await clock.advance(1_000);
-    a!.backend.back();
-    await clock.advance(2_000);
-    expect(await held.end()).toBe('end');
-    expect(held.primes).toEqual(['0_0']);
-    await a!.app.service.notify(client.sessionId!, log('after'));
-    await later.count(1);
-    await clock.advance(2 * KEEP_ALIVE_MS);
-    expect([gists(later.messages), later.ended]).toEqual([['after'], undefined]);
-    later.destroy();
-  });
-
   it('G8: a client gets the id of a stream only when other nodes can continue that stream', async () => {
     a!.backend.refuse('append');
     const call = (await client.call('talks', {}, { id: 'c' })).sse();

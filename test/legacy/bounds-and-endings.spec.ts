@@ -27,7 +27,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     const { service, ...rest } = await start({ eventStore, clock });
     const client = await app!.client().initialize();
     await service.notify(client.sessionId!, log('before'));
-    eventStore.faults = { failBefore: ({ method }) => method === 'claim' };
+    eventStore.faults = { failBefore: ({ method }) => method === 'read' };
     const plain = await client.listen();
     const resumed = await client.listen('0_0');
     expect([plain.comments.length, resumed.comments.length]).toEqual([1, 1]);
@@ -39,7 +39,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     expect(resumed.messages[0].params.data).toBe('before');
     expect(rest.url).toBe(app!.url);
     // What the log refuses then ends the response.
-    eventStore.faults = { failBefore: ({ method }) => method === 'claim' };
+    eventStore.faults = { failBefore: ({ method }) => method === 'read' };
     const foreign = await client.listen(`${'a'.repeat(22)}_1`);
     eventStore.faults = {};
     await clock.advance(60_000);

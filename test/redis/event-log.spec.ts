@@ -149,7 +149,7 @@ describeRedis('the event log in Redis', () => {
     for (let n = 0; n < 500; n++) await append(`call ${n}`, ['1', '2'], { opens: { node: 'n', requests: [n] } });
     const looked = async () => {
       const info = await room.redis.admin.info('commandstats');
-      return Number(/cmdstat_llen:calls=(\d+)/.exec(info)![1]);
+      return Number(/cmdstat_xlen:calls=(\d+)/.exec(info)![1]);
     };
     const before = await looked();
     for (let n = 0; n < 1_000; n++) await append('0', [JSON.stringify('x'.repeat(500))]);

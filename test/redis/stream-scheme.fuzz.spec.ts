@@ -10,9 +10,10 @@ import {
   type McpAppendedMessage,
   type McpEventStore,
   type McpReaderRef,
+  type McpReadResult,
 } from 'nestjs-mcp-streamable/stores';
 import { McpStream } from '../../src/stream/mcp-stream.js';
-import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
+import { NO_DATA } from '../../src/stream/stream-reader.js';
 import { gate } from '../support/app.js';
 import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
@@ -27,7 +28,7 @@ import { LONG, share } from '../support/share.js';
  * cut, scripts forgotten, and Redis itself stops for a moment. Then all comes to rest, and:
  *
  * - the log holds what was acknowledged, once each, in the order in which each writer wrote it, and nothing after its end;
- * - the client got the whole log: no event lost, repeated, or out of order, though a claim that it gave up may arrive late and take the
+ * - the client got the whole log: no event lost, repeated, or out of order, though a claim of a response that it gave up may arrive late and take the
  *   stream: then its response ends at a tick, and it comes back;
  * - nothing stays in Redis.
  *
@@ -241,16 +242,15 @@ class World {
     LIVE.set(subscription, connection);
     this.#connection = subscription;
     const end = (): void => subscription.unsubscribe();
-    void claimed(stream, () => !subscription.closed).then((claim) => {
-      if (!claim) return;
-      if (subscription.closed) return stream.disclaim(claim);
+    void headOf(stream, () => !subscription.closed).then((head) => {
+      if (!head || subscription.closed) return;
       const next = ({ index, data }: { index: number; data: string }): void => {
         if (!connection.live || data === NO_DATA) return;
         if (index !== this.#got.length + 1) this.#wrong ??= `event ${index} after ${this.#got.length}`;
         this.#got.push(data);
       };
-      const after = Math.min(cursor, claim.last);
-      subscription.add(stream.subscribe({ next, error: end, complete: end }, after, undefined, claim));
+      const after = Math.min(cursor, head.last);
+      subscription.add(stream.subscribe({ next, error: end, complete: end }, after, undefined, head.last));
     });
   }
 
@@ -309,10 +309,10 @@ class World {
 }
 
 /** Tries as long as the client waits. */
-async function claimed(stream: McpStream, waits: () => boolean): Promise<StreamClaim | undefined> {
+async function headOf(stream: McpStream, waits: () => boolean): Promise<McpReadResult | undefined> {
   while (waits()) {
-    const claim = await stream.claim().catch(() => undefined);
-    if (claim) return claim;
+    const head = await stream.head().catch(() => undefined);
+    if (head) return head;
     await pause(20);
   }
   return undefined;

@@ -3,7 +3,7 @@ import {
   McpEventLogFullError,
   McpSessionGoneError,
   type McpAppendOptions,
-  type McpEventStore,
+  type McpSharedEventStore,
 } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
@@ -16,7 +16,7 @@ import {
 import { seededRandom } from './seeded-random.js';
 
 /** As much of a store as these tests need: one session `s`, one writer a stream, one event an append. */
-class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'unfinished' | 'stats'> {
+class SmallStore implements Pick<McpSharedEventStore, 'append' | 'read' | 'unfinished' | 'stats'> {
   readonly logs = new Map<string, string[]>();
 
   async append(_session: string, stream: string, [event]: readonly string[], { seq }: McpAppendOptions) {
@@ -42,7 +42,7 @@ class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'unfinished'
 function setup(faults: EventStoreFaults) {
   const clock = new ManualClock();
   const inner = new SmallStore();
-  const store = new FaultyEventStore(inner as unknown as McpEventStore, clock, faults);
+  const store = new FaultyEventStore(inner as unknown as McpSharedEventStore, clock, faults);
   const append = (seq: number, stream = '0') => store.append('s', stream, [`${seq}`], { writer: 'w', seq });
   const logged = () => inner.logs.get('0') ?? [];
   return { clock, store, append, logged };

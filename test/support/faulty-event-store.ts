@@ -7,6 +7,7 @@ import {
   type McpEventStoreStats,
   type McpLastError,
   type McpEventStore,
+  type McpSharedEventStore,
   type McpReaderRef,
   type McpReadResult,
   type McpUnfinishedStream,
@@ -26,7 +27,7 @@ import { seededRandom } from './seeded-random.js';
  *
  * The schedule can be changed while calls are under way: `store.faults = {}` lets everything through again.
  */
-export class FaultyEventStore implements McpEventStore {
+export class FaultyEventStore implements Omit<McpSharedEventStore, 'scope'> {
   /** How often each call has been tried and has not succeeded yet. */
   readonly #attempts = new Map<string, number>();
 
@@ -38,6 +39,10 @@ export class FaultyEventStore implements McpEventStore {
 
   get scope(): 'node' | 'shared' {
     return this.store.scope;
+  }
+
+  get #shared(): McpSharedEventStore {
+    return this.store as McpSharedEventStore;
   }
 
   open(session: string): Promise<void> {
@@ -60,18 +65,18 @@ export class FaultyEventStore implements McpEventStore {
     return this.#call({ method: 'read', session, stream }, effect);
   }
 
-  claim(session: string, stream: string, reader: McpReaderRef, heldMs?: number): Promise<McpClaimResult> {
-    const effect = () => this.store.claim(session, stream, reader, heldMs);
+  claim(session: string, stream: string, reader: McpReaderRef): Promise<McpClaimResult> {
+    const effect = () => this.#shared.claim(session, stream, reader);
     return this.#call({ method: 'claim', session, stream }, effect, reader.reader);
   }
 
   release(session: string, stream: string, reader: McpReaderRef, delivered?: number): Promise<void> {
-    const effect = () => this.store.release(session, stream, reader, delivered);
+    const effect = () => this.#shared.release(session, stream, reader, delivered);
     return this.#call({ method: 'release', session, stream }, effect, reader.reader);
   }
 
   unfinished(node: string): Promise<McpUnfinishedStream[]> {
-    return this.#call({ method: 'unfinished' }, () => this.store.unfinished(node), node);
+    return this.#call({ method: 'unfinished' }, () => this.#shared.unfinished(node), node);
   }
 
   drop(session: string, lastError?: McpLastError): Promise<void> {
@@ -135,7 +140,7 @@ export interface EventStoreFaults {
 }
 
 export interface EventStoreCall {
-  readonly method: Exclude<keyof McpEventStore, 'scope'>;
+  readonly method: Exclude<keyof McpSharedEventStore, 'scope'>;
   /** Absent for calls about no session in particular. */
   readonly session?: string;
   readonly stream?: string;

@@ -3,7 +3,6 @@ import {
   InMemoryEventStore,
   InMemoryMessageBus,
   InMemorySessionStore,
-  type McpEventStore,
   type McpSessionStore,
 } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -27,7 +26,7 @@ export function busesOfOneHub(): () => InMemoryMessageBus {
 export class Deployment {
   readonly clock: NonNullable<TestAppOptions['clock']>;
   readonly sessionStore: McpSessionStore;
-  readonly eventStore: McpEventStore;
+  readonly eventStore: InMemoryEventStore;
   readonly members: Member[] = [];
   readonly #hub = new InMemoryMessageHub();
   readonly #killed = new Set<string>();

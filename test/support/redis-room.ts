@@ -95,8 +95,8 @@ if redis.call('HEXISTS', KEYS[1], 'units') == 0 or redis.call('HEXISTS', KEYS[1]
 local streams = redis.call('ZRANGEBYSCORE', base..'streams', string.format('(%.0f', now()), '+inf')
 local events, units = 0, 0
 for _, stream in ipairs(streams) do
-  for _, entry in ipairs(redis.call('LRANGE', base..'events:'..stream, 0, -1)) do
-    events, units = events + 1, units + tonumber(string.match(entry, '^%d+'))
+  for _, entry in ipairs(redis.call('XRANGE', base..'events:'..stream, '-', '+')) do
+    events, units = events + 1, units + tonumber(entry[2][1])
   end
 end
 return {#streams, events, units}

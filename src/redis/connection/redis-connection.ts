@@ -172,10 +172,16 @@ local function now()
 end
 `;
 
-/** Formats integers as strings: Lua would write 1e+15. */
+/** `int` formats integers as strings: Lua would write 1e+15. */
 const HELPERS = `
 local call = redis.call
 local function int(n) return string.format('%.0f', n) end
+
+-- The process of Redis that runs this script; '' if this user may not ask.
+local function server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+end
 `;
 
 /** A Lua script: Redis runs it in one step. */

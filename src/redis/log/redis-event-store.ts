@@ -12,9 +12,10 @@ import {
   type McpAppendResult,
   type McpClaimResult,
   type McpLastError,
-  type McpEventStore,
+  type McpSharedEventStore,
   type McpReaderRef,
   type McpReadResult,
+  type McpStoredEvent,
   type McpStreamHead,
   type McpUnfinishedStream,
 } from '../../stream/event-store.js';
@@ -38,7 +39,7 @@ const NOTED_MS = 7 * 86_400_000;
  *
  * @publicApi
  */
-export class RedisEventStore implements McpEventStore {
+export class RedisEventStore implements McpSharedEventStore {
   readonly scope = 'shared';
 
   /**
@@ -75,16 +76,15 @@ export class RedisEventStore implements McpEventStore {
   async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<McpReadResult> {
     const answer = await this.#run(log.readLog, session, encoded(stream), after, limit, delivered);
     const { head, reader, rest } = this.#headOf(answer, session, stream);
-    const from = Math.max(after + 1, head.oldest);
-    const events = rest.map((entry, at) => ({ index: from + at, data: entry.slice(entry.indexOf(' ') + 1) }));
+    const events: McpStoredEvent[] = [];
+    for (let at = 0; at < rest.length; at += 2) events.push({ index: Number.parseInt(rest[at]!), data: rest[at + 1]! });
     return { events, more: head.last > (events.at(-1)?.index ?? after), ...head, ...(reader && { reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: McpReaderRef, heldMs = 0): Promise<McpClaimResult> {
+  async claim(session: string, stream: string, { node, reader }: McpReaderRef): Promise<McpClaimResult> {
     const names = [stream, node, reader].map(encoded);
-    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names, Math.ceil(heldMs));
-    const { head, reader: before, rest } = this.#headOf(answer, session, stream);
-    if (rest.length > 0) return { ...head, late: true };
+    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names);
+    const { head, reader: before } = this.#headOf(answer, session, stream);
     return { ...head, ...(before && before.reader !== reader && { before }) };
   }
 
@@ -130,12 +130,13 @@ export class RedisEventStore implements McpEventStore {
   }
 
   /** The arguments of the append script. Names as codes; ids of requests as JSON, as they go into a last error. */
-  #orderOf(stream: string, { writer, seq, opens, settles = [], end = false }: McpAppendOptions): object {
+  #orderOf(stream: string, { writer, seq, newest, opens, settles = [], end = false }: McpAppendOptions): object {
     const { maxEvents, maxBytes, finishedStreamMs } = this.connection.options.eventLog;
     return {
       stream: encoded(stream),
       writer: encoded(writer),
       seq,
+      newest,
       ends: end,
       ...(opens && { node: encoded(opens.node), requests: opens.requests.map((id) => JSON.stringify(id)) }),
       settles: settles.map((id) => JSON.stringify(id)),

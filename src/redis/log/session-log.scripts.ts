@@ -3,28 +3,34 @@ import { RedisScript } from '../connection/redis-connection.js';
 /**
  * # The event log of one session, as Lua
  *
- *     :log      hash  units: sum of all streams; dropped; inboxAt, inboxUpTo: a mark of the inbox; s:<stream>: a head
- *     :streams  zset  each stream; score: when it is forgotten, +inf while it is open
- *     :events:  list  the events that are kept, the newest last: '<units> <data>'
+ *     :log      hash    units: sum of all streams; dropped; inboxAt, inboxUpTo: a mark of the inbox; s:<stream>: a head;
+ *                       server: the process of Redis that wrote it last; lostAt: when another one went on; skipped: by how much
+ *     :streams  zset    each stream; score: when it is forgotten, +inf while it is open
+ *     :events:  stream  the events that are kept; the id is '<index>-0', the only field has the units as its name and the data
  *
  * A head, as JSON that only Lua reads (so that an empty list may become `{}`):
  *
- *     n  index of the newest event         r  the newest reader: {node, reader, when it was asked for}; absent: there is none
+ *     n  index of the newest event         r  the newest reader: {node, reader}; absent: there is none
  *     d  index up to which was delivered   w  writers: {writer, seq, first} of their last append
  *     b  UTF-16 units that are kept        o  requests that are not settled, as JSON
  *     x  1: it has ended                   k  the node that opened them
  *
- * The index of the oldest event follows from `n` and the length of the list, whatever Redis may have lost. Finished streams are
- * forgotten by the next script that runs on the session; their events expire by themselves. Of a dropped session all keys do.
+ * Finished streams are forgotten by the next script that runs on the session; their events expire by themselves. Of a dropped
+ * session all keys do.
+ *
+ * **No index is used twice** (rule G12), although Redis may fail over to a replica that lacks the last events. A writer that writes a
+ * stream alone names the newest index that it knows. Any other append asks which process of Redis runs it; if that is
+ * another one than before, all streams go on behind `SKIP` indices, which is more than a replica can lag behind. Readers see the gap.
  */
 const SESSION_LOG = `
 local base = string.sub(KEYS[1], 1, -4)
 local LOG, STREAMS = KEYS[1], base..'streams'
-local WRITERS, INBOX_MS = 32, 60000
+local WRITERS, INBOX_MS, SKIP = 32, 60000, 1000000
 local function EVENTS(stream) return base..'events:'..stream end
 
-local state = call('HMGET', LOG, 'units', 'dropped', 'inboxAt', 'inboxUpTo')
+local state = call('HMGET', LOG, 'units', 'dropped', 'inboxAt', 'inboxUpTo', 'server', 'skipped')
 local opened, units, dropped = state[1] ~= false, tonumber(state[1]), state[2] ~= false
+local skipped = tonumber(state[6] or 0)
 local life
 
 local function load(stream)
@@ -54,7 +60,9 @@ local function put(stream, score)
 end
 
 local function begin(stream)
-  local head = {n = 0, d = 0, b = 0, w = {}, o = {}}
+  -- The ids of other streams are never used again.
+  local first = (stream == '0' or stream == 'inbox') and skipped or 0
+  local head = {n = first, d = 0, b = 0, w = {}, o = {}}
   put(stream, '+inf')
   save(stream, head)
   return head
@@ -75,18 +83,55 @@ local function sweep()
   for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '-inf', int(now()))) do forget(stream) end
 end
 
+local function oldest(stream)
+  return call('XRANGE', EVENTS(stream), '-', '+', 'COUNT', 1)[1]
+end
+
+local function index(entry)
+  return tonumber(string.match(entry[1], '^%d+'))
+end
+
+local function push(stream, head, size, data)
+  head.n = head.n + 1
+  call('XADD', EVENTS(stream), int(head.n)..'-0', size, data)
+  head.b, units = head.b + size, units + size
+end
+
 local function evict(stream, head)
-  local entry = call('LPOP', EVENTS(stream))
+  local entry = oldest(stream)
   if not entry then units, head.b = units - head.b, 0 return end
-  local size = tonumber(string.match(entry, '^%d+'))
+  call('XDEL', EVENTS(stream), entry[1])
+  local size = tonumber(entry[2][1])
   head.b, units = head.b - size, units - size
+end
+
+-- Another process of Redis than the one before may lack events that clients have seen.
+local function skipLost()
+  local process = server()
+  if process == '' or process == state[5] then return end
+  call('HSET', LOG, 'server', process)
+  if not state[5] then return end
+  skipped = skipped + SKIP
+  call('HSET', LOG, 'lostAt', int(now()), 'skipped', int(skipped))
+  for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do
+    local head = load(stream)
+    head.n = head.n + SKIP
+    save(stream, head)
+  end
+end
+
+-- The writer has written to a stream that is unknown: it was finished and forgotten, or it was lost a short while ago.
+local function isLost(keptMs)
+  skipLost()
+  local at = call('HGET', LOG, 'lostAt')
+  return at and now() - at < tonumber(keptMs)
 end
 
 -- Evicts until there are at most so many units, but for the newest event of each stream: from finished streams first.
 local function shrink(streams, most)
   for _, stream in ipairs(streams) do
     if units <= most then return end
-    local kept = call('LLEN', EVENTS(stream))
+    local kept = call('XLEN', EVENTS(stream))
     if kept > 1 then
       local head = load(stream)
       while kept > 1 and units > most do evict(stream, head) kept = kept - 1 end
@@ -114,10 +159,10 @@ local function relieve(limit)
 end
 
 local function describe(stream, head)
-  local kept = call('LLEN', EVENTS(stream))
+  local first = oldest(stream)
   local node, reader = '', ''
   if head.r then node, reader = head.r[1], head.r[2] end
-  return {'ok', head.n, head.n - kept + 1, head.d, head.x or 0, node, reader}
+  return {'ok', head.n, first and index(first) or head.n + 1, head.d, head.x or 0, node, reader}
 end
 
 local function acknowledge(stream, head, index)
@@ -135,6 +180,7 @@ export const openLog = new RedisScript(
   `
 if call('HEXISTS', KEYS[1], 'dropped') == 1 then return end
 call('HSETNX', KEYS[1], 'units', 0)
+call('HSETNX', KEYS[1], 'server', server())
 call('PEXPIRE', KEYS[1], ARGV[1])
 `,
 );
@@ -151,6 +197,7 @@ if not opened or dropped then return {'gone'} end
 local a = cjson.decode(ARGV[1])
 local stream, count = a.stream, (#ARGV - 2) / 2
 sweep()
+if not a.newest then skipLost() end
 local head = load(stream)
 
 local function result(first)
@@ -162,26 +209,26 @@ for _, mark in ipairs(head and head.w or {}) do
   if mark[1] == a.writer then writer = mark end
 end
 if writer and a.seq <= writer[2] then return result(writer[3]) end
-if (head and head.x) or (not head and a.seq > 1 and stream ~= '0') then return {'ended'} end
+if head and head.x then return {'ended'} end
+if not head and a.seq > 1 and stream ~= '0' and not (a.newest and isLost(a.finished)) then return {'ended'} end
 keep(a.life)
 head = head or begin(stream)
+head.n = math.max(head.n, a.newest or 0)
 
 if stream == 'inbox' and count > 0 then
   local at, upTo = tonumber(state[3] or 0), tonumber(state[4] or 0)
   if now() - at >= INBOX_MS then
-    while head.n - call('LLEN', EVENTS(stream)) < upTo do evict(stream, head) end
+    local entry = oldest(stream)
+    while entry and index(entry) <= upTo do evict(stream, head) entry = oldest(stream) end
     call('HSET', LOG, 'inboxAt', int(now()), 'inboxUpTo', int(head.n))
   end
-  if call('LLEN', EVENTS(stream)) + count > a.maxEvents then save(stream, head) return {'full', 'eventLog.maxEvents'} end
+  if call('XLEN', EVENTS(stream)) + count > a.maxEvents then save(stream, head) return {'full', 'eventLog.maxEvents'} end
   if head.b * 2 > a.maxBytes then save(stream, head) return {'full', 'eventLog.maxBytes'} end
 end
 
-local first, kept = head.n + 1, 0
-for i = 3, #ARGV, 2 do
-  kept = call('RPUSH', EVENTS(stream), ARGV[i]..' '..ARGV[i + 1])
-  head.b, units = head.b + ARGV[i], units + ARGV[i]
-end
-head.n = head.n + count
+local first = head.n + 1
+for i = 3, #ARGV, 2 do push(stream, head, tonumber(ARGV[i]), ARGV[i + 1]) end
+local kept = call('XLEN', EVENTS(stream))
 if count > 0 and kept == count then call('PEXPIRE', EVENTS(stream), int(life)) end
 while kept > a.maxEvents do evict(stream, head) kept = kept - 1 end
 
@@ -227,19 +274,17 @@ if not head then
 end
 acknowledge(stream, head, ARGV[4])
 local result = describe(stream, head)
-local oldest = result[3]
-local from = math.max(tonumber(ARGV[2]) + 1, oldest)
+local from = tonumber(ARGV[2]) + 1
 if limit < 1 or from > head.n then return result end
-local to = math.min(head.n, from + limit - 1)
-for _, entry in ipairs(call('LRANGE', EVENTS(stream), from - oldest, to - oldest)) do table.insert(result, entry) end
+for _, entry in ipairs(call('XRANGE', EVENTS(stream), int(from), '+', 'COUNT', limit)) do
+  table.insert(result, entry[1])
+  table.insert(result, entry[2][2])
+end
 return result
 `,
 );
 
-/**
- * ARGV: life, stream, node, reader, milliseconds for which its client has waited. Returns the head, with the reader that was the newest
- * before; and that the claim came too late, if so.
- */
+/** ARGV: life, stream, node, reader. Returns the head, with the reader that was the newest before. */
 export const claimStream = script(
   'claim',
   `
@@ -253,10 +298,8 @@ if not head then
   head = begin(stream)
 end
 local before = describe(stream, head)
-local since = now() - tonumber(ARGV[5])
 if head.r and head.r[2] == ARGV[4] then return before end
-if head.r and (head.r[3] or 0) > since then table.insert(before, 'late') return before end
-head.r = {ARGV[3], ARGV[4], since}
+head.r = {ARGV[3], ARGV[4]}
 save(stream, head)
 return before
 `,
@@ -299,6 +342,7 @@ export const dropLog = script(
 if not opened or dropped then return {} end
 keep(ARGV[1])
 sweep()
+skipLost()
 if not load('0') then begin('0') end
 local noted = {}
 for _, stream in ipairs(call('ZRANGE', STREAMS, 0, -1)) do
@@ -306,8 +350,7 @@ for _, stream in ipairs(call('ZRANGE', STREAMS, 0, -1)) do
   if not head.x then
     if head.k and #head.o > 0 then table.insert(noted, stream) table.insert(noted, head.k) end
     for _, request in ipairs(ARGV[2] == '1' and head.o or {}) do
-      call('RPUSH', EVENTS(stream), '0 '..ARGV[3]..request..ARGV[4])
-      head.n = head.n + 1
+      push(stream, head, 0, ARGV[3]..request..ARGV[4])
     end
     head.x, head.o = 1, {}
     save(stream, head)

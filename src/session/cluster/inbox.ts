@@ -25,17 +25,11 @@ import type { SessionRuntime } from '../live/session-runtime.js';
  *
  * Invariants:
  * - a message of a client is in the log, within its bounds, or was refused (503): no message is lost after a 202;
- * - each entry is handed over once, in the order of the log; a node ignores its own entries;
- * - a log that went back (a failover to a replica that lagged) gives indices again. The reader sees it by the entry that it
- *   read last, which is another one or not there, and begins anew; it knows what it has handed over by the keys.
+ * - each entry is handed over once, in the order of the log, which uses no index twice (G12); a node ignores its own entries.
  */
 export class Inbox {
   /** Index of the last entry that was read. */
   #seen = 0;
-  /** The key of that entry; `undefined`: it was skipped, or there was none. */
-  #seenKey: string | undefined;
-  /** Keys of the entries that were handed over last. */
-  readonly #handedOver = new Set<string>();
   /** Settles when the first entry to read is known; `undefined`: it is known, or is the first one of the log. */
   #skipping: Promise<void> | undefined;
   #reading = false;
@@ -68,7 +62,7 @@ export class Inbox {
     const { nodeId: from, peers } = this.runtime;
     const entries = messages.flatMap((message): Entry[] => {
       const to = this.#addressee(message);
-      return to === undefined ? [] : [{ key: randomToken(), from, to, message }];
+      return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
     await this.runtime.ask(this.sessionId, () => this.#append(texts));
@@ -135,24 +129,12 @@ export class Inbox {
     await this.#skipping;
     this.#again = false;
     try {
-      const from = this.#seen;
-      const key = this.#seenKey;
-      // The last one again, to see whether it is still the same.
-      const { events, more, last, oldest } = await this.#read(AT_ONCE, key === undefined ? from : from - 1);
-      const wentBack = last < from || (key !== undefined && oldest <= from && entryOf(events[0]!.data).key !== key);
-      if (wentBack) {
-        if (from !== this.#seen) return true;
-        this.#seen = 0;
-        this.#seenKey = undefined;
-        return last > 0;
-      }
+      const { events, more } = await this.#read(AT_ONCE);
       for (const { index, data } of events) {
         // Two may be reading at once.
         if (index <= this.#seen) continue;
-        const entry = entryOf(data);
         this.#seen = index;
-        this.#seenKey = entry.key;
-        this.#open(entry);
+        this.#open(JSON.parse(data) as Entry);
       }
       return more || this.#again;
     } catch (error) {
@@ -162,15 +144,13 @@ export class Inbox {
     }
   }
 
-  async #read(limit: number, after = this.#seen): Promise<McpReadResult> {
-    return this.runtime.store.read(this.sessionId, MCP_INBOX_STREAM, after, limit);
+  async #read(limit: number): Promise<McpReadResult> {
+    return this.runtime.store.read(this.sessionId, MCP_INBOX_STREAM, this.#seen, limit);
   }
 
-  #open({ key, from, to, message }: Entry): void {
+  #open({ from, to, message }: Entry): void {
     const { nodeId } = this.runtime;
-    if (from === nodeId || (to !== nodeId && to !== ALL_NODES) || this.#handedOver.has(key)) return;
-    this.#handedOver.add(key);
-    if (this.#handedOver.size > REMEMBERED) this.#handedOver.delete(this.#handedOver.values().next().value!);
+    if (from === nodeId || (to !== nodeId && to !== ALL_NODES)) return;
     try {
       this.take(message);
     } catch (error) {
@@ -193,8 +173,6 @@ export class Inbox {
 export const ALL_NODES = '*';
 /** Entries that are read in one step. */
 const AT_ONCE = 100;
-/** Keys that are remembered. An older entry that came twice would find its question answered. */
-const REMEMBERED = 100;
 
 /** A message that one node takes from a client for another. */
 export type FromClient = JsonRpcResponse | JsonRpcNotification;
@@ -205,15 +183,11 @@ export interface RunningHere {
 }
 
 interface Entry {
-  /** Differs for each entry: an index does not, once the log went back. */
-  readonly key: string;
   readonly from: string;
   /** A node, or `*`. */
   readonly to: string;
   readonly message: FromClient;
 }
-
-const entryOf = (data: string): Entry => JSON.parse(data) as Entry;
 
 /**
  * The node that has to get a message of the client, `*` for all of them, `undefined` for none but this one.

@@ -15,7 +15,7 @@ const RETRY = { firstDelayMs: 10, maxDelayMs: 100, giveUpAfterMs: 1_000 };
 /** What is left of node `dead`: a batch of two on `s`, and half answered calls. */
 async function setup() {
   const clock = new ManualClock();
-  const log = new InMemoryEventStore({}, new ManualClock());
+  const log = new InMemoryEventStore({}, new ManualClock(), 'shared');
   const store = new FaultyEventStore(log, clock);
   const sent: [node: string, message: ClusterMessage][] = [];
   const peers = new ClusterPeers({

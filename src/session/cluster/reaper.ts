@@ -3,7 +3,7 @@ import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
 import { type McpLostNode, McpMessageBus } from '../../bus/message-bus.js';
 import { McpEventStoreError } from '../../stream/event-store.errors.js';
-import type { McpReaderRef, McpUnfinishedStream } from '../../stream/event-store.js';
+import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../../stream/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../../wire/errors.js';
 import { LiveSessions } from '../live/live-sessions.js';
 import { SessionRuntime } from '../live/session-runtime.js';
@@ -44,7 +44,7 @@ export class Reaper {
   async #endCalls(lost: McpLostNode): Promise<void> {
     const { store } = this.runtime;
     const { node } = lost;
-    const unfinished = await this.#retry.run(() => store.unfinished(node));
+    const unfinished = isShared(store) ? await this.#retry.run(() => store.unfinished(node)) : [];
     await Promise.all(unfinished.map((stream) => this.#answer(stream)));
     await lost.done();
   }

@@ -231,18 +231,6 @@ describe('the sweeper', () => {
     expect(closed()).toEqual(['s idle']);
   });
 
-  it('writes the positions of the readers to the log', async () => {
-    const { clock, eventStore, sessions, begin } = node();
-    const live = await begin('s');
-    await listen(live);
-    await live.session.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
-    await clock.advance(0);
-    expect((await eventStore.read('s', '0', 0, 0)).delivered).toBe(0);
-    await clock.advance(IDLE_MS / 10);
-    expect((await eventStore.read('s', '0', 0, 0)).delivered).toBe(1);
-    await sessions.end('s', 'deleted');
-  });
-
   it('never ends sessions that may idle for ever, and touches them once', async () => {
     const { clock, sessionStore, sessions, begin, left } = node('a', shared(), {}, { idleTimeoutMs: Infinity });
     const touch = vi.spyOn(sessionStore, 'touch');

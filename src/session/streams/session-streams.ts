@@ -6,7 +6,7 @@ import type { ExchangeSink, SinkEntry } from '../../exchange/exchange.js';
 import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../../stream/event-store.errors.js';
 import type { McpStoredEvent } from '../../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../../stream/mcp-stream.js';
-import { NO_DATA, type StreamClaim } from '../../stream/stream-reader.js';
+import { NO_DATA } from '../../stream/stream-reader.js';
 import { McpError } from '../../wire/errors.js';
 import type { RequestId } from '../../wire/json-rpc.js';
 import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../wire/events.js';
@@ -24,7 +24,7 @@ export class SessionStreams implements StreamObserver {
   #streams: Map<string, McpStream> | undefined;
   /** Responses that wait until the log is available. */
   #held: Set<Subscriber<McpEvent>> | undefined;
-  /** Commands to a shared log that no message waits for. */
+  /** Commands to the log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
   #closed = false;
 
@@ -51,12 +51,12 @@ export class SessionStreams implements StreamObserver {
 
   /** Whether a client reads the standalone stream, on this node or another. */
   async hasReader(): Promise<boolean> {
-    return (await this.#find(STANDALONE_STREAM).newestReader()) !== undefined;
+    return this.#stream(STANDALONE_STREAM).hasReader();
   }
 
   /** Ends the responses that read the standalone stream, on any node; their clients reconnect. */
   disconnectStandalone(): void {
-    if (!this.#closed) this.#find(STANDALONE_STREAM).disconnectReaders();
+    if (!this.#closed) this.#stream(STANDALONE_STREAM).disconnectReaders();
   }
 
   /** The stream of a POST that has become one. */
@@ -82,7 +82,7 @@ export class SessionStreams implements StreamObserver {
     if (begun) return { kind: 'events', open: (flow) => this.#whenBack(begun, cursor, flow) };
     let start: Start | undefined;
     try {
-      start = await this.#claim(cursor);
+      start = await this.#find(cursor);
     } catch (error) {
       if (error instanceof McpError || error instanceof McpEventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
@@ -90,35 +90,31 @@ export class SessionStreams implements StreamObserver {
     }
     // After an empty 200 both official clients reconnect endlessly; after 405 neither reports an error (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
-    return { kind: 'events', open: (flow) => this.events$(start.stream, start.after, { flow, claim: start.claim }) };
+    return { kind: 'events', open: (flow) => this.#resume(start, flow) };
   }
 
-  /**
-   * Makes the response the newest reader of its stream.
-   *
-   * @param heldMs milliseconds that its client has waited for the log
-   * @returns `undefined` when there is nothing left to send, now or ever
-   */
-  async #claim(cursor: Cursor | undefined, heldMs = 0): Promise<Start | undefined> {
-    const stream = this.#obtain(cursor?.stream ?? STANDALONE_STREAM);
-    let claim: StreamClaim;
+  /** @returns where a response begins; `undefined` when there is nothing left to send, now or ever */
+  async #find(cursor: Cursor | undefined): Promise<Start | undefined> {
+    const streamId = cursor?.stream ?? STANDALONE_STREAM;
     try {
-      claim = await stream.claim(heldMs);
+      const { last, delivered, ended } = await this.#stream(streamId).head();
+      const after = Math.min(cursor?.index ?? delivered, last);
+      return ended && after === last ? undefined : { streamId, after, last };
     } catch (error) {
       if (!(error instanceof McpStreamNotFoundError)) throw error;
-      const id = formatEventId(cursor!.stream, cursor!.index);
+      const id = formatEventId(streamId, cursor!.index);
       const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never started, or it finished and has expired. Repeat the request, or send no Last-Event-ID.`;
       throw new McpError('BAD_REQUEST', text);
     }
-    const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
-    if (claim.late || !claim.ended || after < claim.last) return { stream, claim, after };
-    stream.disclaim(claim);
-    return undefined;
+  }
+
+  #resume({ streamId, after, last }: Start, flow: StreamFlow): Observable<McpEvent> {
+    return this.events$(this.#obtain(streamId), after, { flow, last });
   }
 
   /**
    * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again.
-   * A refusal ends the response, and so does a newer reader of the stream: the client may have abandoned this response.
+   * A refusal ends the response.
    *
    * @param begun settles when the log may know the stream
    */
@@ -134,16 +130,12 @@ export class SessionStreams implements StreamObserver {
         waiting.cancel();
       });
       subscriber.next(COMMENT);
-      const since = clock.now();
-      const claim = () => waiting.run(() => this.#claim(cursor, clock.now() - since));
-      (begun ? begun.then(claim) : claim())
+      const find = () => waiting.run(() => this.#find(cursor));
+      (begun ? begun.then(find) : find())
         .then((start) => {
           if (!start) return subscriber.complete();
           held.delete(subscriber);
-          const { late = false } = start.claim;
-          if (subscriber.closed) return late ? undefined : start.stream.disclaim(start.claim);
-          const events$ = this.events$(start.stream, start.after, { flow, claim: start.claim, headOnly: late });
-          subscriber.add(events$.subscribe(subscriber));
+          if (!subscriber.closed) subscriber.add(this.#resume(start, flow).subscribe(subscriber));
         })
         .catch(() => subscriber.complete());
     });
@@ -159,7 +151,7 @@ export class SessionStreams implements StreamObserver {
    * The events of one response: the client's cursor, then the events after it. The id of a new stream is not sent
    * before the stream is in the log: a client that resumes on another node must find it there.
    */
-  events$(stream: McpStream, after: number, { flow, headOnly, claim }: ResponseOptions): Observable<McpEvent> {
+  events$(stream: McpStream, after: number, { flow, headOnly, last }: ResponseOptions): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { begun } = stream;
       const head = this.#head(stream.id, after);
@@ -170,7 +162,7 @@ export class SessionStreams implements StreamObserver {
         if (headOnly) subscriber.complete();
       });
       if (headOnly) return begun ? undefined : subscriber.complete();
-      return stream.subscribe(events, after, flow, claim);
+      return stream.subscribe(events, after, flow, last);
     });
   }
 
@@ -249,10 +241,9 @@ export class SessionStreams implements StreamObserver {
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
   }
-  bookkeeping(done: Promise<unknown>): void {
-    if (this.runtime.store.scope === 'node') return;
+  background(done: Promise<unknown>): void {
     const all = (this.#bookkeeping ??= new Set());
-    const settled = done.catch(() => {}).finally(() => all.delete(settled));
+    const settled = done.finally(() => all.delete(settled));
     all.add(settled);
   }
 
@@ -262,11 +253,11 @@ export class SessionStreams implements StreamObserver {
   }
 
   #obtain(id: string): McpStream {
-    return this.#keep(this.#find(id));
+    return this.#keep(this.#stream(id));
   }
 
   /** Returns the open stream, or a new one that is not added. */
-  #find(id: string): McpStream {
+  #stream(id: string): McpStream {
     return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
   }
 
@@ -342,15 +333,16 @@ export interface ResponseOptions {
   readonly flow: StreamFlow;
   /** Only the first event, which has the client's cursor. */
   readonly headOnly?: boolean;
-  /** The claim of a response that is already the reader of its stream. */
-  readonly claim?: StreamClaim | undefined;
+  /** Index of the newest event that was logged when the response was asked for; absent: there is none after the cursor. */
+  readonly last?: number;
 }
 
 /** Where a response begins. */
 interface Start {
-  readonly stream: McpStream;
-  readonly claim: StreamClaim;
+  readonly streamId: string;
   readonly after: number;
+  /** Index of the newest event in the log. */
+  readonly last: number;
 }
 
 const COMMENT: McpEvent = {};
