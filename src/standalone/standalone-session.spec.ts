@@ -22,12 +22,13 @@ interface Setup extends McpStandaloneSessionOptions {
   tools?: Record<string, Tool>;
   capabilities?: object;
   faults?: EventStoreFaults;
+  scope?: 'node' | 'shared';
 }
 
 /** A session with a server behind it, initialized, without HTTP and without the module. */
-async function setup({ tools = {}, capabilities = {}, faults = {}, ...options }: Setup = {}) {
+async function setup({ tools = {}, capabilities = {}, faults = {}, scope = 'node', ...options }: Setup = {}) {
   const clock = new ManualClock();
-  const log = new InMemoryEventStore({}, new ManualClock());
+  const log = new InMemoryEventStore({}, new ManualClock(), scope);
   const store = new FaultyEventStore(log, clock, faults);
   const events: McpSessionEvent[] = [];
   const server = new Server({ name: 'spec', version: '1' }, { capabilities: { tools: {}, logging: {} } });
@@ -331,7 +332,7 @@ describe('a request to the client', () => {
   });
 
   it('says that the log is away when it cannot tell whether a client listens', async () => {
-    const { events, server, store } = await setup();
+    const { events, server, store } = await setup({ scope: 'shared' });
     store.faults = { refuse: ({ method }) => (method === 'read' ? new Error('away') : undefined) };
     const cause = expect.objectContaining({ message: 'away' }) as Error;
     await expect(server.ping()).rejects.toMatchObject({
@@ -407,7 +408,7 @@ describe('a request to the client', () => {
 
   /** A client listens on another node. */
   async function setupListened(capabilities: object, slowly: EventStoreFaults) {
-    const made = await setup({ capabilities });
+    const made = await setup({ capabilities, scope: 'shared' });
     await made.log.claim(made.session.sessionId, '0', { node: 'other', reader: 'r' });
     return { ...made, faults: () => (made.store.faults = slowly) };
   }
@@ -484,7 +485,7 @@ describe('the end of a session', () => {
     const reading = read(await post(call('waits')).reply);
     let over = false;
     void session.end('deleted').then(() => (over = true));
-    await clock.advance(999);
+    await clock.advance(1_999);
     expect(over).toBe(false);
     await clock.advance(1);
     expect([over, reading.ended]).toEqual([true, true]);

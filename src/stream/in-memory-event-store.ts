@@ -396,20 +396,18 @@ class StreamLog {
 
   /** @returns the bytes by which the stream has grown */
   push(data: string): number {
-    const evicted = this.last - this.oldest + 1 >= this.most ? this.evictOldest() : 0;
+    const evicted = this.size >= this.most ? this.evictOldest() : 0;
     (this.#ring ??= [])[this.#slot(++this.last)] = data;
     this.bytes += bytesOf(data);
     return bytesOf(data) - evicted;
   }
 
-  /** Passes over indices of events that were lost, and all events before them. @returns the bytes by which the stream has grown */
+  /** Goes on behind events that were lost, without those before them. @returns the bytes by which the stream has grown */
   skipTo(last: number): number {
-    if (last <= this.last) return 0;
-    const { bytes } = this;
-    while (this.oldest <= this.last) this.evictOldest();
-    this.last = last;
-    this.oldest = last + 1;
-    return -bytes;
+    let evicted = 0;
+    while (last > this.last && this.size > 0) evicted += this.evictOldest();
+    if (last > this.last) [this.last, this.oldest] = [last, last + 1];
+    return -evicted;
   }
 
   /** @returns its bytes */

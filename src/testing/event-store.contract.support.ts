@@ -29,18 +29,18 @@ export interface McpEventStoreHarness {
 }
 
 /** The harness of a store of scope `shared`. */
-export type SharedHarness = EventStoreHarness & {
+export type SharedHarness = McpEventStoreHarness & {
   readonly store: McpSharedEventStore;
   readonly peer?: McpSharedEventStore;
 };
 
 /** Sentences about stores of scope `shared`; others need not keep them. */
-export function ofShared(tests: ContractTests<SharedHarness>): ContractTests<EventStoreHarness> {
+export function ofShared(tests: ContractTests<SharedHarness>): ContractTests<McpEventStoreHarness> {
   const checked = Object.entries(tests).map(([sentence, check]) => [
     sentence,
-    async (harness: EventStoreHarness) => (isShared(harness.store) ? check(harness as SharedHarness) : undefined),
+    async (harness: McpEventStoreHarness) => (isShared(harness.store) ? check(harness as SharedHarness) : undefined),
   ]);
-  return Object.fromEntries(checked) as ContractTests<EventStoreHarness>;
+  return Object.fromEntries(checked) as ContractTests<McpEventStoreHarness>;
 }
 
 /** @publicApi */

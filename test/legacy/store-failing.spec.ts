@@ -1,12 +1,7 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { McpEventLogFullError, InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import {
-  EventStoreFault,
-  FaultyEventStore,
-  type EventStoreCall,
-  type EventStoreFaults,
-} from '../support/faulty-event-store.js';
+import { EventStoreFault, FaultyEventStore, type EventStoreFaults } from '../support/faulty-event-store.js';
 import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool, type TestApp, type TestAppOptions } from '../support/app.js';

@@ -14,13 +14,14 @@ import { RedisScript } from '../connection/redis-connection.js';
  *     d  index up to which was delivered   w  writers: {writer, seq, first} of their last append
  *     b  UTF-16 units that are kept        o  requests that are not settled, as JSON
  *     x  1: it has ended                   k  the node that opened them
+ *     e  indices that were skipped
  *
  * Finished streams are forgotten by the next script that runs on the session; their events expire by themselves. Of a dropped
  * session all keys do.
  *
  * **No index is used twice** (rule G12), although Redis may fail over to a replica that lacks the last events. A writer that writes a
  * stream alone names the newest index that it knows. Any other append asks which process of Redis runs it; if that is
- * another one than before, all streams go on behind `SKIP` indices, which is more than a replica can lag behind. Readers see the gap.
+ * another one than before, the stream goes on behind `SKIP` indices, which is more than a replica can lag behind. Readers see the gap.
  */
 const SESSION_LOG = `
 local base = string.sub(KEYS[1], 1, -4)
@@ -60,9 +61,7 @@ local function put(stream, score)
 end
 
 local function begin(stream)
-  -- The ids of other streams are never used again.
-  local first = (stream == '0' or stream == 'inbox') and skipped or 0
-  local head = {n = first, d = 0, b = 0, w = {}, o = {}}
+  local head = {n = 0, d = 0, b = 0, w = {}, o = {}}
   put(stream, '+inf')
   save(stream, head)
   return head
@@ -106,23 +105,23 @@ local function evict(stream, head)
 end
 
 -- Another process of Redis than the one before may lack events that clients have seen.
-local function skipLost()
+local function compareServer()
   local process = server()
   if process == '' or process == state[5] then return end
   call('HSET', LOG, 'server', process)
   if not state[5] then return end
   skipped = skipped + SKIP
   call('HSET', LOG, 'lostAt', int(now()), 'skipped', int(skipped))
-  for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do
-    local head = load(stream)
-    head.n = head.n + SKIP
-    save(stream, head)
-  end
+end
+
+local function skipLost(head)
+  local behind = skipped - (head.e or 0)
+  if behind > 0 then head.n, head.e = head.n + behind, skipped end
 end
 
 -- The writer has written to a stream that is unknown: it was finished and forgotten, or it was lost a short while ago.
 local function isLost(keptMs)
-  skipLost()
+  compareServer()
   local at = call('HGET', LOG, 'lostAt')
   return at and now() - at < tonumber(keptMs)
 end
@@ -197,7 +196,7 @@ if not opened or dropped then return {'gone'} end
 local a = cjson.decode(ARGV[1])
 local stream, count = a.stream, (#ARGV - 2) / 2
 sweep()
-if not a.newest then skipLost() end
+if not a.newest then compareServer() end
 local head = load(stream)
 
 local function result(first)
@@ -213,7 +212,7 @@ if head and head.x then return {'ended'} end
 if not head and a.seq > 1 and stream ~= '0' and not (a.newest and isLost(a.finished)) then return {'ended'} end
 keep(a.life)
 head = head or begin(stream)
-head.n = math.max(head.n, a.newest or 0)
+if a.newest then head.n = math.max(head.n, a.newest) else skipLost(head) end
 
 if stream == 'inbox' and count > 0 then
   local at, upTo = tonumber(state[3] or 0), tonumber(state[4] or 0)
@@ -342,15 +341,16 @@ export const dropLog = script(
 if not opened or dropped then return {} end
 keep(ARGV[1])
 sweep()
-skipLost()
+compareServer()
 if not load('0') then begin('0') end
 local noted = {}
 for _, stream in ipairs(call('ZRANGE', STREAMS, 0, -1)) do
   local head = load(stream)
   if not head.x then
     if head.k and #head.o > 0 then table.insert(noted, stream) table.insert(noted, head.k) end
-    for _, request in ipairs(ARGV[2] == '1' and head.o or {}) do
-      push(stream, head, 0, ARGV[3]..request..ARGV[4])
+    if ARGV[2] == '1' and #head.o > 0 then
+      skipLost(head)
+      for _, request in ipairs(head.o) do push(stream, head, 0, ARGV[3]..request..ARGV[4]) end
     end
     head.x, head.o = 1, {}
     save(stream, head)

@@ -34,6 +34,7 @@ export interface WorldReport {
  */
 export class World implements Surroundings {
   readonly waits = new Waits((what, ms) => this.wrong(`${what}: ${Math.round(ms)} ms without a word`));
+  restarted = false;
   readonly #began = performance.now();
   readonly #trace: string[] = [];
   readonly #wrong: string[] = [];
@@ -249,8 +250,10 @@ export class World implements Surroundings {
     if (restart) await this.#redis.kill();
     else this.#redis.pause();
     await pause(ms);
-    if (restart) await this.#redis.start();
-    else this.#redis.resume();
+    if (restart) {
+      this.restarted = true;
+      await this.#redis.start();
+    } else this.#redis.resume();
     over();
     this.note('Redis is back');
   }
