@@ -11,9 +11,8 @@ import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WrappingInterceptor } from '../support/app-wide.js';
-import { ADAPTERS } from '../support/app.js';
+import { ADAPTERS, TestApp, serverInfo, startFailure } from '../support/app.js';
 import { send } from '../support/http.js';
-import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 import { authorizationServer, challengeIn, METADATA_URL, protectedApps, RESOURCE } from './protected-apps.js';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
@@ -31,13 +30,13 @@ class EverywhereGuard {
 describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
   const idp = authorizationServer();
   const start = protectedApps(adapter, idp);
-  const apps: NestApp[] = [];
+  const apps: TestApp[] = [];
   afterEach(async () => {
     for (const app of apps.splice(0)) await app.app.close();
   });
   /** Apps with several endpoints, or routes of their own. */
   const startApp = async (module: ModuleMetadata, configure?: (app: INestApplication) => void) => {
-    const app = await NestApp.start(adapter, module, configure);
+    const app = await TestApp.of(adapter, module, configure);
     app.log.release();
     apps.push(app);
     return app;
@@ -176,7 +175,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     for (const path of ['one', 'two']) {
       const response = await read(app.base, `${WELL_KNOWN}/${path}`);
       expect((await response.json()).resource).toBe(`https://mcp.test/${path}`);
-      const refused = await app.client(path).post({});
+      const refused = await app.clientAt(path).post({});
       expect(challengeIn(refused)['resource_metadata']).toBe(`https://mcp.test${WELL_KNOWN}/${path}`);
     }
     for (const path of ['/open', '']) {
@@ -184,7 +183,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
       expect([path, response.status]).toEqual([path, 404]);
       await response.text();
     }
-    expect((await app.client('open').post(app.client('open').initializeMessage())).status).toBe(200);
+    expect((await app.clientAt('open').post(app.clientAt('open').initializeMessage())).status).toBe(200);
   });
 
   it('A1, A2: one protected endpoint beside an open one is found without a path', async () => {

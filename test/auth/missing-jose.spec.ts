@@ -1,7 +1,7 @@
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { expect, it, vi } from 'vitest';
-import { serverInfo, startFailure } from '../support/nest-app.js';
 import { RESOURCE } from './protected-apps.js';
+import { serverInfo, startFailure } from '../support/app.js';
 
 const missing = vi.hoisted(() => Object.assign(new Error("Cannot find module 'jose'"), { code: 'MODULE_NOT_FOUND' }));
 

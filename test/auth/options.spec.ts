@@ -1,6 +1,6 @@
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { expect, it } from 'vitest';
-import { serverInfo, startFailure } from '../support/nest-app.js';
+import { serverInfo, startFailure } from '../support/app.js';
 
 // What else may be wrong with it: src/auth/auth.options.spec.ts.
 it('the option "auth" stops the start when it cannot work', async () => {

@@ -5,8 +5,7 @@ import { McpServer } from 'nestjs-mcp-streamable/server';
 import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { gate, ONE_ADAPTER } from '../support/app.js';
-import { serverInfo, startFailure } from '../support/nest-app.js';
+import { gate, ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 import { asker, authorizationServer, challengeIn, ERAS, knocker, protectedApps, RESOURCE } from './protected-apps.js';
 
 @Injectable()

@@ -10,7 +10,7 @@ import { SalesTools } from '../../examples/apps/sales.tools.js';
 import { ONE_ADAPTER } from '../support/adapters.js';
 import { bundleForPage } from '../support/bundle.js';
 import { describeChromium } from '../support/chromium.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 /** Says whether it reached two origins, one of which it declares. */
 const PROBE = `<!doctype html><p id="reached"></p><script>
@@ -41,7 +41,7 @@ describeChromium('a view of MCP Apps, in Chromium', (browser) => {
   beforeAll(async () => void (host = await bundleForPage('test/browser/apps.page.ts')), 60_000);
 
   describe.each(ONE_ADAPTER)('on %s', (adapter) => {
-    let app: NestApp;
+    let app: TestApp;
     let site: Server;
     let page: Page;
     let port: number;
@@ -56,7 +56,7 @@ describeChromium('a view of MCP Apps, in Chromium', (browser) => {
         allowedHosts: ['mcp.example'],
         allowedOrigins: [origin],
       });
-      app = await NestApp.start(adapter, { imports: [endpoint], providers: [SalesTools, ProbeTools] }, (nest) =>
+      app = await TestApp.of(adapter, { imports: [endpoint], providers: [SalesTools, ProbeTools] }, (nest) =>
         nest.enableCors({ origin: [origin], ...mcpCors() }),
       );
       page = await (await browser().newContext({ viewport: { width: 460, height: 300 } })).newPage();

@@ -6,10 +6,9 @@ import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { type Adapter, ADAPTERS } from '../support/app.js';
+import { type Adapter, ADAPTERS, TestApp, serverInfo } from '../support/app.js';
 import { describeChromium } from '../support/chromium.js';
 import { modernMeta } from '../support/modern.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 
 @Injectable()
 class OrderTools {
@@ -38,7 +37,7 @@ const modern = (method: string, params: object = {}) => ({
 
 describeChromium('a page of another origin, in Chromium', (browser) => {
   describe.each(ADAPTERS)('on %s', (adapter) => {
-    let app: NestApp;
+    let app: TestApp;
     let site: Server;
     let page: Page;
     let preflights: string[];
@@ -132,13 +131,13 @@ describeChromium('a page of another origin, in Chromium', (browser) => {
   });
 });
 
-function start(adapter: Adapter, origin: string, cors: object): Promise<NestApp> {
+function start(adapter: Adapter, origin: string, cors: object): Promise<TestApp> {
   const endpoint = McpStreamableModule.forRoot({
     serverInfo,
     allowedHosts: ['mcp.example'],
     allowedOrigins: [origin],
   });
-  return NestApp.start(adapter, { imports: [endpoint], providers: [OrderTools] }, (app) =>
+  return TestApp.of(adapter, { imports: [endpoint], providers: [OrderTools] }, (app) =>
     app.enableCors({ origin: [origin], credentials: true, ...cors }),
   );
 }

@@ -5,9 +5,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/adapters.js';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { held, ShopTools } from '../live/shop.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 const HOSTILE = [
   '<script>document.title="owned"</script>',
@@ -18,7 +18,7 @@ const HOSTILE = [
 ];
 
 describeChromium('the live page, in Chromium', (browser) => {
-  let app: NestApp;
+  let app: TestApp;
   let page: Page;
   /** What the page has complained about: scripts that failed, and what its policy has refused. */
   let complaints: string[];
@@ -34,7 +34,7 @@ describeChromium('the live page, in Chromium', (browser) => {
   });
 
   async function open(adapter: (typeof ONE_ADAPTER)[number] = 'fastify', look: object = {}): Promise<void> {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [
         McpStreamableModule.forRoot({ serverInfo, maxSessions: 2_000, maxSessionsPerPrincipal: 2_000 }),
         McpLiveModule.forRoot({ guards: [{ canActivate: () => !denied }] }),

@@ -7,9 +7,9 @@ import type { Browser } from 'playwright-core';
 import { it } from 'vitest';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { held, ShopTools } from '../live/shop.js';
+import { TestApp } from '../support/app.js';
 
 const CLIENTS = [
   ['claude-code', '2.1.4', 'anna@example.com'],
@@ -27,7 +27,7 @@ describeChromium('pictures of the live page', (browser) => {
     'light, dark, and on a phone',
     async () => {
       held.begin();
-      const app = await NestApp.start('express', {
+      const app = await TestApp.of('express', {
         imports: [
           McpStreamableModule.forRoot({
             serverInfo: { name: 'shop', version: '2.3.0' },
@@ -66,7 +66,7 @@ describeChromium('pictures of the live page', (browser) => {
 });
 
 /** Calls until it is over: between calm and busy, as days are. */
-async function busily(clients: RawClient[], modern: ModernClient, app: NestApp, over: AbortSignal): Promise<void> {
+async function busily(clients: RawClient[], modern: ModernClient, app: TestApp, over: AbortSignal): Promise<void> {
   for (let turn = 0; !over.aborted; turn++) {
     const much = 3 + 2.5 * Math.sin(turn / 60) + 1.5 * Math.sin(turn / 13);
     const calls = Array.from({ length: Math.max(1, Math.round(much * (0.5 + Math.random()))) }, (_, index) => {
@@ -91,8 +91,8 @@ async function busily(clients: RawClient[], modern: ModernClient, app: NestApp, 
   }
 }
 
-async function begun(app: NestApp, [name, version, user]: readonly [string, string, string]): Promise<RawClient> {
-  const client = app.client('mcp', { 'x-user': user });
+async function begun(app: TestApp, [name, version, user]: readonly [string, string, string]): Promise<RawClient> {
+  const client = app.clientAt('mcp', { 'x-user': user });
   const message = client.initializeMessage() as { params: { clientInfo: object } };
   message.params.clientInfo = { name, version };
   const response = await client.post(message);
@@ -109,7 +109,7 @@ interface Shot {
   readonly height: number;
 }
 
-async function shoot(browser: Browser, app: NestApp, path: string, { scheme, width, height }: Shot): Promise<void> {
+async function shoot(browser: Browser, app: TestApp, path: string, { scheme, width, height }: Shot): Promise<void> {
   const context = await browser.newContext({
     colorScheme: scheme,
     viewport: { width, height },

@@ -16,10 +16,9 @@ import {
 } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { SalesTools } from '../../examples/apps/sales.tools.js';
-import { ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 import { officialClients, registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
-import { serverInfo, startFailure } from '../support/nest-app.js';
 
 const DECLARED = {
   csp: {

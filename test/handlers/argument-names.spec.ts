@@ -2,8 +2,7 @@ import { Injectable, type Type } from '@nestjs/common';
 import { McpArgs, McpStreamableModule, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, startFailure } from '../support/app.js';
 
 @Injectable()
 class OfTool {
@@ -67,7 +66,7 @@ describe.each(ONE_ADAPTER)('an argument by its name, on %s', (adapter) => {
   });
 
   it('that exists, or is allowed by an open schema, does not stop the start', async () => {
-    const app = await NestApp.start(adapter, moduleOf(Known));
+    const app = await TestApp.of(adapter, moduleOf(Known));
     await app.close();
   });
 });

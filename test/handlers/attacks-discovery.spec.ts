@@ -2,8 +2,7 @@ import { Scope, type Provider } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { serverInfo, startFailure } from '../support/nest-app.js';
+import { ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 
 class Made {
   @Tool({ name: 'made' })

@@ -9,11 +9,10 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, serverInfo } from '../support/app.js';
 import { eventually, officialClients, registryOf, testApps } from '../support/test-apps.js';
 import { KINDS, page, type Kind } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 
 const LIST_OF: Readonly<Record<Kind, string>> = {
@@ -223,17 +222,17 @@ class Both {
 }
 
 describe.each(ONE_ADAPTER)('list_changed of several endpoints on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   const both = () => app.app.get(Both);
-  afterEach(() => app.close(both().main, both().admin));
+  afterEach(() => app.close());
 
   it('notifies the sessions of its own endpoint', async () => {
     const imports = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
     ];
-    app = await NestApp.start(adapter, { imports, providers: [Both] });
-    const [one, two] = [await app.client().initialize(), await app.client('admin').initialize()];
+    app = await TestApp.of(adapter, { imports, providers: [Both] });
+    const [one, two] = [await app.client().initialize(), await app.clientAt('admin').initialize()];
     const [atOne, atTwo] = [await one.listen(), await two.listen()];
     register(both().ofMain, 'tool', 'public');
     await atOne.count(1);

@@ -9,9 +9,8 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, serverInfo } from '../support/app.js';
 import { eventually, officialClients, testApps } from '../support/test-apps.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 
 const TERMS = 'orders://terms';
@@ -227,17 +226,17 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('resources/updated of several endpoints on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   const services = () => app.app.get(AdminOrders);
-  afterEach(() => app.close(services().main, services().admin));
+  afterEach(() => app.close());
 
   it('reaches the sessions of its own endpoint', async () => {
     const imports = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
     ];
-    app = await NestApp.start(adapter, { imports, providers: [Orders, AdminOrders] });
-    const [one, two] = [await app.client().initialize(), await app.client('admin').initialize()];
+    app = await TestApp.of(adapter, { imports, providers: [Orders, AdminOrders] });
+    const [one, two] = [await app.client().initialize(), await app.clientAt('admin').initialize()];
     for (const client of [one, two]) await subscribe(client, TERMS);
     const [atOne, atTwo] = [await one.listen(), await two.listen()];
     expect(await services().admin.resourceUpdated(TERMS)).toBe(1);

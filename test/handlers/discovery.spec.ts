@@ -3,8 +3,8 @@ import { ValidationPipe, type ModuleMetadata } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JSON_SCHEMA_2020_12 } from '../conformance/everything.data.js';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
+import { loneFetch } from '../support/lone-fetch.js';
 import { OrdersController, OrderTools, Prompts } from './offered.js';
 
 const module = (): ModuleMetadata => ({
@@ -14,12 +14,12 @@ const module = (): ModuleMetadata => ({
 });
 
 describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   let client: Client;
   beforeEach(async () => {
-    app = await NestApp.start(adapter, module());
+    app = await TestApp.of(adapter, module());
     client = new Client({ name: 'test', version: '1.0.0' });
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${app.base}/mcp`)));
+    await client.connect(new StreamableHTTPClientTransport(new URL(app.url), { fetch: loneFetch }));
   });
   afterEach(async () => {
     await client.close();
@@ -159,7 +159,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
 });
 
 it.each(ONE_ADAPTER)('a ValidationPipe of the app validates the arguments of handlers on %s', async (adapter) => {
-  const app = await NestApp.start(adapter, module(), (nest) => {
+  const app = await TestApp.of(adapter, module(), (nest) => {
     nest.useGlobalPipes(new ValidationPipe({ whitelist: true, transform: true, forbidNonWhitelisted: false }));
   });
   const client = await app.client().initialize();

@@ -7,7 +7,6 @@ import {
   McpArgs,
   McpHandlers,
   McpRegistry,
-  McpSessionService,
   type McpStreamableExtras,
   McpStreamableModule,
   Prompt,
@@ -16,9 +15,9 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, serverSaying, startFailure } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, startFailure } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 @Injectable()
 class PublicTools {
@@ -81,19 +80,16 @@ const call = async (client: RawClient, name: string): Promise<string> =>
   (await (await client.call(name)).json()).result.content[0].text as string;
 
 describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapter) => {
-  let app: NestApp;
-  afterEach(async () => {
-    const service = app.app.get<McpSessionService>(getMcpToken(McpSessionService, 'admin'), { strict: false });
-    await app.close(app.service, service);
-  });
+  let app: TestApp;
+  afterEach(() => app.close());
 
   it('offer each its own handlers', async () => {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [endpoint(), admin(), FeatureModule],
       providers: [PublicTools, AdminTools, Registrar],
     });
     const one = await app.client().initialize();
-    const two = await app.client('admin').initialize();
+    const two = await app.clientAt('admin').initialize();
     expect(await toolsOf(one)).toEqual(['who', 'registered']);
     expect(await toolsOf(two)).toEqual(['who', 'feature', 'registered']);
     expect(await Promise.all([call(one, 'who'), call(two, 'who')])).toEqual(['public', 'admin']);
@@ -102,7 +98,7 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
   });
 
   it('have registries of their own', async () => {
-    app = await NestApp.start(adapter, { imports: [endpoint(), admin()], providers: [PublicTools, AdminTools] });
+    app = await TestApp.of(adapter, { imports: [endpoint(), admin()], providers: [PublicTools, AdminTools] });
     const registry = app.app.get<McpRegistry>(getMcpToken(McpRegistry), { strict: false });
     const other = app.app.get<McpRegistry>(getMcpToken(McpRegistry, 'admin'), { strict: false });
     expect(registry.list('tool').map(({ origin }) => origin)).toEqual(['PublicTools.who (RootTestModule)']);
@@ -116,9 +112,9 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
       path: 'admin',
       server: () => serverSaying(() => 'own'),
     });
-    app = await NestApp.start(adapter, { imports: [endpoint(), own], providers: [PublicTools] });
+    app = await TestApp.of(adapter, { imports: [endpoint(), own], providers: [PublicTools] });
     expect(await toolsOf(await app.client().initialize())).toEqual(['who']);
-    expect(await toolsOf(await app.client('admin').initialize())).toEqual(['whoami']);
+    expect(await toolsOf(await app.clientAt('admin').initialize())).toEqual(['whoami']);
   });
 });
 

@@ -1,11 +1,10 @@
 import { Injectable, InternalServerErrorException, NotFoundException } from '@nestjs/common';
 import { Complete, McpStreamableModule, Prompt, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ONE_ADAPTER, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
 import { registryOf, testApps } from '../support/test-apps.js';
 import { asking, KINDS, messageOf } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { UnixSocketDoor } from '../support/unix-socket.js';
 import { fourOf } from './four.js';
 
@@ -139,7 +138,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
 describe.each(ONE_ADAPTER)('the log at start about failures, on %s', (adapter) => {
   const linesOf = async (options: Partial<McpStreamableOptions>): Promise<string[]> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
-    const app = await NestApp.start(adapter, { imports, providers: [Failing] });
+    const app = await TestApp.of(adapter, { imports, providers: [Failing] });
     await app.close();
     return app.log.texts('log').filter((text) => text.includes('errorDetails'));
   };

@@ -2,10 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool, type ToolOptions } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 import { registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
-import { serverInfo, startFailure } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
 
 const Sized = z.object({ letter: z.string().default('x'), length: z.number() });

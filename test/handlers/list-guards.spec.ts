@@ -16,8 +16,7 @@ import {
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
 
 const userOf = (context: ExecutionContext) =>
   context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers['x-user'];
@@ -56,7 +55,7 @@ class Tools {
 }
 
 describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   const start = async (
@@ -65,10 +64,10 @@ describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
     configure?: (nest: INestApplication) => void,
   ): Promise<void> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
-    app = await NestApp.start(adapter, { imports, providers }, configure);
+    app = await TestApp.of(adapter, { imports, providers }, configure);
   };
   const toolsOf = async (user: string): Promise<string[]> => {
-    const client = await app.client('mcp', { 'x-user': user }).initialize();
+    const client = await app.clientAt('mcp', { 'x-user': user }).initialize();
     const response = await client.post({ jsonrpc: '2.0', id: 9, method: 'tools/list' });
     return ((await response.json()).result.tools as { name: string }[]).map(({ name }) => name);
   };

@@ -6,9 +6,9 @@ import { queryObjects } from 'node:v8';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { memoryAtRest } from '../support/memory.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
 import { LONG } from '../support/share.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 /** The figures in the notes are those of `SESSIONS=10000`; fewer show the same in less time. */
 const SESSIONS = Number(process.env['SESSIONS'] ?? (LONG ? 4_000 : 1_000));
@@ -29,7 +29,7 @@ async function objectsOfSessions(
 ): Promise<Record<string, number>> {
   const unlimited = { maxSessionsPerPrincipal: Infinity, maxSessions: Infinity };
   const imports = [McpStreamableModule.forRoot({ serverInfo, ...unlimited, ...options })];
-  app = await NestApp.start('fastify', { imports, providers: options.server ? [] : [Declared] });
+  app = await TestApp.of('fastify', { imports, providers: options.server ? [] : [Declared] });
   await openSessions(`${app.base}/mcp`, 1_000);
   // Garbage does not count: V8 collects it first.
   const counts = Object.entries({ McpSession, ...classes() }).map(([name, type]) => [
@@ -68,7 +68,7 @@ async function bytesPerSession(tools: number): Promise<number> {
   const imports = [
     McpStreamableModule.forRoot({ serverInfo, maxSessionsPerPrincipal: Infinity, maxSessions: Infinity }),
   ];
-  app = await NestApp.start('fastify', { imports, providers: [Declared] });
+  app = await TestApp.of('fastify', { imports, providers: [Declared] });
   const registry = app.app.get(McpRegistry, { strict: false });
   for (let index = 1; index < tools; index++) {
     const inputSchema = z.object({ id: z.string().describe('Some identifier of something, in some words') });
@@ -91,7 +91,7 @@ async function bytesPerSession(tools: number): Promise<number> {
   return bytes;
 }
 
-let app: NestApp | undefined;
+let app: TestApp | undefined;
 
 describe('the memory of an idle session', () => {
   afterEach(() => app?.app.close());

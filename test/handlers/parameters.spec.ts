@@ -14,8 +14,8 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { testApps } from '../support/test-apps.js';
-import { serverInfo, startFailure } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
+import { serverInfo, startFailure } from '../support/app.js';
 
 class OrderDto {
   @IsString()

@@ -3,8 +3,8 @@ import { Injectable } from '@nestjs/common';
 import { McpRegistry, McpStreamableModule, Tool, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
+import { loneFetch } from '../support/lone-fetch.js';
 import { eventually } from '../support/test-apps.js';
 
 @Injectable()
@@ -19,7 +19,7 @@ type List = 'tools' | 'resources' | 'prompts';
 const LISTS: readonly List[] = ['tools', 'resources', 'prompts'];
 
 describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   const clients: Client[] = [];
   afterEach(async () => {
     for (const client of clients.splice(0)) await client.close();
@@ -28,7 +28,7 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
 
   const start = async (options: Partial<McpStreamableOptions> = {}): Promise<McpRegistry> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
-    app = await NestApp.start(adapter, { imports, providers: [Declared] });
+    app = await TestApp.of(adapter, { imports, providers: [Declared] });
     return app.app.get(McpRegistry, { strict: false });
   };
 
@@ -38,7 +38,7 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
     const told: List[] = [];
     for (const list of LISTS)
       client.setNotificationHandler(`notifications/${list}/list_changed`, () => void told.push(list));
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${app.base}/mcp`)));
+    await client.connect(new StreamableHTTPClientTransport(new URL(app.url), { fetch: loneFetch }));
     clients.push(client);
     await eventually(async () => expect((await app.service.counts()).readers).toBe(clients.length));
     return { client, told };

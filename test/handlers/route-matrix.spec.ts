@@ -36,8 +36,7 @@ import { IsIn, IsInt, IsOptional, IsString, Max, ValidateNested } from 'class-va
 import { McpStreamableModule, Tools } from 'nestjs-mcp-streamable';
 import { map, type Observable, of, tap } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { ADAPTERS, TestApp, serverInfo } from '../support/app.js';
 
 /**
  * The same routes by HTTP and as tools: the same caller is let in and refused by the same guards, and gets the same.
@@ -307,9 +306,9 @@ const CASES: Case[] = [
 ];
 
 describe.each(ADAPTERS)('the same routes by HTTP and as tools, on %s,', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   beforeAll(async () => {
-    app = await NestApp.start(
+    app = await TestApp.of(
       adapter,
       {
         imports: [McpStreamableModule.forRoot({ serverInfo })],
@@ -339,7 +338,7 @@ describe.each(ADAPTERS)('the same routes by HTTP and as tools, on %s,', (adapter
       expect(response.ok).toBe(!refused && !hidden);
 
       // What the client writes into the URL of the endpoint is no argument.
-      const client = await app.client('mcp?owner=ann&all=false', headers).initialize('2025-11-25');
+      const client = await app.clientAt('mcp?owner=ann&all=false', headers).initialize('2025-11-25');
       const { result, error } = await (await client.call(tool, { ...args, ...body })).json();
       if (hidden) return expect(error.message).toContain(tool);
       expect(result.isError ?? false).toBe(refused);

@@ -34,10 +34,8 @@ import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiQuery, getSchema
 import { IsBoolean, IsInt, IsNotEmpty, IsOptional, IsString, MaxLength } from 'class-validator';
 import { Transform, Type as TypeOf } from 'class-transformer';
 import {
-  getMcpToken,
   McpHandlers,
   McpRegistry,
-  McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   Tool,
@@ -46,8 +44,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ProductsController } from '../../examples/snippets/products.controller.js';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, startFailure } from '../support/app.js';
 
 enum Status {
   Open = 'open',
@@ -254,7 +251,7 @@ async function start(
   modules: (Type | DynamicModule)[] = [],
 ) {
   const imports = [McpStreamableModule.forRoot({ serverInfo, ...options }), ...modules];
-  const app = await NestApp.start(adapter, { imports, controllers }, (nest) => {
+  const app = await TestApp.of(adapter, { imports, controllers }, (nest) => {
     if (pipe) nest.useGlobalPipes(pipe);
   });
   const client = await app.client().initialize('2025-11-25');
@@ -765,7 +762,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     @Tools()
     @McpHandlers({ endpoint: ['full', 'public'] })
     class Shared extends NotesController {}
-    const app = await NestApp.start(adapter, {
+    const app = await TestApp.of(adapter, {
       imports: [
         McpStreamableModule.forRoot({ serverInfo, name: 'full', path: 'full' }),
         McpStreamableModule.forRoot({ serverInfo, name: 'public', path: 'public', readOnly: true }),
@@ -773,7 +770,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
       controllers: [Shared],
     });
     const namesAt = async (path: string): Promise<string[]> => {
-      const client = await app.client(path).initialize('2025-11-25');
+      const client = await app.clientAt(path).initialize('2025-11-25');
       const { result } = await (
         await client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'tools/list' })
       ).json();
@@ -781,11 +778,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     };
     expect(await namesAt('full')).toEqual(['shared_list', 'read_note', 'shared_remove']);
     expect(await namesAt('public')).toEqual(['shared_list', 'read_note']);
-    await app.close(
-      ...['full', 'public'].map((name) =>
-        app.app.get<McpSessionService>(getMcpToken(McpSessionService, name), { strict: false }),
-      ),
-    );
+    await app.close();
   });
 });
 

@@ -22,8 +22,7 @@ import { REQUEST } from '@nestjs/core';
 import { type McpContext, McpCtx, McpExecutionContext, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, gate } from '../support/app.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { ADAPTERS, gate, TestApp, serverInfo } from '../support/app.js';
 
 interface Seen {
   method: string;
@@ -209,7 +208,7 @@ interface Start {
 }
 
 describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   async function start({
@@ -220,8 +219,8 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
   }: Start = {}) {
     [both, arrived] = [gate(), 0];
     const imports = [McpStreamableModule.forRoot({ serverInfo, guards })];
-    app = await NestApp.start(adapter, { imports, controllers, providers: [NoRoute] });
-    const client = await app.client(`mcp?${query}`).initialize(revision);
+    app = await TestApp.of(adapter, { imports, controllers, providers: [NoRoute] });
+    const client = await app.clientAt(`mcp?${query}`).initialize(revision);
     const call = async (name: string, args: object): Promise<unknown> => {
       const { result } = await (await client.call(name, args)).json();
       return result.isError

@@ -42,9 +42,8 @@ import { map, type Observable, of } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { OrdersController } from '../../examples/snippets/orders.controller.js';
-import { ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, startFailure } from '../support/app.js';
 import { loneFetch } from '../support/lone-fetch.js';
-import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 
 class AddDto {
   @IsString() name!: string;
@@ -139,7 +138,7 @@ class ScopedController {
 }
 
 describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   const clients: Client[] = [];
   afterEach(async () => {
     for (const client of clients.splice(0)) await client.close();
@@ -148,7 +147,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
 
   async function start(era: 'legacy' | 'modern' = 'legacy') {
     const imports = [McpStreamableModule.forRoot({ serverInfo })];
-    app = await NestApp.start(
+    app = await TestApp.of(
       adapter,
       { imports, controllers: [OrdersController, ShopController, ScopedController] },
       (nest) => {

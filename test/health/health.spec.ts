@@ -1,12 +1,10 @@
 import { Controller, Get, Inject, Injectable } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import {
-  getMcpToken,
   InjectMcp,
   type McpContext,
   McpCtx,
   McpHealthIndicator,
-  McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   Tool,
@@ -14,9 +12,8 @@ import {
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS } from '../support/adapters.js';
-import { gate } from '../support/app.js';
+import { gate, TestApp, serverInfo } from '../support/app.js';
 import { send } from '../support/http.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 
 let released: ReturnType<typeof gate<void>>;
@@ -59,17 +56,17 @@ class TwoController {
   }
 }
 
-async function readiness(app: NestApp) {
+async function readiness(app: TestApp) {
   const response = await send(`${app.base}/ready`, { method: 'GET' });
   const body = await response.json();
   return { http: response.status, status: body.status, details: body.details };
 }
 
 describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
 
-  const start = async (options: Partial<McpStreamableOptions> = {}): Promise<NestApp> =>
-    (app = await NestApp.start(adapter, {
+  const start = async (options: Partial<McpStreamableOptions> = {}): Promise<TestApp> =>
+    (app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRoot({ serverInfo, ...options }), TerminusModule.forRoot({ logger: false })],
       controllers: [ReadyController],
       providers: [Tools],
@@ -125,7 +122,7 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
   });
 
   it('several endpoints, each by its name', async () => {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [
         McpStreamableModule.forRoot({ serverInfo, name: 'orders', path: 'orders' }),
         McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
@@ -133,13 +130,10 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
       ],
       controllers: [TwoController],
     });
-    const services = ['orders', 'admin'].map((name) =>
-      app.app.get<McpSessionService>(getMcpToken(McpSessionService, name), { strict: false }),
-    );
-    await app.client('admin').initialize();
+    await app.clientAt('admin').initialize();
     const { details } = await readiness(app);
     expect(details).toMatchObject({ orders: { status: 'up', sessions: 0 }, admin: { status: 'up', sessions: 1 } });
-    await app.close(...services);
+    await app.close();
   });
 
   describeRedis(

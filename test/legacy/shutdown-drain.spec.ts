@@ -8,15 +8,15 @@ import {
 } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { ADAPTERS, gate, type TestAppOptions, type TestTool, TestApp, serverInfo } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo, serverSaying } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { eventually } from '../support/test-apps.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 const DRAIN_MS = 10_000;
 const NOTHING = { live: 0, inFlight: 0, outbound: 0, streams: 0, readers: 0, openResponses: 0, timers: 0 };
@@ -318,17 +318,17 @@ describe.each(ADAPTERS)('the order of a shutdown on %s', (adapter) => {
     };
     const endpoint = (name: string) =>
       McpStreamableModule.forRoot({ serverInfo, server, name, path: name, isGlobal, drainMs: 60_000 });
-    const app = await NestApp.start(adapter, {
+    const app = await TestApp.of(adapter, {
       imports: [endpoint('one'), endpoint('two'), DeepModule],
       providers: [Database],
     });
     const services = ['one', 'two'].map((name) => app.app.get<McpSessionService>(getMcpToken(McpSessionService, name)));
-    const [one, two] = [await app.client('one').initialize(), await app.client('two').initialize()];
+    const [one, two] = [await app.clientAt('one').initialize(), await app.clientAt('two').initialize()];
     const calls = [one.call('waits'), two.call('waits')];
     await eventually(async () => {
       for (const service of services) expect(await service.counts()).toMatchObject({ inFlight: 1 });
     });
-    const closing = app.close(...services);
+    const closing = app.stop();
     await eventually(() => expect(services.map(({ accepting }) => accepting)).toEqual([false, false]));
     for (const client of [one, two]) await expectStopping(await client.call('waits', {}, { id: 'late' }), 'late');
     hold.open();
@@ -336,6 +336,7 @@ describe.each(ADAPTERS)('the order of a shutdown on %s', (adapter) => {
       expect((await response.json()).result.content[0].text).toBe('destroyed: ');
     }
     await closing;
+    for (const service of services) expect(await service.counts()).toMatchObject({ sessions: 0, inFlight: 0, logs: 0 });
     expect(destroyed).toEqual(['database', 'database']);
   });
 });

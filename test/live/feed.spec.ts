@@ -6,11 +6,10 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LiveFeed } from '../../src/live/live-feed.js';
-import { type TestAppOptions, TestApp } from '../support/app.js';
+import { type TestAppOptions, TestApp, serverInfo } from '../support/app.js';
 import { send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
 import type { RawClient } from '../support/raw-client.js';
-import { serverInfo } from '../support/nest-app.js';
 import { held, ShopTools } from './shop.js';
 import { LiveReader } from './live-reader.js';
 

@@ -3,10 +3,10 @@ import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { act, LiveReader } from './live-reader.js';
 import { held, ShopTools } from './shop.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 describeRedis(
   'the live page of one node of several',
@@ -21,7 +21,7 @@ describeRedis(
       const clock = new ManualClock();
       const start = () => {
         const imports = [McpStreamableModule.forRoot(options()), McpLiveModule.forRoot({ unguarded: 'loopback' })];
-        return NestApp.start('fastify', { imports, providers: [ShopTools] }, undefined, clock);
+        return TestApp.of('fastify', { imports, providers: [ShopTools] }, undefined, clock);
       };
       const [here, there] = [await start(), await start()];
       held.begin();

@@ -2,7 +2,7 @@ import { type CanActivate, Injectable } from '@nestjs/common';
 import { McpOptionError, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
 import { expect, it, describe } from 'vitest';
-import { serverInfo, startFailure } from '../support/nest-app.js';
+import { serverInfo, startFailure } from '../support/app.js';
 
 @Injectable()
 class Everyone implements CanActivate {

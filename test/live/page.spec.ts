@@ -15,8 +15,8 @@ import { map, type Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, type Adapter } from '../support/adapters.js';
 import { send } from '../support/http.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { act, LiveReader } from './live-reader.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 @Injectable()
 class Staff {
@@ -46,7 +46,7 @@ class Envelope implements NestInterceptor {
 const SHARED = { 'cross-origin-resource-policy': 'cross-origin' };
 
 describe.each(ADAPTERS)('the live page on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   async function start(
@@ -55,7 +55,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     endpoint: object = {},
   ): Promise<void> {
     const imports = [McpStreamableModule.forRoot({ serverInfo, ...endpoint }), McpLiveModule.forRoot(live)];
-    app = await NestApp.start(adapter, { imports }, configure);
+    app = await TestApp.of(adapter, { imports }, configure);
   }
   const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
     send(`${app.base}/${path}`, { method, headers: { connection: 'close', ...headers } });

@@ -17,8 +17,8 @@ import { Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { Never } from '../support/never.guard.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 const spans = new AsyncLocalStorage<string>();
 
@@ -79,12 +79,12 @@ async function rejectsLater(_: McpCallInfo, run: () => unknown): Promise<never> 
 }
 
 describe('calls that are observed', () => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   async function start(instrumentation?: McpInstrumentation): Promise<McpSessionService> {
     const options = { serverInfo, ...(instrumentation && { instrumentation }) };
-    app = await NestApp.start('fastify', {
+    app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot(options)],
       providers: [Tools, Never],
     });
@@ -221,7 +221,7 @@ describe('calls that are observed', () => {
 
   it('need an instrumentation that is one', async () => {
     const options = { serverInfo, instrumentation: { ended: () => {} } as never };
-    const starting = NestApp.start('fastify', { imports: [McpStreamableModule.forRoot(options)] });
+    const starting = TestApp.of('fastify', { imports: [McpStreamableModule.forRoot(options)] });
     await expect(starting).rejects.toThrow(/"instrumentation".*call/);
     await start();
   });

@@ -9,11 +9,11 @@ import {
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { VirtualTimeScheduler } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, serverInfo, whoami } from '../support/app.js';
 import { AppExceptionFilter, TimeoutInterceptor, WrappingInterceptor } from '../support/app-wide.js';
 import { send } from '../support/http.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 @Controller('beside')
 class BesideController {
@@ -37,7 +37,7 @@ const HELMET = {
 };
 
 describe.each(ADAPTERS)('what an app does to all of its routes on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   let release: ReturnType<typeof gate<void>>;
   let broken: Error | undefined;
   afterEach(() => app.close());
@@ -70,7 +70,7 @@ describe.each(ADAPTERS)('what an app does to all of its routes on %s', (adapter)
     };
     const endpoint = { serverInfo, server, guards: [guard], principal: () => 'me', ...options };
     const module = { imports: [McpStreamableModule.forRoot(endpoint)], controllers: [BesideController] };
-    app = await NestApp.start(adapter, module, configure);
+    app = await TestApp.of(adapter, module, configure);
   }
 
   const beside = async (path = 'beside') => (await send(`${app.base}/${path}`, { method: 'GET' })).json();

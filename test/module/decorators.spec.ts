@@ -11,8 +11,7 @@ import { APP_GUARD, ModulesContainer, Reflector } from '@nestjs/core';
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
 import { McpStreamableModule, Tool, type McpStreamableExtras } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, whoami } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, whoami } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
 
 const Public = () => SetMetadata('isPublic', true);
@@ -37,7 +36,7 @@ class PublicTools {
 }
 
 describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(async () => {
     await app.service.terminateAll();
     await app.close();
@@ -50,7 +49,7 @@ describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => 
     });
   const loggedIn = async (extras: McpStreamableExtras): Promise<number> => {
     const providers = [{ provide: APP_GUARD, useClass: LoginGuard }, PublicTools];
-    app = await NestApp.start(adapter, { imports: [endpoint(extras)], providers });
+    app = await TestApp.of(adapter, { imports: [endpoint(extras)], providers });
     const client = app.client();
     return (await client.post(client.initializeMessage())).status;
   };
@@ -93,7 +92,7 @@ describe.each(ONE_ADAPTER)('the decorators of the endpoint on %s', (adapter) => 
     const statuses = async (extras: McpStreamableExtras, count: number): Promise<number[]> => {
       const providers = [{ provide: APP_GUARD, useClass: ThrottlerGuard }];
       const throttler = ThrottlerModule.forRoot([{ ttl: 60_000, limit: 2 }]);
-      app = await NestApp.start(adapter, { imports: [endpoint(extras), throttler], providers });
+      app = await TestApp.of(adapter, { imports: [endpoint(extras), throttler], providers });
       const client = app.client();
       const found: number[] = [];
       for (let sent = 0; sent < count; sent++) found.push((await client.post(client.initializeMessage())).status);

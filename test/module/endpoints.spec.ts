@@ -8,11 +8,11 @@ import {
   McpStreamableModule,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, startFailure, whoami } from '../support/app.js';
 import { expectRefusal } from '../support/refusal.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { RecordedLog } from '../support/recorded-log.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 @Injectable()
 class Watcher {
@@ -28,19 +28,19 @@ const named = (name: string, extras: McpStreamableExtras = {}) => endpoint(name,
 
 describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
   describe('with names', () => {
-    let app: NestApp;
+    let app: TestApp;
     const services = () => [app.app.get(Watcher).publicly, app.app.get(Watcher).internally] as const;
-    afterEach(() => app.close(...services()));
+    afterEach(() => app.close());
 
     const start = async (extras: McpStreamableExtras = {}): Promise<void> => {
       const imports = [named('public'), named('internal', extras)];
-      app = await NestApp.start(adapter, { imports, providers: [Watcher] });
+      app = await TestApp.of(adapter, { imports, providers: [Watcher] });
     };
 
     it('serve each their own', async () => {
       await start();
-      expect(await whoami(await app.client('public').initialize())).toBe('public');
-      expect(await whoami(await app.client('internal').initialize())).toBe('internal');
+      expect(await whoami(await app.clientAt('public').initialize())).toBe('public');
+      expect(await whoami(await app.clientAt('internal').initialize())).toBe('internal');
     });
 
     it('have services of their own, injected by name', async () => {
@@ -48,8 +48,8 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       const [publicly, internally] = services();
       expect(publicly).not.toBe(internally);
       expect(app.app.get(getMcpToken(McpSessionService, 'public'), { strict: false })).toBe(publicly);
-      const one = await app.client('public').initialize();
-      const two = await app.client('internal').initialize();
+      const one = await app.clientAt('public').initialize();
+      const two = await app.clientAt('internal').initialize();
       expect((await publicly.list()).map(({ id }) => id)).toEqual([one.sessionId]);
       expect((await internally.list()).map(({ id }) => id)).toEqual([two.sessionId]);
       expect(await internally.terminateAll()).toBe(1);
@@ -58,8 +58,8 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
 
     it('do not know the sessions of each other', async () => {
       await start();
-      const one = await app.client('public').initialize();
-      const two = app.client('internal');
+      const one = await app.clientAt('public').initialize();
+      const two = app.clientAt('internal');
       two.sessionId = one.sessionId;
       await expectRefusal(await two.call('whoami', {}, { id: 'x' }), { ...NO_SUCH_SESSION, id: 'x' });
       await expectRefusal(await two.get(), NO_SUCH_SESSION);
@@ -73,16 +73,16 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
     it('have guards of their own', async () => {
       const closed: CanActivate = { canActivate: () => false };
       await start({ guards: [closed] });
-      const two = app.client('internal');
+      const two = app.clientAt('internal');
       await expectRefusal(await two.post(two.initializeMessage()), { status: 403, code: -32000 });
-      expect(await whoami(await app.client('public').initialize())).toBe('public');
+      expect(await whoami(await app.clientAt('public').initialize())).toBe('public');
     });
 
     it('may lie one below the other', async () => {
       const imports = [named('public', { path: 'mcp' }), named('internal', { path: 'mcp/internal' })];
-      app = await NestApp.start(adapter, { imports, providers: [Watcher] });
-      expect(await whoami(await app.client('mcp').initialize())).toBe('public');
-      expect(await whoami(await app.client('mcp/internal').initialize())).toBe('internal');
+      app = await TestApp.of(adapter, { imports, providers: [Watcher] });
+      expect(await whoami(await app.clientAt('mcp').initialize())).toBe('public');
+      expect(await whoami(await app.clientAt('mcp/internal').initialize())).toBe('internal');
     });
 
     it('the first may be without a name, and is then injected by its class', async () => {
@@ -95,13 +95,13 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
         ) {}
       }
       const imports = [endpoint('public'), named('internal')];
-      const other = await NestApp.start(adapter, { imports, providers: [Both] });
+      const other = await TestApp.of(adapter, { imports, providers: [Both] });
       const { plain, same, internally } = other.app.get(Both);
-      const client = await other.client('public').initialize();
+      const client = await other.clientAt('public').initialize();
       expect(plain).toBe(same);
       expect((await plain.list()).map(({ id }) => id)).toEqual([client.sessionId]);
       expect(await internally.list()).toEqual([]);
-      await other.close(plain, internally);
+      await other.close();
       await start();
     });
 
@@ -111,9 +111,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
         constructor(@InjectMcp(McpSessionService, 'intern') readonly sessions: McpSessionService) {}
       }
       const imports = [named('public'), named('internal')];
-      await expect(NestApp.start(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(
-        /McpSessionService:intern/,
-      );
+      await expect(TestApp.of(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(/McpSessionService:intern/);
       await start();
     });
 
@@ -123,7 +121,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
         constructor(@Inject(McpSessionService) readonly sessions: McpSessionService) {}
       }
       const imports = [named('public'), named('internal')];
-      await expect(NestApp.start(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(/McpSessionService/);
+      await expect(TestApp.of(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(/McpSessionService/);
       await start();
     });
   });

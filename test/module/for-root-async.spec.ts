@@ -1,9 +1,9 @@
 import { Inject, Injectable, Module, type CanActivate } from '@nestjs/common';
 import { McpSessionService, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, startFailure, whoami } from '../support/app.js';
 import { RecordedLog } from '../support/recorded-log.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 @Injectable()
 class Config {
@@ -36,7 +36,7 @@ class ConfiguredGuard implements CanActivate {
 }
 
 describe.each(ONE_ADAPTER)('forRootAsync on %s', (adapter) => {
-  let app: NestApp | undefined;
+  let app: TestApp | undefined;
   afterEach(async () => {
     await app?.close();
     app = undefined;
@@ -47,21 +47,21 @@ describe.each(ONE_ADAPTER)('forRootAsync on %s', (adapter) => {
     ['later', (options: McpStreamableOptions) => Promise.resolve(options)],
   ])('takes options from a factory that returns them %s, and what it injects from imports', async (_, returned) => {
     const useFactory = (config: Config) => returned({ serverInfo, server: () => serverSaying(() => config.motto) });
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRootAsync({ imports: [ConfigModule], inject: [Config], useFactory })],
     });
     expect(await whoami(await app.client().initialize())).toBe('configured');
   });
 
   it('takes options from a class that it makes', async () => {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRootAsync({ imports: [ConfigModule], useClass: OptionsFactory })],
     });
     expect(await whoami(await app.client().initialize())).toBe('configured');
   });
 
   it('takes options from a provider that is there already', async () => {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRootAsync({ imports: [OptionsModule], useExisting: OptionsFactory })],
     });
     expect(await whoami(await app.client().initialize())).toBe('configured');
@@ -82,8 +82,8 @@ describe.each(ONE_ADAPTER)('forRootAsync on %s', (adapter) => {
       guards: [ConfiguredGuard],
       isGlobal: true,
     });
-    app = await NestApp.start(adapter, { imports: [FeatureModule, endpoint] });
-    expect(await whoami(await app.client('api/tools').initialize())).toBe('me');
+    app = await TestApp.of(adapter, { imports: [FeatureModule, endpoint] });
+    expect(await whoami(await app.clientAt('api/tools').initialize())).toBe('me');
     expect(await app.app.get(Watcher, { strict: false }).sessions.list()).toHaveLength(1);
   });
 

@@ -9,9 +9,9 @@ import {
   InMemoryStateStore,
 } from 'nestjs-mcp-streamable/stores';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ADAPTERS, gate, TestApp, serverInfo, whoami } from '../support/app.js';
 import { send } from '../support/http.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 @Injectable()
 class Watcher {
@@ -31,7 +31,7 @@ class BesideController {
 class FeatureModule {}
 
 describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   const endpoint = (extras: McpStreamableExtras = {}) =>
@@ -39,7 +39,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
 
   async function start(extras: McpStreamableExtras = {}, configure?: (app: INestApplication) => void): Promise<void> {
     const module = { imports: [endpoint(extras)], controllers: [BesideController], providers: [Watcher] };
-    app = await NestApp.start(adapter, module, configure);
+    app = await TestApp.of(adapter, module, configure);
   }
 
   it('serves at /mcp when nothing else is said', async () => {
@@ -49,7 +49,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
 
   it('needs no more than serverInfo: the server introduces itself', async () => {
     const instructions = 'Ask nicely.';
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, instructions })] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, instructions })] });
     const client = app.client();
     const { result } = await (await client.post(client.initializeMessage())).json();
     expect(result).toMatchObject({ serverInfo, instructions, protocolVersion: '2025-11-25' });
@@ -64,11 +64,11 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
       return { sessionStore, stateStore, eventStore: new InMemoryEventStore(), messageBus: new InMemoryMessageBus() };
     };
     const module = { imports: [McpStreamableModule.forRoot({ serverInfo, backend })] };
-    const first = await NestApp.start(adapter, module);
+    const first = await TestApp.of(adapter, module);
     await first.client().initialize();
     expect(await made[0]!.count()).toBe(1);
     await first.close();
-    app = await NestApp.start(adapter, module);
+    app = await TestApp.of(adapter, module);
     await app.client().initialize();
     expect([made.length, await made[0]!.count(), await made[1]!.count()]).toEqual([2, 0, 1]);
   });
@@ -76,21 +76,21 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
   it.each(['tools/mcp', '/deep/er/mcp', 'mcp/'])('serves at the path %j', async (path) => {
     await start({ path });
     const served = path.replace(/^\//, '').replace(/\/$/, '');
-    expect(await whoami(await app.client(served).initialize())).toBe('me');
-    const elsewhere = app.client('elsewhere');
+    expect(await whoami(await app.clientAt(served).initialize())).toBe('me');
+    const elsewhere = app.clientAt('elsewhere');
     expect((await elsewhere.post(elsewhere.initializeMessage())).status).toBe(404);
   });
 
   it('serves at the root of the app', async () => {
     await start({ path: '/' });
-    expect(await whoami(await app.client('').initialize())).toBe('me');
+    expect(await whoami(await app.clientAt('').initialize())).toBe('me');
     expect(await (await send(`${app.base}/beside`, { method: 'GET' })).text()).toBe('beside');
   });
 
   it('is below the global prefix', async () => {
     await start({}, (nest) => nest.setGlobalPrefix('api'));
-    expect(await whoami(await app.client('api/mcp').initialize())).toBe('me');
-    expect((await app.client('mcp').get()).status).toBe(404);
+    expect(await whoami(await app.clientAt('api/mcp').initialize())).toBe('me');
+    expect((await app.clientAt('mcp').get()).status).toBe(404);
   });
 
   it('leaves the routes of the app alone', async () => {
@@ -113,9 +113,9 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
   });
 
   it('gives it to other modules only when isGlobal', async () => {
-    app = await NestApp.start(adapter, { imports: [FeatureModule, endpoint({ isGlobal: true })] });
+    app = await TestApp.of(adapter, { imports: [FeatureModule, endpoint({ isGlobal: true })] });
     expect(app.app.get(Watcher, { strict: false }).sessions).toBe(app.service);
-    await expect(NestApp.start(adapter, { imports: [FeatureModule, endpoint()] })).rejects.toThrow(/McpSessionService/);
+    await expect(TestApp.of(adapter, { imports: [FeatureModule, endpoint()] })).rejects.toThrow(/McpSessionService/);
   });
 
   it('may be imported by several modules, and is one endpoint', async () => {
@@ -124,7 +124,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     class OneModule {}
     @Module({ imports: [shared] })
     class AnotherModule {}
-    app = await NestApp.start(adapter, { imports: [OneModule, AnotherModule] });
+    app = await TestApp.of(adapter, { imports: [OneModule, AnotherModule] });
     expect(await whoami(await app.client().initialize())).toBe('me');
     expect(await app.app.get(Watcher, { strict: false }).sessions.list()).toHaveLength(1);
   });
@@ -164,13 +164,13 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
       });
       return made;
     };
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRoot({ serverInfo, server, responseMode: 'sse' })],
     });
     const client = await app.client().initialize();
     const listening = await client.listen();
     const calling = await (await client.call('waits')).sse().opened();
-    const closing = app.close();
+    const closing = app.stop();
     expect(await calling.end()).toBe('end');
     expect(calling.messages).toEqual([
       {
@@ -181,8 +181,9 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     ]);
     expect(await listening.end()).toBe('end');
     await closing;
+    await app.settled({ sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, events: 0, timers: 0 });
     open();
     await expect(client.get()).rejects.toThrow(/ECONNREFUSED/);
-    app = await NestApp.start(adapter, { imports: [endpoint()] });
+    app = await TestApp.of(adapter, { imports: [endpoint()] });
   });
 });

@@ -15,9 +15,9 @@ import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { currentMcpCall, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { from, of } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
+import { ADAPTERS, TestApp, serverInfo, whoami } from '../support/app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 const CHALLENGE = 'Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"';
 
@@ -63,7 +63,7 @@ const adminsOnly: CanActivate = {
 };
 
 describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   async function start(
@@ -73,10 +73,10 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
   ): Promise<void> {
     const server = () => serverSaying(() => userOf(currentMcpCall()?.request)?.sub);
     const imports = [McpStreamableModule.forRoot({ serverInfo, server, guards, imports: [AuthModule], ...options })];
-    app = await NestApp.start(adapter, { imports: [AuthModule, ...imports], providers });
+    app = await TestApp.of(adapter, { imports: [AuthModule, ...imports], providers });
   }
 
-  const as = (user: string) => app.client('mcp', { authorization: `Bearer ${user}` });
+  const as = (user: string) => app.clientAt('mcp', { authorization: `Bearer ${user}` });
   const initialize = (user: string) => {
     const client = as(user);
     return client.post(client.initializeMessage());
@@ -244,7 +244,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
   it('that cannot be resolved keep the app from starting, with their name', async () => {
     await start([]);
     const endpoint = McpStreamableModule.forRoot({ serverInfo, guards: [TokenGuard] });
-    await expect(NestApp.start(adapter, { imports: [AuthModule, endpoint] })).rejects.toThrow(/TokenGuard.*Users/s);
+    await expect(TestApp.of(adapter, { imports: [AuthModule, endpoint] })).rejects.toThrow(/TokenGuard.*Users/s);
   });
 
   async function expectNothing(): Promise<void> {

@@ -17,9 +17,9 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
 import { send } from '../support/http.js';
-import { NestApp, serverInfo, serverSaying } from '../support/nest-app.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 @Injectable()
 class Orders {
@@ -46,13 +46,13 @@ class Orders {
 }
 
 describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   const lines = (level: 'log' | 'warn') => app.log.texts(level).filter((text) => text.startsWith('MCP endpoint'));
 
   it('reports once which handlers are served, and at which path', async () => {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [Orders],
     });
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
 
   it('names the path that clients use, below prefix and version', async () => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, path: 'tools/mcp', version: ['1', '2'] })];
-    app = await NestApp.start(adapter, { imports, providers: [Orders] }, (nest) => {
+    app = await TestApp.of(adapter, { imports, providers: [Orders] }, (nest) => {
       nest.setGlobalPrefix('api');
       nest.enableVersioning({ type: VersioningType.URI });
     });
@@ -84,7 +84,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
     @McpHandlers({ endpoint: 'public' })
     @Injectable()
     class Public extends Orders {}
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [
         McpStreamableModule.forRoot({ serverInfo, path: 'admin', name: 'admin' }),
         McpStreamableModule.forRoot({ serverInfo, path: 'public', name: 'public' }),
@@ -106,7 +106,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
         this.registry.registerPrompt({ name: 'p'.repeat(500), handler: () => 'done' });
       }
     }
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo })], providers: [Many] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo })], providers: [Many] });
     const [line] = lines('log');
     expect(line).toMatch(/300 tools \(tool_0, tool_1, .*tool_19 and 280 more\)/);
     expect(line).toContain('1 prompt (ppp');
@@ -115,14 +115,14 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
   });
 
   it('warns when nothing is served', async () => {
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo })] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo })] });
     expect(lines('log')).toHaveLength(1);
     expect(lines('warn')).toEqual([expect.stringMatching(/at \/mcp has no handlers.*"providers"/)]);
   });
 
   it('reports that the app makes its servers, and does not warn', async () => {
     const server = () => serverSaying(() => 'hello');
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, server })] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, server })] });
     expect(lines('log')).toEqual([expect.stringMatching(/at \/mcp.*"server"/)]);
     expect(lines('warn')).toEqual([]);
   });
@@ -130,13 +130,13 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
   it('reports the options of forRootAsync too', async () => {
     const server = () => serverSaying(() => 'hello');
     const useFactory = async (): Promise<McpStreamableOptions> => ({ serverInfo, server });
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRootAsync({ useFactory })] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRootAsync({ useFactory })] });
     expect(lines('log')).toEqual([expect.stringMatching(/at \/mcp.*"server"/)]);
   });
 });
 
 describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   const SECRET = 'a-token-that-is-nobodys-business';
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
   };
   async function start(options: Partial<McpStreamableOptions> = {}, guards = [guard]): Promise<void> {
     const server = () => serverSaying(() => 'hello');
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRoot({ serverInfo, server, guards, ...options })],
     });
     app.log.lines.length = 0;
@@ -164,9 +164,9 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
     const { sessionId } = client;
     const answers = [
       await app
-        .client('mcp?access_token=' + SECRET, { authorization: `Bearer ${SECRET}` })
+        .clientAt('mcp?access_token=' + SECRET, { authorization: `Bearer ${SECRET}` })
         .post(client.initializeMessage()),
-      await app.client('mcp', { 'mcp-session-id': `${sessionId}x` }).get(),
+      await app.clientAt('mcp', { 'mcp-session-id': `${sessionId}x` }).get(),
       await send(client.url, { method: 'PUT', headers: { 'mcp-session-id': sessionId! } }),
       await client.call('whoami', { text: SECRET.repeat(100) }),
     ];
@@ -202,7 +202,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
     async (_, option, headers, entry) => {
       await start();
       for (let n = 0; n < 3; n++) {
-        const client = app.client('mcp', headers);
+        const client = app.clientAt('mcp', headers);
         const answer = await client.post(client.initializeMessage());
         expect(answer.status).toBe(403);
         const { error } = (await answer.json()) as { error: { message: string } };
@@ -213,7 +213,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
       expect(refusals('debug')).toHaveLength(2);
       await app.close();
       await start({ [option]: [entry] });
-      await app.client('mcp', headers).initialize();
+      await app.clientAt('mcp', headers).initialize();
       expect(app.log.texts('warn').filter((text) => text.includes('403'))).toEqual([]);
     },
   );
@@ -222,7 +222,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
     'for what could not be listed are no warning: %j',
     async (headers) => {
       await start();
-      const client = app.client('mcp', headers);
+      const client = app.clientAt('mcp', headers);
       await (await client.post(client.initializeMessage())).text();
       expect(refusals('warn')).toEqual([]);
       expect(refusals('debug')).toEqual([expect.stringMatching(/403: /)]);

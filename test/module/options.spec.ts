@@ -7,8 +7,8 @@ import {
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { serverInfo, startFailure } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
+import { serverInfo, startFailure } from '../support/app.js';
 
 /** Instead of `Public()`: what it returns is lost. */
 const Public = () => SetMetadata('isPublic', true);

@@ -2,13 +2,13 @@ import { UnauthorizedException, type CanActivate } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { currentMcpCall, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ADAPTERS, TestApp, serverInfo, whoami } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 describe.each(ADAPTERS)('the principal on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   let left: object;
   afterEach(() => app.close());
 
@@ -24,7 +24,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
       server: () => serverSaying(() => currentMcpCall()?.principal),
       ...(principal && { principal: principal as McpStreamableOptions['principal'] & {} }),
     };
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ ...options, guards })] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ ...options, guards })] });
   }
 
   const owners = async () => (await app.service.list()).map((session) => session.principal);
@@ -57,7 +57,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
   ])("is what the app's own function says %s", async (_, principal) => {
     await start(principal);
     left = { user: { sub: 'no' } };
-    const client = await app.client('mcp', { 'x-tenant': 'acme' }).initialize();
+    const client = await app.clientAt('mcp', { 'x-tenant': 'acme' }).initialize();
     expect(await whoami(client)).toBe('acme');
     client.headers = { 'x-tenant': 'other' };
     await expectRefusal(await client.call('whoami', {}, { id: 'x' }), { status: 404, code: -32001, id: 'x' });
@@ -178,14 +178,14 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
       await expectGenericFailure(await client.post(client.initializeMessage()), 1);
       expect(app.log.texts('error')).toEqual([expect.stringContaining('"principal"')]);
     };
-    app = await NestApp.start(adapter, { imports: [endpoint], providers: [{ provide: APP_GUARD, useValue: guard }] });
+    app = await TestApp.of(adapter, { imports: [endpoint], providers: [{ provide: APP_GUARD, useValue: guard }] });
     await refused();
     await app.close();
-    app = await NestApp.start(adapter, { imports: [endpoint] }, (nest) => void nest.useGlobalGuards(guard));
+    app = await TestApp.of(adapter, { imports: [endpoint] }, (nest) => void nest.useGlobalGuards(guard));
     await refused();
     await app.close();
     // Middleware leaves it on the request of Node, which on Fastify is another one than guards see.
-    app = await NestApp.start(adapter, { imports: [endpoint] }, (nest) => {
+    app = await TestApp.of(adapter, { imports: [endpoint] }, (nest) => {
       nest.use((request: object, _response: object, next: () => void) => {
         Object.assign(request, left);
         next();
@@ -240,7 +240,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     const warnings = async (options: Partial<McpStreamableOptions>) => {
       const server = () => serverSaying(() => 'served');
       const imports = [McpStreamableModule.forRoot({ serverInfo, server, ...options })];
-      app = await NestApp.start(adapter, { imports, providers: [{ provide: APP_GUARD, useValue: guard }] });
+      app = await TestApp.of(adapter, { imports, providers: [{ provide: APP_GUARD, useValue: guard }] });
       await app.client().initialize();
       await app.client().initialize();
       return app.log.texts('warn');

@@ -3,9 +3,9 @@ import { McpServer, Server } from '@modelcontextprotocol/server';
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { McpServer as OwnMcpServer, Server as OwnServer, type McpServerContext } from 'nestjs-mcp-streamable/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
+import { ONE_ADAPTER, gate, TestApp, serverInfo, whoami } from '../support/app.js';
 import { expectGenericFailure } from '../support/refusal.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 /** The same package, loaded a second time: as a CommonJS app gets it. */
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as {
@@ -24,12 +24,12 @@ async function connected(): Promise<McpServer> {
 }
 
 describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   async function start(server: Factory): Promise<void> {
     const imports = [McpStreamableModule.forRoot({ serverInfo, server })];
-    app = await NestApp.start(adapter, { imports });
+    app = await TestApp.of(adapter, { imports });
   }
   const initialize = () => {
     const client = app.client();
@@ -60,7 +60,7 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
       contexts.push(context);
       return serverSaying(() => context.session!.id);
     });
-    const one = await app.client('mcp', { 'x-tenant': 'acme' }).initialize('2025-06-18', { roots: {} });
+    const one = await app.clientAt('mcp', { 'x-tenant': 'acme' }).initialize('2025-06-18', { roots: {} });
     const two = await app.client().initialize();
     for (const client of [one, two, one]) expect(await whoami(client)).toBe(client.sessionId);
     expect(contexts.map(({ session }) => session)).toEqual([

@@ -1,12 +1,12 @@
 import { HttpException, Inject, Injectable, Module, type ExecutionContext } from '@nestjs/common';
 import { McpSessionGuard, McpStreamableModule, type McpSessionInfo } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, whoami } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 interface Request {
   headers: Record<string, string | undefined>;
@@ -54,12 +54,12 @@ class CarelessGuard extends McpSessionGuard {
 }
 
 describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   let desk: Desk;
   afterEach(() => app.close());
 
   async function start(sessionGuard: typeof McpSessionGuard | typeof DeskGuard = DeskGuard): Promise<void> {
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [
         DeskModule,
         McpStreamableModule.forRoot({
@@ -85,7 +85,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('injects what it needs, and is asked on every use of a session, after the guards', async () => {
     await start();
-    const ann = await app.client('mcp', as('ann')).initialize();
+    const ann = await app.clientAt('mcp', as('ann')).initialize();
     desk.asked = [];
     for (const use of uses(ann)) (await use()).destroy();
     expect(desk.asked).toEqual(Array.from({ length: 4 }, () => [ann.sessionId, 'ann']));
@@ -93,7 +93,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('is not asked where there is no session to use', async () => {
     await start();
-    const client = app.client('mcp', as('ann'));
+    const client = app.clientAt('mcp', as('ann'));
     await expectRefusal(await client.call('whoami', {}, { id: 'x' }), { ...NO_SESSION_ID, id: 'x' });
     client.sessionId = 'no-such-session-here';
     await expectRefusal(await client.call('whoami', {}, { id: 'x' }), { ...NO_SUCH_SESSION, id: 'x' });
@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('narrows access: for whom it refuses the session does not exist', async () => {
     await start();
-    const ann = await app.client('mcp', as('ann')).initialize();
+    const ann = await app.clientAt('mcp', as('ann')).initialize();
     ann.headers = { ...as('ann'), 'x-tenant': 'other' };
     for (const [index, use] of uses(ann).entries()) {
       await expectRefusal(await use(), { ...NO_SUCH_SESSION, id: ids[index]! });
@@ -115,8 +115,8 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('keeps what it does not override: others are still refused', async () => {
     await start();
-    const ann = await app.client('mcp', as('ann')).initialize();
-    const bob = app.client('mcp', as('bob'));
+    const ann = await app.clientAt('mcp', as('ann')).initialize();
+    const bob = app.clientAt('mcp', as('bob'));
     bob.sessionId = ann.sessionId;
     for (const [index, use] of uses(bob).entries()) {
       await expectRefusal(await use(), { ...NO_SUCH_SESSION, id: ids[index]! });
@@ -127,8 +127,8 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
   it('widens access: an admitted caller uses the session of another principal', async () => {
     await start();
     desk.operators.add('op');
-    const ann = await app.client('mcp', as('ann')).initialize();
-    const op = app.client('mcp', as('op'));
+    const ann = await app.clientAt('mcp', as('ann')).initialize();
+    const op = app.clientAt('mcp', as('op'));
     op.sessionId = ann.sessionId;
     expect(await whoami(op)).toBe('me');
     const stream = await op.listen();
@@ -141,7 +141,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('may throw an HttpException of its own, which is the answer', async () => {
     await start();
-    const ann = await app.client('mcp', as('ann')).initialize();
+    const ann = await app.clientAt('mcp', as('ann')).initialize();
     desk.locked.set(ann.sessionId!, new HttpException('This session is under review.', 423));
     for (const [index, use] of uses(ann).entries()) {
       const says = ['This session is under review.'];
@@ -153,7 +153,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('that fails is an error of ours', async () => {
     await start();
-    const ann = await app.client('mcp', as('ann')).initialize();
+    const ann = await app.clientAt('mcp', as('ann')).initialize();
     desk.locked.set(ann.sessionId!, new Error('the desk at 10.1.2.3 is closed'));
     const { message } = await expectGenericFailure(await ann.call('whoami', {}, { id: 'x' }), 'x');
     expect(message).not.toContain('10.1.2.3');
@@ -162,7 +162,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
 
   it('that skips the check of the base class admits no caller, and the log has the reason', async () => {
     await start(CarelessGuard);
-    const client = app.client('mcp', as('ann'));
+    const client = app.clientAt('mcp', as('ann'));
     await expectGenericFailure(await client.post(client.initializeMessage()), null);
     expect(app.log.texts('error')).toEqual([expect.stringContaining('"sessionGuard"')]);
     expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0 });
@@ -171,6 +171,6 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
   it('that cannot be resolved keeps the app from starting, with its name', async () => {
     await start();
     const endpoint = McpStreamableModule.forRoot({ serverInfo, sessionGuard: DeskGuard });
-    await expect(NestApp.start(adapter, { imports: [endpoint] })).rejects.toThrow(/DeskGuard/);
+    await expect(TestApp.of(adapter, { imports: [endpoint] })).rejects.toThrow(/DeskGuard/);
   });
 });

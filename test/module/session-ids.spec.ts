@@ -1,19 +1,19 @@
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
-import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
+import { ONE_ADAPTER, TestApp, serverInfo, whoami } from '../support/app.js';
 import { expectGenericFailure } from '../support/refusal.js';
+import { serverSaying } from '../support/scripted-server.js';
 
 type Generator = NonNullable<McpStreamableOptions['sessionIdGenerator']>;
 
 describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
   afterEach(() => app.close());
 
   async function start(sessionIdGenerator?: Generator): Promise<void> {
     const server = () => serverSaying(() => 'me');
     const options = { serverInfo, server, ...(sessionIdGenerator && { sessionIdGenerator }) };
-    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot(options)] });
+    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot(options)] });
   }
   const initialize = () => {
     const client = app.client();

@@ -10,11 +10,10 @@ import {
 } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ADAPTERS, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, type TestTool, type TestAppOptions, TestApp, serverInfo } from '../support/app.js';
 import { shared } from '../support/doubles.js';
 import { type RawResponse, send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -226,7 +225,7 @@ describe.each(ADAPTERS)('a signal that stops an app, on %s', (adapter) => {
   it('E13: the log says for how long calls are still taken', async () => {
     process.once('SIGTERM', () => (closed = nest.app.close()));
     const endpoint = McpStreamableModule.forRoot({ serverInfo, shutdownDelayMs: 1 });
-    const nest = await NestApp.start(adapter, { imports: [endpoint] });
+    const nest = await TestApp.of(adapter, { imports: [endpoint] });
     stop();
     await closed;
     expect(nest.log.lines).toContainEqual({
@@ -241,7 +240,7 @@ describe.each(ADAPTERS)('a signal that stops an app, on %s', (adapter) => {
       module: McpStreamableModule.forRoot({ serverInfo, name, path: name, shutdownDelayMs }),
     });
     process.once('SIGTERM', () => (closed = nest.app.close()));
-    const nest = await NestApp.start(
+    const nest = await TestApp.of(
       adapter,
       { imports: [endpoint('one', 0).module, endpoint('two', DELAY_MS).module, endpoint('three', DELAY_MS).module] },
       undefined,
@@ -252,7 +251,7 @@ describe.each(ADAPTERS)('a signal that stops an app, on %s', (adapter) => {
     stop();
     await eventually(() => expect(services.map(({ accepting }) => accepting)).toEqual([false, false, false]));
     await clock.advance(DELAY_MS - 1);
-    for (const name of names) await nest.client(name).initialize();
+    for (const name of names) await nest.clientAt(name).initialize();
     await clock.advance(1);
     await closed;
     nest.log.release();

@@ -1,6 +1,6 @@
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 describe('an app without shutdown hooks', () => {
   // Those of the test runner would count.
@@ -12,10 +12,10 @@ describe('an app without shutdown hooks', () => {
     McpStreamableModule.forRoot({ serverInfo }),
     McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
   ];
-  const linesOf = ({ log }: NestApp) => log.lines.filter(({ text }) => text.includes('enableShutdownHooks'));
+  const linesOf = ({ log }: TestApp) => log.lines.filter(({ text }) => text.includes('enableShutdownHooks'));
 
   it('logs one line at the start about what it loses, however many endpoints it has', async () => {
-    const app = await NestApp.start('fastify', { imports });
+    const app = await TestApp.of('fastify', { imports });
     expect(linesOf(app)).toEqual([
       { level: 'log', text: expect.stringMatching(/SIGTERM.*running calls.*open streams/) },
     ]);
@@ -23,14 +23,14 @@ describe('an app without shutdown hooks', () => {
   });
 
   it('logs nothing when it has them', async () => {
-    const app = await NestApp.start('fastify', { imports }, (nest) => void nest.enableShutdownHooks());
+    const app = await TestApp.of('fastify', { imports }, (nest) => void nest.enableShutdownHooks());
     expect(linesOf(app)).toEqual([]);
     await app.close();
   });
 
   it('logs nothing when it handles the signal itself', async () => {
     process.once('SIGTERM', () => {});
-    const app = await NestApp.start('fastify', { imports });
+    const app = await TestApp.of('fastify', { imports });
     expect(linesOf(app)).toEqual([]);
     await app.close();
     process.removeAllListeners('SIGTERM');

@@ -8,10 +8,9 @@ import {
   type McpStreamableExtras,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ADAPTERS, TestApp, serverInfo, startFailure, whoami } from '../support/app.js';
 import { send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo, startFailure, whoami } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 
 const URI: VersioningOptions = { type: VersioningType.URI, defaultVersion: '1' };
@@ -53,7 +52,7 @@ const whoamiOf = (name?: string): Type => {
 };
 
 describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
-  let app: NestApp;
+  let app: TestApp;
 
   const start = async (
     versioning: VersioningOptions | undefined,
@@ -62,13 +61,13 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     const imports = endpoints.map((extras) => endpoint(extras));
     const providers = endpoints.map(({ name }) => whoamiOf(name));
     const module = { imports, providers, controllers: [BesideController] };
-    app = await NestApp.start(adapter, module, (nest) => {
+    app = await TestApp.of(adapter, module, (nest) => {
       nest.setGlobalPrefix('api');
       if (versioning) nest.enableVersioning(versioning);
     });
   };
   const initializes = async (path: string, headers?: Record<string, string>): Promise<number> => {
-    const client = app.client(path, headers);
+    const client = app.clientAt(path, headers);
     return (await client.post(client.initializeMessage())).status;
   };
 
@@ -82,14 +81,14 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       'is served without a version, and with whichever one a client asks for by %s',
       async (_, versioning) => {
         await start(versioning, {});
-        expect(await whoami(await app.client('api/mcp').initialize())).toBe('the only one');
-        const modern = await new ModernClient(app.client('api/mcp').url).call('whoami');
+        expect(await whoami(await app.clientAt('api/mcp').initialize())).toBe('the only one');
+        const modern = await new ModernClient(app.clientAt('api/mcp').url).call('whoami');
         expect(await modern.json()).toHaveProperty('result.content.0.text', 'the only one');
-        const stream = await (await app.client('api/mcp').initialize()).listen();
+        const stream = await (await app.clientAt('api/mcp').initialize()).listen();
         stream.destroy();
         if (versioning.type === VersioningType.URI) return;
         for (const version of ['1', '2']) {
-          expect(await whoami(await app.client('api/mcp', asking(versioning, version)).initialize())).toBe(
+          expect(await whoami(await app.clientAt('api/mcp', asking(versioning, version)).initialize())).toBe(
             'the only one',
           );
         }
@@ -100,7 +99,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
 
     it('may have a version in the URI: its checks of Host and its limit of the body apply to that route', async () => {
       await start(URI, { version: '2' });
-      const client = await app.client('api/v2/mcp').initialize();
+      const client = await app.clientAt('api/v2/mcp').initialize();
       expect(await whoami(client)).toBe('the only one');
       expect((await client.post(client.initializeMessage(), { host: 'evil.example' })).status).toBe(403);
       const large = client.toolCall('whoami', { text: 'x'.repeat(2 * 1024 ** 2) });
@@ -118,7 +117,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       ['the media type', MEDIA_TYPE],
     ])('may have a version by %s: a request for any other version gets 404', async (_, versioning) => {
       await start(versioning, { version: '2' });
-      expect(await whoami(await app.client('api/mcp', asking(versioning, '2')).initialize())).toBe('the only one');
+      expect(await whoami(await app.clientAt('api/mcp', asking(versioning, '2')).initialize())).toBe('the only one');
       expect(await initializes('api/mcp', asking(versioning, '1'))).toBe(404);
       expect(await initializes('api/mcp')).toBe(404);
     });
@@ -138,7 +137,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       ['1', 'old'],
       ['2', 'new'],
     ] as const) {
-      const client = await app.client('api/mcp', asking(versioning, version)).initialize();
+      const client = await app.clientAt('api/mcp', asking(versioning, version)).initialize();
       expect(await whoami(client)).toBe(name);
       const accept = `text/event-stream;v=${version}`;
       const listening = await (await client.get(undefined, { accept })).sse().opened();
@@ -175,12 +174,12 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     class InternalMcp extends McpStreamableModule {}
     const internal = InternalMcp.forRoot({ serverInfo, name: 'internal' });
     const router = RouterModule.register([{ path: 'internal', module: InternalMcp }]);
-    app = await NestApp.start(adapter, {
+    app = await TestApp.of(adapter, {
       imports: [endpoint({ name: 'public' }), internal, router],
       providers: [whoamiOf('public'), whoamiOf('internal')],
     });
-    expect(await whoami(await app.client('mcp').initialize())).toBe('public');
-    expect(await whoami(await app.client('internal/mcp').initialize())).toBe('internal');
+    expect(await whoami(await app.clientAt('mcp').initialize())).toBe('public');
+    expect(await whoami(await app.clientAt('internal/mcp').initialize())).toBe('internal');
     await app.close();
   });
 });

@@ -18,11 +18,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
 import { Never } from '../support/never.guard.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 import { Telemetry } from './telemetry.js';
+import { TestApp, serverInfo } from '../support/app.js';
 
 const WORK = 'work of the app';
 const requestStateKeys = ['one secret for both of the nodes, of 32 bytes'];
@@ -68,9 +68,9 @@ const cls = ClsModule.forRoot({
   },
 });
 
-function startApp(instrumentation: OtelInstrumentation, more: Partial<McpStreamableOptions> = {}): Promise<NestApp> {
+function startApp(instrumentation: OtelInstrumentation, more: Partial<McpStreamableOptions> = {}): Promise<TestApp> {
   const endpoint = McpStreamableModule.forRoot({ serverInfo, instrumentation, ...more });
-  return NestApp.start('fastify', { imports: [cls, endpoint], providers: [Tools, Never] });
+  return TestApp.of('fastify', { imports: [cls, endpoint], providers: [Tools, Never] });
 }
 
 let telemetry: Telemetry;
@@ -82,7 +82,7 @@ afterEach(() => telemetry.close());
 const traceOf = (span: { spanContext(): { traceId: string } }): string => span.spanContext().traceId;
 
 describe('OpenTelemetry', () => {
-  let app: NestApp;
+  let app: TestApp;
   const start = async (options?: ConstructorParameters<typeof OtelInstrumentation>[0]): Promise<void> => {
     app = await startApp(new OtelInstrumentation(options));
   };
@@ -174,7 +174,7 @@ describe('OpenTelemetry', () => {
       return new McpServer(serverInfo);
     };
     const endpoint = McpStreamableModule.forRoot({ serverInfo, instrumentation: new OtelInstrumentation(), server });
-    app = await NestApp.start('fastify', { imports: [endpoint] });
+    app = await TestApp.of('fastify', { imports: [endpoint] });
     const client = await app.client().initialize();
     missing = true;
     await app.service.release(client.sessionId!);
@@ -250,7 +250,7 @@ describe('OpenTelemetry', () => {
     app = await startApp(new OtelInstrumentation(), { principal: ({ headers }: never) => headers['x-user'] });
     const ids: string[] = [];
     for (const headers of [undefined, { 'x-user': 'ann' }]) {
-      const client = await app.client(undefined, headers).initialize();
+      const client = await app.client(headers).initialize();
       await (await client.call('fails', { secret: 'x' })).text();
       ids.push(client.sessionId!);
     }
@@ -273,7 +273,7 @@ describe('OpenTelemetry', () => {
 
 describeRedis('OpenTelemetry on two nodes', () => {
   let room: RedisRoom;
-  let nodes: NestApp[];
+  let nodes: TestApp[];
 
   beforeEach(async () => {
     room = await RedisRoom.open();

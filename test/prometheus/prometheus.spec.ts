@@ -7,8 +7,8 @@ import { Registry } from 'prom-client';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
+import { TestApp, serverInfo, startFailure } from '../support/app.js';
 
 let registry = new Registry();
 
@@ -39,11 +39,11 @@ class Tools {
 }
 
 describe('Prometheus', () => {
-  let app: NestApp;
+  let app: TestApp;
 
   async function start(options = {}): Promise<void> {
     registry = new Registry();
-    app = await NestApp.start('fastify', {
+    app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo, ...options }), McpPrometheusModule.forRoot({ registry })],
       controllers: [MetricsController],
       providers: [Tools],

@@ -51,6 +51,8 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   address?: string;
 }
 
+export const serverInfo = { name: 'test', version: '1.0.0' };
+
 /** Turns of the event loop in which an app settles when nothing keeps it. */
 const SOME_TURNS = 40;
 const HELD_TURNS = 8;
@@ -61,6 +63,37 @@ const NODES_OF = new WeakMap<object, TestNode[]>();
 /** Timers that are armed on a clock, but for those that look for expired sessions. */
 function timersOn(clock: object): number {
   return timersOf((NODES_OF.get(clock) ?? []).flatMap(({ app }) => endpointsOf(app)));
+}
+
+/** Starts one process of an app. */
+async function listening(
+  { adapter, clock, configure, address = '127.0.0.1' }: TestAppOptions & { clock: Clock },
+  module: ModuleMetadata,
+  log: RecordedLog,
+  path: string,
+): Promise<TestNode> {
+  const compiling = Test.createTestingModule(module).overrideProvider(Clock).useValue(clock).setLogger(log);
+  const testing = await compiling.compile();
+  const app =
+    adapter === 'express'
+      ? testing.createNestApplication(new ExpressAdapter())
+      : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
+  try {
+    await configure?.(app);
+    await app.listen(0, address);
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  const node: TestNode = {
+    app,
+    url: `${(await app.getUrl()).replace('[::1]', '127.0.0.1')}/${path}`,
+    get service() {
+      return app.get(McpSessionService, { strict: false });
+    },
+  };
+  NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
+  return node;
 }
 
 /** One process of an app. */
@@ -99,34 +132,42 @@ export class TestApp {
     return new TestApp(cluster.nodes, cluster.url, clock, log, cluster);
   }
 
+  /** An app of any modules, made as an application makes it; it is one node, whose clients use sockets of the system. */
+  static async of(
+    adapter: Adapter,
+    module: ModuleMetadata,
+    configure?: (app: INestApplication) => void | Promise<void>,
+    clock: TestApp['clock'] = new TrackedClock(),
+  ): Promise<TestApp> {
+    const log = new RecordedLog();
+    const node = await listening({ adapter, clock, ...(configure && { configure }) }, module, log, 'mcp');
+    return new TestApp([node], node.url, clock, log);
+  }
+
   static async #startNode(options: TestAppOptions & { clock: Clock }, log: RecordedLog): Promise<TestNode> {
-    const { adapter, tools = {}, providers: handlers = [], clock, module = {}, configure, ...rest } = options;
-    const { port = false, address = '127.0.0.1', ...moduleOptions } = rest;
+    const {
+      adapter: _,
+      tools = {},
+      providers: handlers = [],
+      clock: __,
+      module = {},
+      configure: ___,
+      ...rest
+    } = options;
+    const { port = false, address: ____, ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
-      serverInfo: { name: 'test', version: '1.0.0' },
+      serverInfo,
       // Nodes that share their sessions must have keys.
       ...(moduleOptions.backend && { requestStateKeys: ['a secret that all nodes of a deployment know'] }),
       ...moduleOptions,
     });
     const imports = [...(module.imports ?? []), endpoint];
     const providers = [...(module.providers ?? []), ...handlers, testTools(tools)];
-    const testing = await Test.createTestingModule({ ...module, imports, providers })
-      .overrideProvider(Clock)
-      .useValue(clock)
-      .setLogger(log)
-      .compile();
-    const app =
-      adapter === 'express'
-        ? testing.createNestApplication(new ExpressAdapter())
-        : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
-    await configure?.(app);
-    await app.listen(0, address);
-    const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
-    const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
-    if (!port && process.env['NODES'] !== '2')
-      ways.open(base, await McpAppAgent.of(app), app.getHttpServer() as NetServer);
-    const node = { app, url, service: app.get(McpSessionService, { strict: false }) };
-    NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
+    const node = await listening(options, { ...module, imports, providers }, log, moduleOptions.path ?? 'mcp');
+    if (!port && process.env['NODES'] !== '2') {
+      const { app, url } = node;
+      ways.open(new URL(url).origin, await McpAppAgent.of(app), app.getHttpServer() as NetServer);
+    }
     return node;
   }
 
@@ -149,8 +190,18 @@ export class TestApp {
     return sum(this.nodes.map(({ app }) => app.get(McpResponder, { strict: false }).paused));
   }
 
+  /** Where the app listens, without a path. */
+  get base(): string {
+    return new URL(this.url).origin;
+  }
+
   client(headers?: Record<string, string>): RawClient {
     return new RawClient(this.url, headers);
+  }
+
+  /** A client of the endpoint at a path. */
+  clientAt(path: string, headers?: Record<string, string>): RawClient {
+    return new RawClient(`${this.base}/${path}`, headers);
   }
 
   modern(headers?: Record<string, string>): ModernClient {
@@ -181,7 +232,7 @@ export class TestApp {
 
   /** Ends what is there, and expects that nothing at all is left of it. */
   async expectNothingLeft(): Promise<void> {
-    await this.service.terminateAll();
+    for (const { service } of endpointsOf(this.app)) await service.terminateAll();
     await this.settled(NOTHING);
   }
 
@@ -205,6 +256,7 @@ export class TestApp {
   /** Stops the app, and expects that it leaves nothing behind. */
   async stop(): Promise<void> {
     await this.shutDown();
+    this.log.release();
     expect(timersOn(this.clock)).toBe(0);
     await this.cluster?.closed();
   }
@@ -212,11 +264,11 @@ export class TestApp {
   async #state(): Promise<McpLeftovers> {
     const nodes = await Promise.all(this.nodes.map(({ app }) => leftIn(endpointsOf(app))));
     const own = OF_ONE_NODE.map((name) => [name, sum(nodes.map((counts) => counts[name]))]);
+    const counts: McpLeftovers = { ...nodes[0]!, ...Object.fromEntries(own), timers: timersOn(this.clock) };
+    if (!this.cluster) return counts;
     const live = new Set(
       this.nodes.flatMap(({ service }) => [...service['sessions'].all()].map(({ session }) => session.sessionId)),
     );
-    const counts: McpLeftovers = { ...nodes[0]!, ...Object.fromEntries(own), timers: timersOn(this.clock) };
-    if (!this.cluster) return counts;
     const inboxes = await this.#inboxes();
     counts.live = live.size;
     counts.loggedStreams -= inboxes.length;
@@ -265,6 +317,30 @@ const NOTHING: McpLeftovers = {
   openResponses: 0,
   timers: 0,
 };
+
+/** Why an app with these modules does not start. */
+export async function startFailure(
+  adapter: Adapter,
+  module: () => ModuleMetadata,
+  configure?: (app: INestApplication) => void,
+): Promise<Error> {
+  let app: TestApp;
+  try {
+    app = await TestApp.of(adapter, module(), configure);
+  } catch (error) {
+    return error as Error;
+  }
+  await app.close();
+  throw new Error('The app started.');
+}
+
+/** What the tool `whoami` said. */
+export async function whoami(client: RawClient): Promise<string> {
+  const response = await client.call('whoami');
+  const body = await response.json();
+  if (response.status !== 200) throw new Error(`${response.status} ${JSON.stringify(body)}`);
+  return body.result.content[0].text as string;
+}
 
 /** Something a test lets happen when it wants. */
 export function gate<T = void>(): { promise: Promise<T>; open: (value: T) => void; fail: (error: Error) => void } {

@@ -1,5 +1,5 @@
 import { Server, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
-import { LEGACY_REVISIONS, MODERN_REVISIONS, type McpServerContext } from 'nestjs-mcp-streamable/server';
+import { LEGACY_REVISIONS, MODERN_REVISIONS, McpServer, type McpServerContext } from 'nestjs-mcp-streamable/server';
 
 /** What a tool of an SDK server does. */
 export type ScriptedTool = (
@@ -57,3 +57,10 @@ export const logsTwice: ScriptedTool = async (_, ctx) => {
   await ctx.mcpReq.log('error', 'an error');
   return 'logged';
 };
+
+/** A server with one tool, `whoami`, that says what the test wants to know. */
+export function serverSaying(say: () => unknown): McpServer {
+  const server = new McpServer({ name: 'test', version: '1.0.0' }, { capabilities: { logging: {} } });
+  server.registerTool('whoami', {}, () => ({ content: [{ type: 'text', text: String(say()) }] }));
+  return server;
+}
