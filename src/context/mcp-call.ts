@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
-import type { McpEra } from '../wire/era.js';
+import { ERAS, type McpEra } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { McpExchange } from './mcp-exchange.js';
 import type { Takeover } from './mcp-tasks.js';
@@ -213,7 +213,7 @@ export class McpCall implements McpHttpCall {
   }
   /** Whether its client is asked while the handler waits; otherwise the call is answered with the questions. @internal */
   get asksAtOnce(): boolean {
-    return this.era === 'legacy' || this.takeover?.task !== undefined;
+    return ERAS[this.era].asksAtOnce || this.takeover?.task !== undefined;
   }
   /** Whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {

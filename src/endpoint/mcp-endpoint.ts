@@ -9,7 +9,7 @@ import type { KnownSession } from '../session/live/live-sessions.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
-import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
+import { type McpEra, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/headers.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
@@ -44,8 +44,6 @@ export interface McpIncoming extends McpHttpCall {
 export class McpEndpoint {
   private readonly sessionless: SessionlessEndpoint | undefined;
   private readonly eras: McpEras;
-  /** Whether clients of the legacy era have sessions here. */
-  readonly hasSessions: boolean;
   /** Milliseconds for which the endpoint is `leaving` when a signal stops the app. */
   readonly shutdownDelayMs: number;
   readonly #drainMs: number;
@@ -63,7 +61,6 @@ export class McpEndpoint {
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
-    this.hasSessions = eras !== 'modern' && sessions !== 'off';
     this.#calls = calls;
     const shared = legacy.store.scope === 'shared';
     this.#drainMs = drainMs ?? (shared ? DEFAULT_DRAIN_MS : 0);
@@ -120,6 +117,11 @@ export class McpEndpoint {
   delete({ session }: McpIncoming): Promise<void> {
     this.assertTaken('DELETE');
     return this.legacy.delete(session!);
+  }
+
+  /** Whether clients of an era have sessions here. */
+  hasSessions(era: McpEra): boolean {
+    return era === 'legacy' && this.eras !== 'modern' && !this.sessionless;
   }
 
   get state(): ShutdownState['is'] {

@@ -1,3 +1,4 @@
+import { ERAS } from '../wire/era.js';
 import type { Clock } from '../common/clock.js';
 import { type LoopLag, NEVER_LATE } from '../common/loop-lag.js';
 import { isThenable } from '../common/promises.js';
@@ -188,7 +189,7 @@ export class Calls {
     if (!told) this.report(error, call);
     const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
     let http: HttpRefusal | undefined = error instanceof RefusedCall ? error : undefined;
-    if (call.era === 'modern') {
+    if (ERAS[call.era].refusesByStatus) {
       // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
       if (refusal instanceof McpError && call.exchange!.refuse(refusal)) return this.#answered(call);
       const lacking = refusalOf(error);

@@ -65,7 +65,7 @@ export class McpSessionGuard implements CanActivate {
     // Checked first: at shutdown sessions end one by one, and a 404 would make their clients initialize again here
     // (E13).
     this.endpoint.assertTaken(method, body);
-    if (!this.endpoint.hasSessions || era !== 'legacy') return true;
+    if (!this.endpoint.hasSessions(era)) return true;
     incoming.session = await sessionOf(incoming, this.endpoint.legacy.sessions, (session) =>
       this.canAccess(session, request, principal),
     );

@@ -1,3 +1,4 @@
+import { ERAS } from '../wire/era.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { MCP_OPTIONS } from '../common/options.js';
@@ -71,7 +72,7 @@ export function listHints(
   kind: ListedKind,
   policy: CachePolicy,
 ): Partial<CacheFields> {
-  if (call.era !== 'modern') return {};
+  if (!ERAS[call.era].hasCacheHints) return {};
   const { ttlMs, scope } = policy.list;
   const shared = scope === 'public' && isForEveryCaller(call, policy) && !dependsOnCaller(table, kind);
   return { ttlMs, cacheScope: shared ? 'public' : 'private' };
@@ -104,7 +105,7 @@ export function withReadHints<Result extends object>(
 ): Result {
   if (isInputRequiredResult(result)) return result;
   const { ttlMs, cacheScope, ...rest } = result as Result & Partial<Record<keyof CacheFields, unknown>>;
-  if (call.era !== 'modern') return (ttlMs ?? cacheScope) === undefined ? result : (rest as Result);
+  if (!ERAS[call.era].hasCacheHints) return (ttlMs ?? cacheScope) === undefined ? result : (rest as Result);
   if (repeated) return { ...rest, ...UNCACHED } as unknown as Result;
   const scope = isScope(cacheScope) ? cacheScope : cache?.scope;
   const shared = scope === 'public' && !guarded && isForEveryCaller(call, policy);

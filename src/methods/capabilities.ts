@@ -5,7 +5,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { withoutSessions } from '../wire/client-capabilities.js';
-import type { McpEra } from '../wire/era.js';
+import { ERAS, type McpEra } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import { extensionOf, type ExtensionSettings, isExtensionId } from '../wire/extensions.js';
 import { isObject } from '../wire/json-rpc.js';
@@ -106,9 +106,9 @@ function settingsOf(id: string, settings: unknown, name: string): ExtensionSetti
  * @throws MissingRequiredClientCapabilityError -32021 in revision 2026-07-28, McpError METHOD_NOT_FOUND in a session
  */
 export function assertExtension(id: string, call: McpCall): void {
-  if (call.era === 'legacy' && !call.session) return;
-  if (extensionOf(call.client.capabilities, id)) return;
+  const { declaresPerRequest } = ERAS[call.era];
+  if (extensionOf(call.client.capabilities, id) || (!declaresPerRequest && !call.session)) return;
   const text = `"${call.method}" needs the extension "${id}", which this client did not declare in its capabilities ("extensions").`;
-  if (call.era === 'legacy') throw new McpError('METHOD_NOT_FOUND', text);
+  if (!declaresPerRequest) throw new McpError('METHOD_NOT_FOUND', text);
   throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [id]: {} } } }, text);
 }

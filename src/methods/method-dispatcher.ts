@@ -4,7 +4,7 @@ import { isThenable } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { TaskHost } from '../context/mcp-tasks.js';
-import { SERVER_INFO_META_KEY } from '../wire/era.js';
+import { ERAS, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
@@ -52,7 +52,7 @@ export class MethodDispatcher implements McpDispatcher {
     }
     if (method.extension !== undefined) assertExtension(method.extension, call);
     const params = method.read(call.message as JsonRpcRequest, call.era);
-    if (call.era === 'legacy') return method.serve(params, call);
+    if (!ERAS[call.era].typesResults) return method.serve(params, call);
     const work = () => method.serve(params, call);
     const { runner } = this.tasks;
     const result = runner ? runner.serve(call, work) : work();

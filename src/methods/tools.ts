@@ -1,3 +1,4 @@
+import { ERAS } from '../wire/era.js';
 import { isObject } from '../wire/json-rpc.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { notFound } from '../handlers/results/handler-failure.js';
@@ -21,7 +22,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
   );
   const call: ServedMethod<CallParams> = {
     asks: true,
-    read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
+    read: (request, era) => read(ERAS[era].hasTaskParam ? request : withoutTask(request)),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
       if (!tool) throw notFound('tool', name);

@@ -1,3 +1,4 @@
+import { ERAS } from '../wire/era.js';
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
 import { DONE, quiet } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
@@ -238,7 +239,7 @@ export class HandlerRun implements McpClientPort {
     for (const [key, question] of entries) {
       const { required, embedded } = Question.of(key, question, this.parts.schemas);
       const missing = missingCapabilities(required, this.clientCapabilities);
-      if (missing && era === 'modern') throw lacking(key, embedded.method, missing);
+      if (missing && ERAS[era].declaresPerRequest) throw lacking(key, embedded.method, missing);
     }
   }
 

@@ -5,7 +5,7 @@ import {
   type Server,
 } from '@modelcontextprotocol/server';
 import type { McpCall } from '../context/mcp-call.js';
-import type { McpEra } from '../wire/era.js';
+import { ERAS, type McpEra } from '../wire/era.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
 import { isResponse } from '../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../wire/revisions.js';
@@ -68,7 +68,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
       this.#answer = (answer) => {
         this.#answer = undefined;
         // The legacy era has no HTTP status for JSON-RPC errors (P5).
-        const early = this.#entering && era === 'modern' && 'error' in answer;
+        const early = this.#entering && ERAS[era].refusesByStatus && 'error' in answer;
         const status = early ? STATUS_BEFORE_HANDLERS[answer.error.code] : undefined;
         settle({ resolve, reject }, answer, status);
       };

@@ -44,7 +44,7 @@ export class SdkDispatcher implements McpDispatcher {
   }
 
   notification(call: McpCall): void {
-    if (call.era === 'modern') return;
+    if (!call.session) return;
     const session = call.from as McpSession;
     const take = (): void => this.#sessions.get(session)?.notification(call);
     const made = this.#rebuilding.get(session)?.made;

@@ -150,7 +150,7 @@ export class StdioConnection {
     if (!body.batch && this.#cancelBare(message)) return;
     const incoming = (): McpIncoming => this.#incoming(era, body);
     if (era === 'modern') return this.#receiveBare(body, () => this.endpoint.postWithoutHeaders(incoming()));
-    if (!this.endpoint.hasSessions) return this.#receiveBare(body, () => this.endpoint.post(incoming()));
+    if (!this.endpoint.hasSessions(era)) return this.#receiveBare(body, () => this.endpoint.post(incoming()));
     if (this.#sessionId !== undefined) return this.#receiveInSession(this.#sessionId, body);
     if (beginsSession(body)) return void this.#initialize(body);
     const [first] = body.messages.filter(isRequest);

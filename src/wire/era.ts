@@ -5,6 +5,42 @@ import { isModernRevision } from './revisions.js';
 /** `legacy`: the 2025 revisions, with sessions. `modern`: 2026-07-28, without. @publicApi */
 export type McpEra = 'legacy' | 'modern';
 
+/** How an era differs from the other, outside of the endpoint that serves it. @internal */
+interface EraRules {
+  /** The client is asked while a handler waits; otherwise a call is answered with the questions (M8). */
+  readonly asksAtOnce: boolean;
+  /** `tools/call` has a parameter `task`. */
+  readonly hasTaskParam: boolean;
+  /** Results have a type, and the name of the server. */
+  readonly typesResults: boolean;
+  /** Results of lists and reads say how long they may be kept. */
+  readonly hasCacheHints: boolean;
+  /** HTTP says it too when a request is refused before its handler runs (M5); otherwise its status is 200 (P5). */
+  readonly refusesByStatus: boolean;
+  /** Each request declares the capabilities of its client, and there is an error for one that is missing (M6). */
+  readonly declaresPerRequest: boolean;
+}
+
+/** What the era decides outside of the endpoint. @internal */
+export const ERAS: Readonly<Record<McpEra, EraRules>> = {
+  legacy: {
+    asksAtOnce: true,
+    hasTaskParam: true,
+    typesResults: false,
+    hasCacheHints: false,
+    refusesByStatus: false,
+    declaresPerRequest: false,
+  },
+  modern: {
+    asksAtOnce: false,
+    hasTaskParam: false,
+    typesResults: true,
+    hasCacheHints: true,
+    refusesByStatus: true,
+    declaresPerRequest: true,
+  },
+};
+
 /** The `_meta` key that makes a message modern: the protocol revision of the request. @internal */
 export const PROTOCOL_VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion';
 

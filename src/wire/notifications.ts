@@ -33,9 +33,13 @@ export function assertNotificationOfEra(method: string, era: McpEra, declared: (
   }
   const known = OF_ERA.legacy.has(method) || OF_ERA.modern.has(method) || OF_CLIENTS.includes(method);
   if (!known) return;
-  const revision = era === 'modern' ? 'revision 2026-07-28' : 'the revision of this session';
-  throw new Error(`"${method}" cannot be sent: ${revision} has no such server notification.`);
+  throw new Error(`"${method}" cannot be sent: ${REVISION_OF[era]} has no such server notification.`);
 }
+
+const REVISION_OF: Readonly<Record<McpEra, string>> = {
+  legacy: 'the revision of this session',
+  modern: 'revision 2026-07-28',
+};
 
 /** A list that clients can be told of. @internal */
 export type ChangedList = 'tools' | 'prompts' | 'resources';
