@@ -46,6 +46,8 @@ const LONG = process.env['QUICK']
   : [];
 
 const QUIET = ['test/support/quiet.ts'];
+/** Specifications of single classes, which make no endpoint. */
+const SDK = 'test/support/sdk.ts';
 
 class LongestFirst extends BaseSequencer {
   /** One project after the other: files of another project cannot go on in the same process. */
@@ -99,7 +101,7 @@ export default defineConfig({
           name: 'unit',
           include: ['src/**/*.spec.ts', 'test/architecture/**/*.spec.ts'],
           exclude: LONG,
-          setupFiles: QUIET,
+          setupFiles: [...QUIET, SDK],
         },
       },
       {

@@ -5,6 +5,7 @@ import { McpBearerGuard } from './auth/bearer.guard.js';
 import { assertNames, MCP_OPTIONS, McpOptionError } from './common/options.js';
 import { createEndpointController } from './http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
+import { loadSdk } from './wire/spec.js';
 import { type McpStreamableOptions, OPTION_NAMES, resolveEndpointOptions } from './mcp-streamable.options.js';
 import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './http/endpoint-extras.js';
 import { McpHealthIndicator } from './health/mcp-health.indicator.js';
@@ -62,7 +63,11 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: ENDPOINT_NAME, useValue: { name, path, version, guarded, guards: guards.map(nameOfGuard) } },
       {
         provide: MCP_OPTIONS,
-        useFactory: (options: unknown) => resolveEndpointOptions(options, { guarded }),
+        useFactory: async (options: unknown) => {
+          const resolved = resolveEndpointOptions(options, { guarded });
+          await loadSdk();
+          return resolved;
+        },
         inject: [MODULE_OPTIONS_TOKEN],
       },
       { provide: EndpointMark, useValue: new EndpointMark(name) },

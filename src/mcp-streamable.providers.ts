@@ -14,7 +14,6 @@ import { httpProviders } from './http/http.providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { MethodDispatcher } from './methods/method-dispatcher.js';
 import { methodProviders } from './methods/method.providers.js';
-import { SdkDispatcher } from './sdk/sdk-dispatcher.js';
 import { McpSessionService } from './session/mcp-session.service.js';
 import { sessionProviders } from './session/session.providers.js';
 import { stateProviders } from './state/state.providers.js';
@@ -23,11 +22,16 @@ import { streamProviders } from './stream/stream.providers.js';
 const LEGACY_SERVER =
   'The server of the option "server" does not support revision 2026-07-28, so clients of that revision are asked to use an older one. To serve it, create the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to serve older revisions only, set "eras" to "legacy".';
 
-/** The dispatcher of the methods: decorated handlers, unless the option `server` is given. */
+/** The dispatcher of the methods: decorated handlers, unless the option `server` is given, which alone needs the SDK's servers. */
 const dispatcherProvider: Provider = {
   provide: McpDispatcher,
-  useFactory: ({ server }: McpStreamableOptions, methods: MethodDispatcher, module: ModuleRef): McpDispatcher => {
+  useFactory: async (
+    { server }: McpStreamableOptions,
+    methods: MethodDispatcher,
+    module: ModuleRef,
+  ): Promise<McpDispatcher> => {
     if (!server) return methods;
+    const { SdkDispatcher } = await import('./sdk/sdk-dispatcher.js');
     return new SdkDispatcher({
       make: (context) => server({ ...context, sessions: module.get(McpSessionService) }),
       report: logError,

@@ -9,6 +9,7 @@ import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { McpEventLogOptions } from '../stream/stream.options.js';
 import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
 import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
+import { loadSdk } from '../wire/spec.js';
 import { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
@@ -51,6 +52,7 @@ export async function createMcpSession(
   server: Server | McpServer,
   options: McpStandaloneSessionOptions = {},
 ): Promise<McpSession> {
+  await loadSdk();
   const { id = randomToken(), principal, clock = systemClock, onEvent } = options;
   const store = options.eventStore ?? new InMemoryEventStore(options.eventLog, clock);
   const report = (error: unknown): void => runtime.event({ type: 'protocol-error', sessionId: id, error });

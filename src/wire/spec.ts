@@ -1,22 +1,46 @@
-import { specTypeSchemas, type SpecTypeName } from '@modelcontextprotocol/server';
+import type * as tools from './sdk-tools.js';
+import type { ProtocolError as SdkProtocolError, SpecTypeName } from '@modelcontextprotocol/server';
+
+export type { SpecTypeName } from '@modelcontextprotocol/server';
+export type ProtocolError = SdkProtocolError;
+
+type Tools = typeof tools;
 
 /**
- * The only import of the SDK's tools: schemas of the specification, JSON Schema, errors. The room `sdk`
- * imports its servers, transports and protocol classes.
+ * # The SDK's tools
+ *
+ * Schemas of the specification, JSON Schema, and errors. Loading the SDK takes most of the time that this package needs to
+ * load, so it is not loaded by an import of a decorator, but when an endpoint is made: until {@link loadSdk} has resolved,
+ * these are `undefined`. All parts of an endpoint depend on `MCP_OPTIONS`, which waits for it.
  */
-export {
-  classifyInboundRequest,
-  fromJsonSchema,
-  inputRequired,
-  isInputRequiredResult,
-  MissingRequiredClientCapabilityError,
-  ProtocolError,
-  ProtocolErrorCode,
-  ResourceNotFoundError,
-  specTypeSchemas,
-} from '@modelcontextprotocol/server';
-export { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv';
-export type { SpecTypeName } from '@modelcontextprotocol/server';
+/* oxlint-disable import/no-mutable-exports -- each is assigned once, by loadSdk() */
+export let classifyInboundRequest: Tools['classifyInboundRequest'];
+export let fromJsonSchema: Tools['fromJsonSchema'];
+export let inputRequired: Tools['inputRequired'];
+export let isInputRequiredResult: Tools['isInputRequiredResult'];
+export let MissingRequiredClientCapabilityError: Tools['MissingRequiredClientCapabilityError'];
+export let ProtocolError: Tools['ProtocolError'];
+export let ProtocolErrorCode: Tools['ProtocolErrorCode'];
+export let ResourceNotFoundError: Tools['ResourceNotFoundError'];
+export let specTypeSchemas: Tools['specTypeSchemas'];
+export let AjvJsonSchemaValidator: Tools['AjvJsonSchemaValidator'];
+/* oxlint-enable import/no-mutable-exports */
+
+/** Loads the SDK's tools, once per process. @internal */
+export async function loadSdk(): Promise<void> {
+  ({
+    classifyInboundRequest,
+    fromJsonSchema,
+    inputRequired,
+    isInputRequiredResult,
+    MissingRequiredClientCapabilityError,
+    ProtocolError,
+    ProtocolErrorCode,
+    ResourceNotFoundError,
+    specTypeSchemas,
+    AjvJsonSchemaValidator,
+  } = await import('./sdk-tools.js'));
+}
 
 /** The result of a check by a schema of the specification. @internal */
 export interface SpecCheck {

@@ -75,6 +75,8 @@ describe('the check itself', () => {
     ['src/endpoint/legacy/a.ts', `import { x } from '../../http/x.js';`, 'not "http"'],
     ['src/http/a.ts', `import { x } from '../mcp-streamable.module.js';`, 'not "(root)"'],
     ['src/index.ts', `export { x } from './testing/index.js';`, '"testing" is an entry of its own'],
+    ['src/index.ts', `export { x } from './live/mcp-live.module.js';`, '"live" is an entry of its own'],
+    ['src/index.ts', `export { x } from './standalone/standalone-session.js';`, '"standalone" is an entry of its own'],
     ['src/attic/a.ts', `import { x } from '../wire/x.js';`, 'not a room'],
     ['src/redis/a.ts', `import { x } from '../stream/mcp-stream.js';`, 'contracts and errors, not "stream"'],
     ['src/redis/a.ts', `import { x } from '../stream/in-memory-event-store.js';`, 'not "stream"'],
@@ -115,7 +117,7 @@ describe('the check itself', () => {
     ],
     ['src/index.ts', `export { x, type Y } from './session/x.js';`],
     ['src/sdk/a.ts', `import { Server } from '@modelcontextprotocol/server';`],
-    ['src/wire/spec.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],
+    ['src/wire/sdk-tools.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],
     ['src/stream/a.ts', `// import { x } from '../http/x.js'\nconst text = "import '../http/x.js'";`],
   ])('lets pass in %s: %s', (path, text) => {
     expect(check(path, text)).toEqual([]);

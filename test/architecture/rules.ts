@@ -61,7 +61,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 
 /** Where the SDK may be loaded from: its servers in a room of their own, its schema tools through one door. */
 const SDK_SERVER = '@modelcontextprotocol/server';
-const isDoorToSdk = (path: string): boolean => path.startsWith('src/sdk/') || path === 'src/wire/spec.ts';
+const isDoorToSdk = (path: string): boolean => path.startsWith('src/sdk/') || path === 'src/wire/sdk-tools.ts';
 
 /** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */
 const ROOT = '(root)';
@@ -183,7 +183,7 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   }
   // Types cost nothing, and name what goes over the wire. The client has an SDK of its own beside it.
   if (name === SDK_SERVER && !typeOnly && !isSpec(path) && !isDoorToSdk(path) && room !== 'client') {
-    return 'the SDK is loaded by "sdk", and its schema tools by src/wire/spec.ts, alone';
+    return 'the SDK is loaded by "sdk", and its schema tools by src/wire/sdk-tools.ts, alone';
   }
   if (!isSpec(path) && !declared.has(name))
     return 'neither a dependency nor a peer: an app that installs this package lacks it';
@@ -218,6 +218,7 @@ export function findLongFiles(files: FileMap): Violation[] {
 
 /** Why a file of `test` names files below `src`: all the others go by the public entries, as users do. */
 const INSIDERS: Readonly<Record<string, string>> = {
+  'test/support/sdk.ts': 'loads the tools of the SDK for specifications, which make no endpoint',
   'test/support/app.ts': 'counts what is left behind on several nodes, and responses that are paused',
   'test/support/nodes.ts': 'connects the buses of several nodes in one process',
   'test/support/redis-room.ts': 'replaces the clock of a backend and the time of Redis',

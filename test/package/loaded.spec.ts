@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bundle, ROOT } from '../support/bundle.js';
+
+const FOLDER = join(ROOT, `build/loaded-${process.pid}`);
+const ENTRIES = ['index', 'decorators/index', 'stores/index', 'server/index', 'live/index'];
+
+/** Hooks of Node's loader that print each URL that was loaded. */
+const HOOKS = `
+  import { writeSync } from 'node:fs';
+  export async function load(url, context, next) {
+    writeSync(1, url + '\\n');
+    return next(url, context);
+  }`;
+
+/** The URLs of all modules that a process loads when it runs a program. */
+async function loadedBy(program: string): Promise<string[]> {
+  const hooks = `data:text/javascript,${encodeURIComponent(HOOKS)}`;
+  const register = `import { register } from 'node:module'; register(${JSON.stringify(hooks)});`;
+  const args = ['--no-warnings', '--import', `data:text/javascript,${encodeURIComponent(register)}`];
+  const evaluated = ['--input-type=module', '--eval', program];
+  const { stdout } = await promisify(execFile)(process.execPath, [...args, ...evaluated], { cwd: ROOT });
+  return stdout.split('\n').filter((url) => url !== '');
+}
+
+const entry = (name: string): string => JSON.stringify(pathToFileURL(join(FOLDER, `${name}.js`)).href);
+const ofSdk = (urls: readonly string[]): string[] => urls.filter((url) => url.includes('@modelcontextprotocol/'));
+
+describe('a process that imports', () => {
+  beforeAll(() => bundle(Object.fromEntries(ENTRIES.map((name) => [name, `src/${name}.ts`])), FOLDER));
+  afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
+
+  it.each(['index', 'decorators/index'])('Tool from %s loads nothing of the SDK', async (name) => {
+    const loaded = await loadedBy(`import { Tool } from ${entry(name)}; Tool({ name: 'x' });`);
+    expect(loaded).toContain(JSON.parse(entry(name)));
+    expect(ofSdk(loaded)).toEqual([]);
+  });
+
+  it.each(['stores/index', 'live/index'])('%s loads nothing of the SDK', async (name) => {
+    expect(ofSdk(await loadedBy(`import ${entry(name)};`))).toEqual([]);
+  });
+
+  it('server/index loads the SDK', async () => {
+    expect(ofSdk(await loadedBy(`import ${entry('server/index')};`))).not.toEqual([]);
+  });
+
+  it('the main entry loads the SDK when it starts an endpoint', async () => {
+    const loaded = await loadedBy(`
+      import 'reflect-metadata';
+      import { NestFactory } from '@nestjs/core';
+      import { McpStreamableModule } from ${entry('index')};
+      const module = McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } });
+      const app = await NestFactory.create(module, { logger: false });
+      await app.init();
+      await app.close();`);
+    expect(ofSdk(loaded)).not.toEqual([]);
+  });
+});

@@ -1,0 +1,4 @@
+import { loadSdk } from '../../src/wire/spec.js';
+
+/** A specification of one class makes no endpoint, which would load the SDK's tools. */
+await loadSdk();
