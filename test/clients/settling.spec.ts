@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import { Proxy } from '../support/proxy.js';
 import { eventually } from '../support/test-apps.js';
-import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
+import { OFFICIAL_CLIENTS, type OfficialClient } from '../support/official-clients.js';
 
 /**
  * # Both official clients come to rest
@@ -186,7 +186,7 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
       await cut();
       await expectRest(2);
       const log = { method: 'notifications/message', params: { level: 'info', data: 'to one of you' } };
-      expect(await app.service.notify(first.sessionId, log)).toBe(1);
+      expect(await app.service.notify(first.sessionId!, log)).toBe(1);
       await eventually(() => expect([...first.logs, ...second.logs]).toEqual(['to one of you']));
     });
 

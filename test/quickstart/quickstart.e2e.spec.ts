@@ -3,7 +3,14 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DocsNotifier } from '../../examples/quickstart/docs-notifier.service.js';
 import { gate } from '../support/app.js';
 import { Proxy } from '../support/proxy.js';
-import { CHOICE, notified, OFFICIAL_CLIENTS, SUMMARY, type OfficialClient, type Received } from './official-clients.js';
+import {
+  CHOICE,
+  notified,
+  OFFICIAL_CLIENTS,
+  SUMMARY,
+  type OfficialClient,
+  type Received,
+} from '../support/official-clients.js';
 import { ADAPTERS, FILES, QuickstartApp } from './quickstart-app.js';
 
 const NAMES = ['README.md', 'docs/guide.md', 'notes.md'];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { OFFICIAL_CLIENTS } from '../clients/official-client.js';
+import { OFFICIAL_CLIENTS } from '../support/official-clients.js';
 import { bundle, ROOT } from '../support/bundle.js';
 import { freePort } from '../../bench/harness/free-port.js';
 import { ended } from '../support/ended.js';
@@ -86,7 +86,7 @@ describe.skipIf(!node)('a store in SQLite', () => {
       const [kind] = OFFICIAL_CLIENTS;
       const client = await kind!.connect(app.url);
       const { sessionId } = client;
-      const [first] = await heard(app.url, sessionId, 'one', () => app.announce('one'));
+      const [first] = await heard(app.url, sessionId!, 'one', () => app.announce('one'));
       await client.close();
       await app.announce('two');
       await app.announce('three');
@@ -94,7 +94,7 @@ describe.skipIf(!node)('a store in SQLite', () => {
       await app.stop('SIGKILL');
       await app.start();
 
-      const missed = await heard(app.url, sessionId, 'three', undefined, first!.id);
+      const missed = await heard(app.url, sessionId!, 'three', undefined, first!.id);
       expect(missed.map(({ text }) => text)).toEqual(['two', 'three']);
       await app.announce('four');
       const joined = await client.join();
