@@ -24,7 +24,7 @@ const CLIENTS = [
 /** `SCREENSHOTS=65 npx vitest run test/browser/live-screenshots.spec.ts` makes the pictures of docs/live-page.md, after so many seconds. */
 describeChromium('pictures of the live page', (browser) => {
   it.runIf(process.env['SCREENSHOTS'])(
-    'light, dark, and on a phone',
+    'screenshots of the live page are taken: light, dark, and on a phone',
     async () => {
       held.begin();
       const app = await TestApp.of('express', {

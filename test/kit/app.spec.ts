@@ -52,7 +52,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await expectNothingLeft(app);
   });
 
-  it('says that an app has no endpoint', async () => {
+  it('throws an error that says so when the app has no endpoint', async () => {
     const app = await makeApp(tools);
     await expect(createMcpTestClient(app)).rejects.toThrow('no MCP endpoint. Import McpStreamableModule.forRoot()');
     await expect(expectNothingLeft(app)).rejects.toThrow('no MCP endpoint');
@@ -90,7 +90,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await Promise.all(clients.map((mcp) => mcp.close()));
   });
 
-  it('says what is left, and counts timers of a clock of the test', async () => {
+  it('names in its error what is left, and counts the timers of a clock of the test', async () => {
     const clock = new ManualClock();
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools }, (builder) =>
       builder.overrideProvider(Clock).useValue(clock),
@@ -111,7 +111,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await expectNothingLeft(app);
   });
 
-  it('leaves ending sessions to the test that wants to see them end', async () => {
+  it('lets a test end a session in the app, and its client then gets an error', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     const mcp = await createMcpTestClient(app, { era: 'legacy' });
     await app.get(McpSessionService).terminate(mcp.sessionId!);

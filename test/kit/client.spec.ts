@@ -62,7 +62,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('lists, reads and prompts', async () => {
+    it('lists tools, reads resources and gets prompts', async () => {
       const mcp = await connect(await makeApp());
       const names = (list: { name: string }[]) => list.map(({ name }) => name);
       expect(names(await mcp.list.tools())).toEqual(expect.arrayContaining(['add', 'ask']));
@@ -93,7 +93,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await staff.close();
     });
 
-    it('says how a caller is refused', async () => {
+    it('reports how a caller is refused, and fails when the call is not refused', async () => {
       const app = await makeApp();
       const stranger = await connect(app);
       const refusal = await refusalOf(stranger.callTool('close_shop'));
@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await stranger.close();
     });
 
-    it('answers questions', async () => {
+    it('answers the questions of a handler with what the test gave it', async () => {
       const asked: unknown[] = [];
       const mcp = await connect(await makeApp(), {
         elicit: ({ message }) => {
@@ -214,7 +214,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
   },
 );
 
-it('says what it needs when it is given something else than an app', async () => {
+it('throws an error that names createNestApplication() when it is given something else than an app', async () => {
   const module = await Test.createTestingModule({}).compile();
   for (const given of [module, undefined]) {
     await expect(createMcpTestClient(given as never)).rejects.toThrow('createNestApplication()');

@@ -43,7 +43,7 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
     await app.close();
   });
 
-  it('end a session', async () => {
+  it('end a session, whose client gets 404', async () => {
     const { key } = reader.row('sessions');
     const { status, body, response } = await act(page, `sessions/${key}/end`);
     expect({ status, body }).toEqual({ status: 200, body: { ended: true } });

@@ -60,7 +60,7 @@ describe('the stream of the live page', () => {
   /** One update of the pages. */
   const tick = () => clock.advance(500);
 
-  it('tells what there is, then what has changed', async () => {
+  it('begins with a snapshot, and then has the changes alone', async () => {
     await start();
     const client = await initialize({ name: 'claude-code', version: '2.1.4' });
     const reader = await read();
@@ -203,7 +203,7 @@ describe('the stream of the live page', () => {
     expect(stream.body).not.toContain(client.sessionId);
   });
 
-  it('cuts what clients choose, and shows what would turn the text around it', async () => {
+  it('shortens texts that clients choose, and escapes characters that would reverse the text around them', async () => {
     await start();
     await initialize({ name: `<script>${'x'.repeat(3_000)}`, version: `${RTL}\u0000\n` });
     const reader = await read();
@@ -213,7 +213,7 @@ describe('the stream of the live page', () => {
     expect(reader.stream.body.length).toBeLessThan(5_000);
   });
 
-  it('tells of refusals', async () => {
+  it('has an event for each refused request', async () => {
     await start({ maxSessions: 1 });
     await initialize({ name: 'first', version: '1' });
     await initialize({ name: 'second', version: '1' });
@@ -229,14 +229,14 @@ describe('the stream of the live page', () => {
     expect(events.map(({ n }) => n)).toEqual(Array.from({ length: 200 }, (_, index) => index + 8));
   });
 
-  it('tells of each endpoint of an app', async () => {
+  it('has the state of each endpoint of an app', async () => {
     const admin = McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' });
     await start({ module: { imports: [admin], providers: [] }, name: 'orders' });
     const reader = await read();
     expect(new Set(reader.endpoints.map(({ facts }) => facts['name']))).toEqual(new Set(['admin', 'orders']));
   });
 
-  it('has so many readers and no more; the next is answered 503 until one has left', async () => {
+  it('has a limit of readers: one more is answered 503 until another has left', async () => {
     await start({}, { unguarded: 'loopback', maxReaders: 2 });
     const [first] = [await read(), await read()];
     const refused = await send(`${page}/events`, { method: 'GET' });
@@ -277,7 +277,7 @@ describe('the stream of the live page', () => {
     reading.unsubscribe();
   });
 
-  it('goes on though a store and a bus of other authors throw what they are asked', async () => {
+  it('goes on when methods of a store and a bus throw', async () => {
     const raise = (): never => {
       throw new Error('a mistake');
     };
@@ -292,7 +292,7 @@ describe('the stream of the live page', () => {
     expect(reader.first.facts).toMatchObject({ nodes: [reader.first.facts['node']], logged: -1 });
   });
 
-  it('has a page come back after ten minutes, so that guards decide again', async () => {
+  it('ends after ten minutes, so that the page comes back and guards decide again', async () => {
     await start();
     const reader = await read();
     await clock.advance(10 * 60_000 - 1);

@@ -152,7 +152,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     expect((await get('mcp-live', { host: 'localhost:1234' })).status).toBe(200);
   });
 
-  it('takes guards that are objects', async () => {
+  it('runs guards that are given as objects', async () => {
     await start({ guards: [{ canActivate: () => false }] });
     expect((await get('mcp-live')).status).toBe(403);
   });

@@ -4,7 +4,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';
 import { describeRedis, sharedRedis } from '../support/redis.js';
 
-it('the log in memory says how large that of one session is', async () => {
+it('the event store in memory reports how many bytes the log of one session has', async () => {
   const store = new InMemoryEventStore({}, new ManualClock());
   await store.open('one');
   await store.open('two');

@@ -88,7 +88,7 @@ describe('OpenTelemetry', () => {
   };
   afterEach(() => app.close());
 
-  it('a span by the conventions for each request of both eras, and none for its URI', async () => {
+  it('each request of either era has one span that follows the conventions, whose name does not contain a URI', async () => {
     await start();
     const legacy = await app.client().initialize();
     await (await legacy.call('work', {}, { id: 7 })).text();
@@ -116,7 +116,7 @@ describe('OpenTelemetry', () => {
     expect(telemetry.named('initialize')).toHaveLength(1);
   });
 
-  it('outcomes: failures and cancellations are errors, mistakes of clients are not', async () => {
+  it('a span of a failed or cancelled call has the status error; that of a mistake of the client has not', async () => {
     await start();
     const client = await app.client().initialize();
     await (await client.call('fails', { secret: 'x' })).text();
@@ -142,7 +142,7 @@ describe('OpenTelemetry', () => {
     ]);
   });
 
-  it('metrics in seconds, without session ids, URIs, and names that clients have invented', async () => {
+  it('durations are metrics in seconds, and their labels have no session id, URI or name that a client invented', async () => {
     await start();
     const client = await app.client().initialize();
     await (await client.call('fails', { secret: 'x' })).text();
@@ -167,7 +167,7 @@ describe('OpenTelemetry', () => {
     expect(session).toMatchObject({ attributes: network, count: 1 });
   });
 
-  it('what clients send is short on spans, and no method that they invent is on metrics, however its call ends', async () => {
+  it('a span cuts long texts of clients, and a metric never has a method that a client invented, however its call ends', async () => {
     let missing = false;
     const server = (): McpServer => {
       if (missing) throw new Error('no server');
@@ -193,7 +193,7 @@ describe('OpenTelemetry', () => {
     expect(Math.max(...sizes)).toBeLessThan(5_000);
   });
 
-  it('arguments and results only when asked for', async () => {
+  it('a span has arguments and results only when the options ask for them', async () => {
     await start();
     await new ModernClient(app.client().url).ask('tools/call', { name: 'fails', arguments: { secret: 'hush' } });
     expect(JSON.stringify(telemetry.spans.map(({ attributes, events }) => [attributes, events]))).not.toContain('hush');
@@ -206,7 +206,7 @@ describe('OpenTelemetry', () => {
     });
   });
 
-  it('the context in _meta is the parent, linked to the ambient span; unless it is not accepted', async () => {
+  it('the trace context in _meta is the parent of a span, which links to the ambient span, unless the options do not accept it', async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     const meta = { traceparent, baggage: 'tenant=acme' };
     const ambient = trace.getTracer('http').startSpan('POST /mcp');
@@ -246,7 +246,7 @@ describe('OpenTelemetry', () => {
     await start();
   });
 
-  it('the id of a session is on spans as it is with a principal, and hashed without: it is the credential', async () => {
+  it('a span has the id of a session as it is when there is a principal, and its hash when the id is the credential', async () => {
     app = await startApp(new OtelInstrumentation(), { principal: ({ headers }: never) => headers['x-user'] });
     const ids: string[] = [];
     for (const headers of [undefined, { 'x-user': 'ann' }]) {
@@ -315,7 +315,7 @@ describeRedis('OpenTelemetry on two nodes', () => {
   };
 
   it.each(['legacy', 'modern'] as const)(
-    'one trace from the client through both nodes and the tool into a span of the app, errors and cancellations included: %s',
+    'one trace leads from a %s client through both nodes and the tool into a span of the app, also when the call fails or is cancelled',
     async (era) => {
       const root = trace.getTracer('agent').startSpan('agent');
       await context.with(trace.setSpan(context.active(), root), async () => {

@@ -103,7 +103,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     isBelow(span, tool!);
   });
 
-  it('is a success when the user declines: that is an answer', async () => {
+  it('is a success when the user declines, since that is an answer', async () => {
     const client = await asking();
     const { stream, id } = await asked(client);
     await client.respond(id, { action: 'decline' });
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     expect(telemetry.named('elicitation/create')).toHaveLength(2);
   });
 
-  it('is none when nothing was sent, because the client lacks the capability', async () => {
+  it('has no span when nothing was sent because the client lacks the capability', async () => {
     const app = await start({ instrumentation: new OtelInstrumentation() });
     const client = await app.client().initialize(LATEST, {});
     await (await client.call('ask')).text();
@@ -157,7 +157,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     stream.destroy();
   });
 
-  it('is a duration of the sender, without session and request', async () => {
+  it('is measured as a duration of the sender, without labels for session and request', async () => {
     const client = await asking();
     const { stream, id } = await asked(client);
     await (await client.post({ jsonrpc: '2.0', id, error: { code: -32603, message: 'no' } })).text();

@@ -85,7 +85,7 @@ describe('Prometheus', () => {
     expect([...series.keys()].filter((name) => name.includes('4711') || name.includes(client.sessionId!))).toEqual([]);
   });
 
-  it('the codes of JSON-RPC and MCP are error types; all others share one, whoever chose them', async () => {
+  it('each error code of JSON-RPC and MCP is an error type of its own; all other codes share one', async () => {
     await start();
     const client = await app.client().initialize(LATEST, { roots: {} });
     for (const code of [-32603, -32042, 12345, 12346]) await (await client.call('fail', { code })).text();
@@ -99,7 +99,7 @@ describe('Prometheus', () => {
     expect(types.toSorted()).toEqual(['-32042', '-32603', '_OTHER', 'tool_error']);
   });
 
-  it('gauges of what there is, and counters of refusals', async () => {
+  it('a scrape has gauges of sessions, readers and calls, and counters of refusals', async () => {
     await start({ maxSessions: 1 });
     const client = await app.client().initialize();
     const standalone = await client.listen();
@@ -117,7 +117,7 @@ describe('Prometheus', () => {
     standalone.destroy();
   });
 
-  it('an unavailable session store: its gauges are missing, those of the node are present', async () => {
+  it('a scrape while the session store is unavailable lacks the gauges of the store, and has those of the node', async () => {
     await start();
     const { service } = app;
     const { counts } = service;
@@ -129,7 +129,7 @@ describe('Prometheus', () => {
     expect((await scrape()).get('mcp_server_sessions{endpoint="mcp"}')).toBe(0);
   });
 
-  it('a store that never answers: the scrape does, within its time limit', async () => {
+  it('a scrape is answered within its time limit when a store never answers', async () => {
     await start();
     app.service.counts = () => new Promise(() => {});
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -173,7 +173,7 @@ describe('Prometheus', () => {
     expect(grouped.filter((label) => ![...known, 'le', 'job'].includes(label))).toEqual([]);
   });
 
-  it('leaves nothing in the registry when the app closes', async () => {
+  it('the registry holds no metric of an app that has closed', async () => {
     await start();
     expect(registry.getMetricsAsArray().length).toBeGreaterThan(10);
     await app.close();

@@ -82,7 +82,7 @@ describe.skipIf(!node)('a store in SQLite', () => {
       await client.close();
     });
 
-    it('what was logged and not read is delivered after it', async () => {
+    it('an event that was logged and not read before the restart is delivered after it', async () => {
       const [kind] = OFFICIAL_CLIENTS;
       const client = await kind!.connect(app.url);
       const { sessionId } = client;
@@ -104,7 +104,7 @@ describe.skipIf(!node)('a store in SQLite', () => {
       await joined.close();
     });
 
-    it('as `nest start --watch` does it, calls are answered and sessions stay', async () => {
+    it('an app restarted as by `nest start --watch` answers its calls, and its sessions stay', async () => {
       const [kind] = OFFICIAL_CLIENTS;
       const client = await kind!.connect(app.url);
       const counting = whileItRuns((onprogress) => client.call('count', { steps: 600, everyMs: 20 }, { onprogress }));

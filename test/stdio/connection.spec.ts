@@ -131,8 +131,8 @@ afterEach(async () => {
 const text = (answer: { result: { content: { text: string }[] } }): string => answer.result.content[0]!.text;
 const call = (name: string, args: object = {}) => ({ name, arguments: args });
 
-describe('lines', () => {
-  it('L1: however they are cut, with CRLF, blank, and without an end at the end of the input', async () => {
+describe('lines of the input', () => {
+  it('L1: are read however they are cut into chunks, with CRLF, blank ones between them, and without an end at the end of the input', async () => {
     const client = await LineClient.of(await start());
     const line = (id: number, said: string): string =>
       JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: call('echo', { text: said }) });
@@ -170,7 +170,7 @@ describe('lines', () => {
     await client.end();
   });
 
-  it('a flood of them, all answered once', async () => {
+  it('are all answered once when the client sends a flood of them', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();
     const ids = Array.from({ length: 3_000 }, (_, at) => `flood-${at}`);
@@ -222,7 +222,7 @@ describe('a legacy client', () => {
     expect(client.messages.map(({ id }) => id)).toEqual([1, 2]);
   });
 
-  it('L2: is told what comes first, and that there is one session', async () => {
+  it('L2: that calls before initialize, or initializes twice, is told that initialize comes first and that there is one session', async () => {
     const client = await LineClient.of(await start());
     expect((await client.answer(client.request('tools/list'))).error).toMatchObject({
       code: -32600,
@@ -262,7 +262,7 @@ describe('a legacy client', () => {
     await client.end();
   });
 
-  it('L5: whose session the app ends has reached its end', async () => {
+  it('L5: whose session the app ends gets the end of the output', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();
     await app.get(McpSessionService).terminateAll();
@@ -323,7 +323,7 @@ describe('a modern client', () => {
     await client.server.closed;
   });
 
-  it('is refused a revision that there is not, as over HTTP', async () => {
+  it('that names a revision unknown to the server is refused', async () => {
     const client = await LineClient.of(await start());
     client.send({
       id: 1,
@@ -336,7 +336,7 @@ describe('a modern client', () => {
 });
 
 describe('an endpoint', () => {
-  it('of one era tells clients of the other one what it speaks', async () => {
+  it('of one era tells clients of the other era which revisions it serves', async () => {
     const legacy = await LineClient.of(await start({ eras: 'legacy' }));
     const { error } = await legacy.answer(legacy.modern('server/discover'));
     expect(error).toMatchObject({ code: -32022, data: { supported: expect.arrayContaining(['2025-11-25']) } });
@@ -369,7 +369,7 @@ describe('an endpoint', () => {
     await client.end();
   });
 
-  it('has its guards of handlers, which find what was given as the request, and no header', async () => {
+  it('runs the guards of its handlers, which find the object given as the request, and no header', async () => {
     const closed = await LineClient.of(await start());
     await closed.initialize();
     const denied = { message: 'The key is missing.' };
@@ -460,7 +460,7 @@ describe('an endpoint', () => {
     await client.end();
   });
 
-  it('is chosen by its name, or there is one', async () => {
+  it('is chosen by its name when the app has several', async () => {
     const forRoot = (name: string) =>
       McpStreamableModule.forRoot({ serverInfo: { name, version: '1' }, name, path: name });
     clock = new ManualClock();
@@ -476,7 +476,7 @@ describe('an endpoint', () => {
   });
 });
 
-describe('the end', () => {
+describe('the end of a connection', () => {
   it.each(['legacy', 'modern'] as const)('L5: of the input lets calls end, for a while (%s)', async (era) => {
     const client = await LineClient.of(await start(), { drainMs: 500 });
     if (era === 'legacy') await client.initialize();
@@ -546,7 +546,7 @@ describe('the end', () => {
     expect(app.get(Waits).destroyed).toBe(1);
   });
 
-  it('L5: of the output is that of the client', async () => {
+  it('L5: of the output ends the connection, and cancels the calls on it', async () => {
     const client = await LineClient.of(await start());
     client.modern('tools/call', call('wait'));
     await app.get(Waits).reached.promise;

@@ -64,7 +64,7 @@ describe('the example, started by the official clients', () => {
     await expect.poll(() => runs(pid), { timeout: 5_000 }).toBe(false);
   });
 
-  it('client 2 that is not told the era finds the newest one', async () => {
+  it('client 2 without a pinned era negotiates the newest one', async () => {
     const client = new Client(clientInfo, { versionNegotiation: { mode: 'auto' } });
     await client.connect(new StdioClientTransport(server));
     expect(client.getProtocolEra()).toBe('modern');
@@ -110,7 +110,7 @@ describe('a process whose log goes to stdout', () => {
   };
   afterEach(() => child.kill('SIGKILL'));
 
-  it('L1: says so, and writes all that comes later to stderr', async () => {
+  it('L1: warns of it, and writes all later lines of the log to stderr', async () => {
     start();
     call(1, 'noise');
     await answered('quiet');
@@ -125,7 +125,7 @@ describe('a process whose log goes to stdout', () => {
     expect(await once(child, 'exit')).toEqual([0, null]);
   });
 
-  it('L5: exits when the app closes itself, though its input is open', async () => {
+  it('L5: exits when the app closes itself, although its input is still open', async () => {
     start();
     call(1, 'quit');
     expect(await once(child, 'exit')).toEqual([0, null]);

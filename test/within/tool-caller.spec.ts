@@ -274,7 +274,7 @@ describe('a tool that the app calls itself', () => {
     ]);
   });
 
-  it('gets its arguments as JSON has them, and not those of the caller', async () => {
+  it('gets a copy of its arguments as JSON has them, and not the objects of the caller', async () => {
     await start();
     const args = { list: [1, 2, 3], at: new Date(0) };
     expect(textOf(await tools.callTool('keep', args))).toBe('string');
@@ -367,7 +367,7 @@ describe('a tool that the app calls itself', () => {
     log.release();
   });
 
-  it('asks no more when it has ended', async () => {
+  it('cannot ask its caller any more when it has ended', async () => {
     await start();
     let asked = 0;
     const elicit = () => {
@@ -389,7 +389,7 @@ describe('a tool that the app calls itself', () => {
     expect(ends).toHaveLength(2);
   });
 
-  it('asks those that answer, and is told when they do not', async () => {
+  it('asks a caller that answers questions, and gets an error from one that does not', async () => {
     await start();
     const asked: unknown[] = [];
     const elicit = (params: { message: string }) => {
@@ -433,7 +433,7 @@ describe('a tool that the app calls itself', () => {
     await expect(call).rejects.toThrow('enough');
   });
 
-  it('has the time limit of calls', async () => {
+  it('is ended by the time limit that calls of clients have', async () => {
     await start({ requestTimeoutMs: 1_000 });
     const call = tools.callTool('wait');
     const failed = call.catch((error: unknown) => error);
@@ -443,7 +443,7 @@ describe('a tool that the app calls itself', () => {
     doors.opened.open();
   });
 
-  it('ends with the app, which is waited for as for clients', async () => {
+  it('ends when the app closes, which waits for it as for calls of clients', async () => {
     await start({ drainMs: 1_000 });
     const call = tools.callTool('wait');
     await doors.reached.promise;
@@ -455,7 +455,7 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('who')).rejects.toThrow('shutting down');
   });
 
-  it('is refused an answer when the app does not wait for it', async () => {
+  it('fails with an error when the app closes without waiting for it', async () => {
     await start();
     const call = tools.callTool('wait');
     const failed = call.catch((error: unknown) => error);
@@ -465,7 +465,7 @@ describe('a tool that the app calls itself', () => {
     doors.opened.open();
   });
 
-  it('may be one of a server of the app', async () => {
+  it('can be a tool of an SDK server of the app', async () => {
     clock = new ManualClock();
     const server = (): McpServer => {
       const made = new McpServer(serverInfo);
@@ -489,7 +489,7 @@ describe('a tool that the app calls itself', () => {
     expect(heard).toEqual([3]);
   });
 
-  it('belongs to the endpoint that is named', async () => {
+  it('is looked up in the endpoint that the caller names', async () => {
     @Injectable()
     class Agent {
       constructor(@InjectMcp(McpToolCaller, 'admin') readonly admin: McpToolCaller) {}
