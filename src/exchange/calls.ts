@@ -17,9 +17,9 @@ import {
   retryLater,
   rpcErrorOf,
 } from '../wire/errors.js';
-import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
+import type { JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
-import { assertUriOf } from '../wire/uris.js';
+import { assertUri, URI_OF } from '../wire/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
 import { CallObserver } from './call-observer.js';
 
@@ -110,7 +110,8 @@ export class Calls {
     call.begun = true;
     try {
       const serve = () => {
-        assertUriOf(call.message as JsonRpcRequest);
+        const uriOf = URI_OF.get(call.method);
+        if (uriOf) assertUri(uriOf(call.message.params));
         return this.dispatcher.request(call);
       };
       const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);
@@ -237,7 +238,7 @@ export class Calls {
     this.#count--;
     this.admission.leave(call);
     call.from.ended?.(call);
-    this.shutdown.left();
+    if (!this.shutdown.takes) this.shutdown.left();
   }
 }
 

@@ -141,7 +141,7 @@ export class McpRequestReader {
       body,
       session: undefined,
       held,
-      ...(hasKeys(routeParams) && { routeParams }),
+      ...(routeParams && Object.keys(routeParams).length > 0 && { routeParams }),
     };
     request[INCOMING] = incoming;
     return incoming;
@@ -220,9 +220,4 @@ export class McpRequestReader {
 /** Decided by the headers: a client of 2026-07-28 POSTs requests and notifications, and no answers. */
 function isModernCall({ [PROTOCOL_VERSION_HEADER]: revision, [METHOD_HEADER]: method }: IncomingHttpHeaders): boolean {
   return isModernRevision(revision) && !singleHeader(method)?.startsWith('notifications/');
-}
-
-function hasKeys(record: object | undefined): boolean {
-  for (const _ in record) return true;
-  return false;
 }

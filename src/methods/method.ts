@@ -45,7 +45,8 @@ export function paramsReader<Params>(
   accept: (params: RawParams) => Params | undefined,
 ): (request: JsonRpcRequest) => Params {
   return ({ method, params = NO_PARAMS }) => {
-    const accepted = isPlainMeta(params['_meta']) ? accept(params) : undefined;
+    const { _meta: meta } = params;
+    const accepted = meta === undefined || isPlainMeta(meta) ? accept(params) : undefined;
     if (accepted !== undefined) return accepted;
     const { value, problem } = checkedBySpec(type, { method, params });
     if (!problem) return (value as { params: Params }).params;
@@ -56,7 +57,6 @@ export function paramsReader<Params>(
 
 /** `_meta` as clients send it. */
 function isPlainMeta(meta: unknown): boolean {
-  if (meta === undefined) return true;
   if (!isObject(meta) || RELATED_TASK in meta) return false;
   const { progressToken } = meta;
   return progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken);

@@ -4,22 +4,24 @@ import { isObject, type JsonRpcRequest } from './json-rpc.js';
 /** Characters of a URI that a client sends. */
 export const MAX_URI_CHARACTERS = 2_048;
 
+type Params = JsonRpcRequest['params'];
+
+const ofParams = (params: Params): unknown => params?.['uri'];
+
 /**
- * Refuses a request with a URI that is too long, before any code of an app or of the SDK compares it with templates (D29).
- *
- * @throws McpError INVALID_PARAMS
+ * By method, the URI in its parameters. One that is too long is refused before any code of an app or of the SDK compares it with
+ * templates (D29).
  */
-export function assertUriOf({ method, params }: JsonRpcRequest): void {
-  switch (method) {
-    case 'resources/read':
-    case 'resources/subscribe':
-    case 'resources/unsubscribe':
-      return assertUri(params?.['uri']);
-    case 'completion/complete': {
-      const ref: unknown = params?.['ref'];
-      return assertUri(isObject(ref) ? ref['uri'] : undefined);
-    }
-  }
+export const URI_OF: ReadonlyMap<string, (params: Params) => unknown> = new Map([
+  ['resources/read', ofParams],
+  ['resources/subscribe', ofParams],
+  ['resources/unsubscribe', ofParams],
+  ['completion/complete', ofReference],
+]);
+
+function ofReference(params: Params): unknown {
+  const ref: unknown = params?.['ref'];
+  return isObject(ref) ? ref['uri'] : undefined;
 }
 
 /** @throws McpError INVALID_PARAMS */

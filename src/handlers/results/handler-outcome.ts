@@ -8,6 +8,7 @@ import type { HandlerLimits } from '../invocation/handler-limits.js';
 import { isPlainDenial } from '../handlers.errors.js';
 import { type FailureReport, inspected, notFound, toReadFailure, toToolFailure } from './handler-failure.js';
 import { TooManyBytes, withFilesRead } from './files.js';
+import { isPlainText } from './tool-result.js';
 
 /** Runs a handler: a method with everything that Nest puts around it, or a function. */
 export interface HandlerRunner {
@@ -129,7 +130,8 @@ export function served<Args, Result>(
     try {
       const run = handler.run(args, context);
       let value = await (limited ? limited.race(run) : run);
-      const read = as ? withFilesRead(value, { as, maxBytes, signal: () => context.signal }) : value;
+      const read =
+        as && !isPlainText(value) ? withFilesRead(value, { as, maxBytes, signal: () => context.signal }) : value;
       if (isThenable(read)) {
         value = await (limited ? limited.race(read) : read);
         if (value instanceof TooManyBytes) return bound!.insteadOf({}, `more than ${value.read - 1}`) as Result;

@@ -131,7 +131,7 @@ function asSpecified(result: CallToolResult): CallToolResult {
 }
 
 /** Whether a value is a whole result of text blocks only, as most are: it is valid without a check of the schema. */
-function isPlainText(value: unknown): boolean {
+export function isPlainText(value: unknown): boolean {
   if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return false;
   const { content, ...rest } = value;
   if (!Array.isArray(content) || content.length === 0 || Object.keys(rest).length > 0) return false;

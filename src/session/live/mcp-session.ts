@@ -32,7 +32,7 @@ import { RelatedCalls } from './related-calls.js';
 import { type FromClient, Inbox } from '../cluster/inbox.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { McpSessionEndReason } from '../session-events.js';
-import { infoOf, SessionInfo, SessionState, statePatch } from './session-state.js';
+import { infoOf, SessionInfo, SessionState, STATE_PATCHES } from './session-state.js';
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
@@ -171,6 +171,8 @@ export class McpSession implements CallingClient {
     for (const request of requests) {
       const call = new McpCall(http, request, this, exchange);
       running.add(call);
+      // The client may use the id of a cancelled request again.
+      this.#related.cancelled?.delete(request.id);
       calls.push(call);
     }
     if (!body.batch) running.dispatch(calls[0]!);
@@ -341,8 +343,9 @@ export class McpSession implements CallingClient {
       this.#lifetime = LIVE;
       return undefined;
     }
-    const patch = statePatch(call);
-    if (!patch) return undefined;
+    const patchOf = STATE_PATCHES.get(call.method);
+    if (!patchOf) return undefined;
+    const patch = patchOf(call.message.params ?? {});
     const recorded = this.runtime.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
     return recorded.catch(() => {
@@ -354,8 +357,9 @@ export class McpSession implements CallingClient {
 
   /** @internal */
   ended(call: McpCall): void {
-    this.#related.ended(call);
-    if (call.aborted) this.#outgoing.failOf(call);
+    if (!call.aborted) return;
+    this.#related.aborted(call);
+    this.#outgoing.failOf(call);
   }
 
   /** A handler answered a request twice, or a cancelled one (P8). @internal */

@@ -21,13 +21,14 @@ function setup() {
   const begin = (id: RequestId) => {
     const begun = call(id);
     running.set(id, begun);
+    calls.cancelled?.delete(id);
     return begun;
   };
   const end = (ending: McpCall, how: 'answered' | 'cancelled') => {
     if (how === 'answered') ending.answered();
     else ending.cancelled('enough');
     running.delete(ending.requestId!);
-    calls.ended(ending);
+    if (ending.aborted) calls.aborted(ending);
   };
   return { session, calls, call, begin, end };
 }

@@ -22,7 +22,8 @@ const NOTHING: Related = { is: 'nothing' };
  * is meant.
  */
 export class RelatedCalls {
-  #cancelled: CancelledRequests | undefined;
+  /** Made with the first. */
+  cancelled: CancelledRequests | undefined;
 
   constructor(
     private readonly session: CallingClient,
@@ -38,13 +39,12 @@ export class RelatedCalls {
     const id = of ?? current?.requestId;
     if (id === undefined) return NOTHING;
     const call = current?.requestId === id ? current : this.running.of(this.session).get(id);
-    return call ? relatedTo(call) : { is: this.#cancelled?.has(id) ? 'cancelled' : 'answered', requestId: id };
+    return call ? relatedTo(call) : { is: this.cancelled?.has(id) ? 'cancelled' : 'answered', requestId: id };
   }
 
-  ended({ state, requestId }: McpCall): void {
-    if (state === 'cancelled') (this.#cancelled ??= new CancelledRequests()).add(requestId!);
-    // The client has used the id again.
-    else this.#cancelled?.delete(requestId!);
+  /** A call has ended whose signal was aborted: it was cancelled, or answered when its time was over. */
+  aborted({ state, requestId }: McpCall): void {
+    if (state === 'cancelled') (this.cancelled ??= new CancelledRequests()).add(requestId!);
   }
 }
 

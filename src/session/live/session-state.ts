@@ -1,20 +1,15 @@
-import type { McpCall, McpSessionInfo, RouteParams } from '../../context/mcp-call.js';
+import type { McpSessionInfo, RouteParams } from '../../context/mcp-call.js';
 import type { SubscriptionSize } from './admission.js';
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 
-/** The change that a successful request makes to the session's record, so that a rebuilt session behaves the same. */
-export function statePatch({ message: { method, params } }: McpCall): McpSessionPatch | undefined {
-  switch (method) {
-    case 'logging/setLevel':
-      return { logLevel: String(params?.['level']) };
-    case 'resources/subscribe':
-      return { subscribe: [String(params?.['uri'])] };
-    case 'resources/unsubscribe':
-      return { unsubscribe: [String(params?.['uri'])] };
-    default:
-      return undefined;
-  }
-}
+type Params = Readonly<Record<string, unknown>>;
+
+/** By method, the change that a successful request makes to the session's record: a rebuilt session behaves the same. */
+export const STATE_PATCHES: ReadonlyMap<string, (params: Params) => McpSessionPatch> = new Map([
+  ['logging/setLevel', ({ level }: Params): McpSessionPatch => ({ logLevel: String(level) })],
+  ['resources/subscribe', ({ uri }: Params): McpSessionPatch => ({ subscribe: [String(uri)] })],
+  ['resources/unsubscribe', ({ uri }: Params): McpSessionPatch => ({ unsubscribe: [String(uri)] })],
+]);
 
 /** The part of a session's record that a live copy holds. */
 export class SessionState {
