@@ -96,7 +96,7 @@ describe('the entries of the package', () => {
     for (const folder of ['stores', 'client', 'tasks', 'server', 'live']) {
       const entry = (await import(`../../src/${folder}/index.ts`)) as Record<string, unknown>;
       const others = Object.keys(entry).filter((name) => name in main && main[name] !== entry[name]);
-      expect(others, folder).toEqual([]);
+      expect({ folder, others }).toEqual({ folder, others: [] });
     }
   });
 });
