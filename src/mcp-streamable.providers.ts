@@ -1,6 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { Clock, systemClock } from './common/clock.js';
+import { McpClock, systemClock } from './common/clock.js';
 import { logError, logger } from './context/operator-log.js';
 import { MCP_OPTIONS } from './common/options.js';
 import { once } from './common/promises.js';
@@ -43,7 +43,7 @@ const dispatcherProvider: Provider = {
 
 /** The parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
-  { provide: Clock, useValue: systemClock },
+  { provide: McpClock, useValue: systemClock },
   devProvider,
   ...busProviders,
   ...stateProviders,

@@ -1,11 +1,11 @@
 import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
-import { type Clock, InMemorySessionStore } from 'nestjs-mcp-streamable/stores';
+import { type McpClock, InMemorySessionStore } from 'nestjs-mcp-streamable/stores';
 import { AuditedSessionStore } from './audited-session-store.js';
 
 // #region provide
 /** Real time; the timers do not keep the process alive. */
-const clock: Clock = {
+const clock: McpClock = {
   now: Date.now,
   setTimeout: (task, ms) => setTimeout(task, ms).unref(),
   setInterval: (task, ms) => setInterval(task, ms).unref(),

@@ -1,7 +1,7 @@
 import type { OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type { InjectionToken, Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { contract, MCP_OPTIONS, McpOptionError, required } from '../common/options.js';
 import { CHALLENGER } from '../http/credentials.js';
 import type { ResolvedAuthOptions } from './auth.options.js';
@@ -15,9 +15,13 @@ import { type TokenVerifier, VerifiedTokens } from './verified-tokens.js';
 export const authProviders: Provider[] = [
   {
     provide: RESOURCE_SERVER,
-    useFactory: ({ auth }: { auth?: ResolvedAuthOptions }, clock: Clock, module: ModuleRef): ResourceServer | null =>
+    useFactory: (
+      { auth }: { auth?: ResolvedAuthOptions },
+      clock: McpClock,
+      module: ModuleRef,
+    ): ResourceServer | null =>
       auth === undefined ? null : new ResourceServer(auth, verifierFor(auth, clock, module), clock),
-    inject: [MCP_OPTIONS, Clock, ModuleRef],
+    inject: [MCP_OPTIONS, McpClock, ModuleRef],
   },
   { provide: CHALLENGER, useExisting: RESOURCE_SERVER },
   McpBearerGuard,
@@ -25,7 +29,7 @@ export const authProviders: Provider[] = [
 ];
 
 /** @throws McpOptionError */
-function verifierFor(options: ResolvedAuthOptions, clock: Clock, module: ModuleRef): TokenVerifier {
+function verifierFor(options: ResolvedAuthOptions, clock: McpClock, module: ModuleRef): TokenVerifier {
   const { jwt, verifier, cacheMs } = options;
   // Keeps no verified tokens: verifying a signature takes hardly longer than a hash and a look-up.
   if (jwt) return new JwtVerifier(jwt, options, clock);

@@ -1,6 +1,6 @@
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type * as Jose from 'jose';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { McpOptionError } from '../common/options.js';
 import { isThenable } from '../common/promises.js';
 import { McpError, shown } from '../wire/errors.js';
@@ -26,7 +26,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
   constructor(
     private readonly jwt: ResolvedJwtOptions,
     options: Pick<ResolvedAuthOptions, 'clockToleranceMs'>,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
   ) {
     this.#jose = loadJose();
     this.#refused = new RefusedTokens(clock);
@@ -143,7 +143,7 @@ class IssuerKeys {
     readonly name: string,
     private readonly uri: string | undefined,
     private readonly jose: typeof Jose,
-    clock: Clock,
+    clock: McpClock,
   ) {
     this.#source = new TokenSource(`The issuer ${name}`, clock);
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import type { TokenRefusedError } from './token.errors.js';
 
 /** Maximum number of tokens that are remembered; the oldest is removed first. */
@@ -33,7 +33,7 @@ export class RefusedTokens {
   readonly #kept = new Map<string, Remembered>();
   #lastUntil = 0;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(private readonly clock: McpClock) {}
 
   get size(): number {
     return this.#kept.size;

@@ -1,6 +1,6 @@
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import { HttpException } from '@nestjs/common';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import type { McpReply } from '../context/mcp-exchange.js';
 import { logError, logger } from '../context/operator-log.js';
 import { type Challenger, setCredentials } from '../http/credentials.js';
@@ -70,7 +70,7 @@ export class ResourceServer implements Challenger {
   constructor(
     readonly options: ResolvedAuthOptions,
     private readonly verifier: TokenVerifier,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
   ) {
     const { origin, pathname, search } = options.resource;
     this.metadataUrl = origin + WELL_KNOWN + pathname.replace(/\/$/, '') + search;

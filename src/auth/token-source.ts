@@ -1,4 +1,4 @@
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { within } from '../common/promises.js';
 import { logger } from '../context/operator-log.js';
 import { shown } from '../wire/errors.js';
@@ -42,7 +42,7 @@ export class TokenSource {
   /** @param name begins a sentence, such as `The keys of the issuer https://idp.test` */
   constructor(
     private readonly name: string,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
   ) {}
 
   /**

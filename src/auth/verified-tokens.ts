@@ -1,5 +1,5 @@
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { keep, keyOf, RefusedTokens } from './refused-tokens.js';
 import { refusalBy, TokenRefusedError } from './token.errors.js';
 import { MOST_AT_ONCE, tooManyVerifications } from './verification-slots.js';
@@ -31,7 +31,7 @@ export class VerifiedTokens implements TokenVerifier {
   constructor(
     private readonly verifier: () => OAuthTokenVerifier,
     private readonly keepMs: number,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
   ) {
     this.#refused = new RefusedTokens(clock);
     this.#source = new TokenSource('The verifier of the option "auth.verifier"', clock);

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../common/clock.js';
+import { type McpClock, systemClock } from '../common/clock.js';
 import {
   contract,
   count,
@@ -141,7 +141,7 @@ export interface StreamableClientTransportOptions {
    */
   maxMessageBytes?: number;
   /** Clock of all timers. @default the system clock */
-  clock?: Clock;
+  clock?: McpClock;
   /** Random numbers from 0 to below 1, for the waits. @default Math.random */
   random?: () => number;
 }

@@ -1,5 +1,5 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { McpClientTransportError } from './client.errors.js';
 import { LinkedAbort, nextTurn } from './waiting.js';
 
@@ -56,7 +56,7 @@ export async function readText(response: Response, limits: ReadLimits): Promise<
 export async function readEvents(
   response: Response,
   sink: SseSink,
-  limits: ReadLimits & { readonly clock: Clock },
+  limits: ReadLimits & { readonly clock: McpClock },
 ): Promise<void> {
   const { clock, maxMessageBytes } = limits;
   const waiting: EventSourceMessage[] = [];

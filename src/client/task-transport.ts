@@ -1,5 +1,5 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
-import { type Clock, systemClock } from '../common/clock.js';
+import { type McpClock, systemClock } from '../common/clock.js';
 import { deferred, type Deferred, quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
@@ -56,7 +56,7 @@ export class McpTaskTransport implements Transport {
 
   constructor(
     private readonly inner: Transport,
-    private readonly clock: Clock = systemClock,
+    private readonly clock: McpClock = systemClock,
     /** @internal Reports of a task's handler, which replace its status messages. */
     private readonly reports?: (taskId: string) => readonly TaskReport['report'][],
   ) {}

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 
 /** An `AbortController` for any number of concurrent listeners. */
 export function sharedController(): AbortController {
@@ -16,7 +16,7 @@ export class LinkedAbort {
   #timer: ClockTimer | undefined;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     ...parents: (AbortSignal | undefined)[]
   ) {
     this.#parents = parents.filter((parent) => parent !== undefined);
@@ -47,7 +47,7 @@ export class LinkedAbort {
 }
 
 /** Waits. @throws (rejects) the reason of the signal, at once when it is aborted */
-export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
+export function pause(ms: number, clock: McpClock, signal: AbortSignal): Promise<void> {
   let timer: ClockTimer | undefined;
   const due = new Promise<void>((resolve) => {
     timer = clock.setTimeout(resolve, ms);

@@ -1,10 +1,10 @@
 /**
- * Time as a dependency: all code of the library that waits, or reads the time, takes a {@link Clock}, so that tests advance a
+ * Time as a dependency: all code of the library that waits, or reads the time, takes a {@link McpClock}, so that tests advance a
  * manual clock instead of sleeping.
  *
  * Timers never keep the process alive: the listening socket of a server does.
  */
-export interface Clock {
+export interface McpClock {
   /** Milliseconds since the epoch. */
   now(): number;
   /** Runs `task` once after `delayMs`. */
@@ -15,13 +15,13 @@ export interface Clock {
   clear(timer: ClockTimer | undefined): void;
 }
 
-/** An opaque handle, given back by {@link Clock.setTimeout} and {@link Clock.setInterval}. */
+/** An opaque handle, given back by {@link McpClock.setTimeout} and {@link McpClock.setInterval}. */
 export type ClockTimer = object;
 
-/** The injection token of the {@link Clock}. */
-export const Clock = Symbol('nestjs-mcp-streamable:Clock');
+/** The injection token of the {@link McpClock}. */
+export const McpClock = Symbol('nestjs-mcp-streamable:McpClock');
 
-export const systemClock: Clock = {
+export const systemClock: McpClock = {
   now: () => Date.now(),
   setTimeout: (task, delayMs) => setTimeout(task, delayMs).unref(),
   setInterval: (task, periodMs) => setInterval(task, periodMs).unref(),

@@ -1,4 +1,4 @@
-import type { Clock } from './clock.js';
+import type { McpClock } from './clock.js';
 
 /** A value, or a promise of it; only a promise is awaited. */
 export type MaybePromise<T> = T | Promise<T>;
@@ -53,7 +53,7 @@ export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T
 }
 
 /** Waits for `task`, but not longer than `limitMs`. @returns whether it was done in time */
-export async function within(task: Promise<unknown>, limitMs: number, clock: Clock): Promise<boolean> {
+export async function within(task: Promise<unknown>, limitMs: number, clock: McpClock): Promise<boolean> {
   let over!: () => void;
   const late = new Promise<void>((resolve) => (over = resolve));
   const timer = clock.setTimeout(over, limitMs);

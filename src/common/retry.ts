@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from './clock.js';
+import type { McpClock, ClockTimer } from './clock.js';
 import type { MaybePromise } from './promises.js';
 
 /** Delays and time limit of retries. */
@@ -23,7 +23,7 @@ export class Retry {
 
   constructor(
     private readonly policy: RetryPolicy,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     private readonly isFinal: (error: unknown) => boolean,
   ) {}
 

@@ -1,4 +1,4 @@
-import type { Clock } from './clock.js';
+import type { McpClock } from './clock.js';
 import { deferred, type Deferred, within } from './promises.js';
 
 /**
@@ -13,7 +13,7 @@ export class ShutdownState {
   #idle: Deferred<void> | undefined;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     private readonly running: () => number,
   ) {}
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Provider } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import { quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
@@ -69,17 +69,22 @@ export class DevStores {
 
   private constructor(
     eventLog: McpEventLogOptions,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     private readonly process: string,
   ) {
-    const replayed: Clock = { ...clock, now: () => this.#replayedAt ?? clock.now() };
+    const replayed: McpClock = { ...clock, now: () => this.#replayedAt ?? clock.now() };
     this.sessionStore = new InMemorySessionStore(replayed);
     this.eventStore = new InMemoryEventStore(eventLog, replayed);
     this.stateStore = new InMemoryStateStore(replayed);
   }
 
   /** @throws Error (rejects) when the journal cannot be used, as when another process writes it */
-  static async open(path: string, eventLog: McpEventLogOptions, clock: Clock, process = PROCESS): Promise<DevStores> {
+  static async open(
+    path: string,
+    eventLog: McpEventLogOptions,
+    clock: McpClock,
+    process = PROCESS,
+  ): Promise<DevStores> {
     let stores = new DevStores(eventLog, clock, process);
     const journal = await Journal.open(path, () => stores.#snapshot());
     try {
@@ -160,7 +165,7 @@ export const devProvider: Provider = {
   useFactory: async (
     { backend, sessionStore, eventStore, server, sessions, devSessions, eventLog }: DevOptions,
     endpoint: EndpointName,
-    clock: Clock,
+    clock: McpClock,
     { httpAdapter }: HttpAdapterHost,
   ): Promise<DevStores | undefined> => {
     const inMemory = !backend && !sessionStore && !eventStore;
@@ -177,7 +182,7 @@ export const devProvider: Provider = {
       return undefined;
     }
   },
-  inject: [MCP_OPTIONS, ENDPOINT_NAME, Clock, HttpAdapterHost],
+  inject: [MCP_OPTIONS, ENDPOINT_NAME, McpClock, HttpAdapterHost],
 };
 
 /** The file of an endpoint: the same one when its app is started again, another one for each app, endpoint and user. */

@@ -1,5 +1,5 @@
 import { ERAS } from '../wire/era.js';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { type LoopLag, NEVER_LATE } from '../common/loop-lag.js';
 import { isThenable } from '../common/promises.js';
 import { ShutdownState } from '../common/shutdown-state.js';
@@ -54,7 +54,7 @@ export class Calls {
 
   constructor(
     private readonly dispatcher: McpDispatcher,
-    private readonly options: { readonly clock: Clock; readonly requestTimeoutMs: number } & AdmissionLimits,
+    private readonly options: { readonly clock: McpClock; readonly requestTimeoutMs: number } & AdmissionLimits,
     /** Called with failures inside, which are not sent to the client. */
     private readonly report: (error: unknown, call: McpCall) => void,
     private readonly observer: CallObserver = NOT_OBSERVED,

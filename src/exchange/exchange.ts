@@ -1,5 +1,5 @@
 import { EMPTY, type Observable } from 'rxjs';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 import { deferred, DONE } from '../common/promises.js';
 import type { McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { HttpRefusal } from '../wire/errors.js';
@@ -159,7 +159,7 @@ export class Exchange implements McpExchange {
 }
 
 export interface ExchangeForm {
-  readonly clock: Clock;
+  readonly clock: McpClock;
   readonly mode: McpResponseMode;
   readonly sseAfterMs: number;
   /** The answer is an array even if it has one element. */

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { McpMessageBus } from '../bus/message-bus.js';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { timer } from '../common/options.js';
 import { within } from '../common/promises.js';
 import { isShared, McpEventStore } from '../stream/event-store.js';
@@ -47,7 +47,7 @@ export class McpHealthIndicator {
     @Inject(McpSessionStore) private readonly sessionStore: McpSessionStore,
     @Inject(McpEventStore) private readonly eventStore: McpEventStore,
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpClock) private readonly clock: McpClock,
   ) {}
 
   /**

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import type { HeldBody } from '../exchange/held-bytes.js';
 import { McpError, shown } from '../wire/errors.js';
 
@@ -33,7 +33,7 @@ export interface BodyReaderOptions {
   readonly maxBytes: number;
   /** Time for the whole body, in milliseconds from the call. */
   readonly timeoutMs: number;
-  readonly clock: Clock;
+  readonly clock: McpClock;
   /** Bodies that are being read, for a shutdown that does not wait for them. */
   readonly underWay?: Set<InterruptBody>;
   /**
@@ -180,7 +180,7 @@ type MaybeHttp2 = IncomingMessage & { readonly stream?: Duplex };
  * @see docs/protocol-rules.md E6
  * @internal
  */
-export function discardBody(request: MaybeHttp2, response: ServerResponse, clock: Clock, last = false): void {
+export function discardBody(request: MaybeHttp2, response: ServerResponse, clock: McpClock, last = false): void {
   // A flowing request was already read to its end, although Node has not emitted the end yet.
   const over = request.complete || request.destroyed || request.readableFlowing === true || isWhole(request);
   request.resume();

@@ -1,5 +1,5 @@
 import { Observable } from 'rxjs';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import type { McpReply } from '../context/mcp-exchange.js';
 
 /*
@@ -54,7 +54,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
  * Ends a stream when the token of its caller expires: the client reconnects, is refused, and gets a new token. The
  * session or call of the stream continues.
  */
-export function whileAuthorized<T>(events$: Observable<T>, request: object, clock: Clock): Observable<T> {
+export function whileAuthorized<T>(events$: Observable<T>, request: object, clock: McpClock): Observable<T> {
   const endAt = credentialsOf(request)?.streamsEndAt;
   if (endAt === undefined || endAt - clock.now() > LONGEST_TIMER_MS) return events$;
   return new Observable((subscriber) => {

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { Clock, type ClockTimer, systemClock } from '../common/clock.js';
+import { McpClock, type ClockTimer, systemClock } from '../common/clock.js';
 import { logger } from '../context/operator-log.js';
 import { logMissingShutdownHooks } from '../handlers/discovery/start-log.js';
 
@@ -47,7 +47,7 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
   constructor(
     @Inject(ModulesContainer) modules: ModulesContainer,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpClock) private readonly clock: McpClock,
   ) {
     const own = [...modules.values()].find(({ metatype }) => metatype === McpShutdownModule);
     // Nest orders its hooks by the distance from the root only; the root itself has 1.
@@ -103,7 +103,7 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-@Module({ providers: [EndpointShutdown, { provide: Clock, useValue: systemClock }], exports: [EndpointShutdown] })
+@Module({ providers: [EndpointShutdown, { provide: McpClock, useValue: systemClock }], exports: [EndpointShutdown] })
 export class McpShutdownModule {}
 
 /*
@@ -119,7 +119,7 @@ class Connections {
 
   constructor(
     private readonly server: Server,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
   ) {
     const add = (socket: Socket): void => {
       this.#sockets.add(socket);

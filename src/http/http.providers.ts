@@ -1,5 +1,5 @@
 import type { Provider } from '@nestjs/common';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { logger } from '../context/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { ResolvedProtocolOptions } from '../endpoint/protocol.options.js';
@@ -25,15 +25,15 @@ export const httpProviders: Provider[] = [
   RefusalLog,
   {
     provide: HttpEdge,
-    useFactory: (clock: Clock, refusals: RefusalLog) =>
+    useFactory: (clock: McpClock, refusals: RefusalLog) =>
       new HttpEdge(clock, ({ method }, refusal) => refusals.note(method, refusal)),
-    inject: [Clock, RefusalLog],
+    inject: [McpClock, RefusalLog],
   },
   {
     provide: McpRequestReader,
     useFactory: (
       options: ResolvedHttpOptions,
-      clock: Clock,
+      clock: McpClock,
       policy: EndpointCachePolicy,
       { calls, held }: SessionRuntime,
     ) => {
@@ -47,12 +47,12 @@ export const httpProviders: Provider[] = [
       const byDefault = options.principal === defaultPrincipal;
       return new McpRequestReader(options, clock, calls.admission, byDefault ? warn : undefined, held);
     },
-    inject: [MCP_OPTIONS, Clock, EndpointCachePolicy, SessionRuntime],
+    inject: [MCP_OPTIONS, McpClock, EndpointCachePolicy, SessionRuntime],
   },
   {
     provide: McpResponder,
-    useFactory: (options: ResolvedHttpOptions, clock: Clock) => new McpResponder({ ...options, clock }),
-    inject: [MCP_OPTIONS, Clock],
+    useFactory: (options: ResolvedHttpOptions, clock: McpClock) => new McpResponder({ ...options, clock }),
+    inject: [MCP_OPTIONS, McpClock],
   },
   {
     provide: EDGE_POLICY,

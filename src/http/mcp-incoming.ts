@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { CallAdmission } from '../exchange/call-admission.js';
@@ -65,7 +65,7 @@ export class McpRequestReader {
 
   constructor(
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
     /** Called for the first request of an anonymous caller. */
     private onAnonymous?: (() => void) | undefined,

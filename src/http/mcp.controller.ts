@@ -1,6 +1,6 @@
 import { Delete, Get, Inject, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { McpEvent } from '../wire/events.js';
 import { CHALLENGER, type Challenger, whileAuthorized } from './credentials.js';
@@ -31,7 +31,7 @@ export abstract class McpController {
   /** @internal */
   @Inject(McpResponder) protected readonly responses!: McpResponder;
   /** @internal */
-  @Inject(Clock) protected readonly clock!: Clock;
+  @Inject(McpClock) protected readonly clock!: McpClock;
   /** @internal */
   @Inject(CHALLENGER) protected readonly challenger!: Challenger | null;
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { McpEvent } from '../wire/events.js';
 
@@ -28,7 +28,7 @@ export interface ResponderOptions {
    * own buffer (`writableHighWaterMark`, 16 or 64 KiB) is the smallest value that takes effect.
    */
   readonly maxBufferedBytes: number;
-  readonly clock: Clock;
+  readonly clock: McpClock;
 }
 
 const JSON_TYPE = 'application/json';

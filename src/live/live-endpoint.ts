@@ -6,7 +6,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
 import { getMcpToken } from '../context/inject-mcp.js';
 import { McpMessageBus } from '../bus/message-bus.js';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
@@ -64,7 +64,7 @@ export class LiveEndpoint {
   private constructor(
     private readonly module: NestModule,
     private readonly index: number,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     events: EventRing,
   ) {
     const { calls$, events$, refusals$ } = this.service;
@@ -87,7 +87,7 @@ export class LiveEndpoint {
   }
 
   /** Those of the app, in the order of its imports. */
-  static of(modules: ModulesContainer, clock: Clock, events: EventRing): LiveEndpoint[] {
+  static of(modules: ModulesContainer, clock: McpClock, events: EventRing): LiveEndpoint[] {
     const found = [...modules.values()].filter(({ providers }) => providers.has(LiveSessions));
     return found.map((module, index) => new LiveEndpoint(module, index, clock, events));
   }

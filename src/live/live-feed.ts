@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { Observable, type Subscriber } from 'rxjs';
-import { Clock, type ClockTimer } from '../common/clock.js';
+import { McpClock, type ClockTimer } from '../common/clock.js';
 import { McpOptionError } from '../common/options.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { McpResponder } from '../http/responder.js';
@@ -55,7 +55,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   constructor(
     @Inject(LIVE_OPTIONS) private readonly options: ResolvedLiveOptions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpClock) private readonly clock: McpClock,
   ) {
     const limits = { keepAliveMs: KEEP_ALIVE_MS, maxBufferedBytes: MAX_BUFFERED_BYTES };
     this.responder = new McpResponder({ ...limits, clock });

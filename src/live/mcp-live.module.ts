@@ -1,5 +1,5 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { Clock, systemClock } from '../common/clock.js';
+import { McpClock, systemClock } from '../common/clock.js';
 import { createLiveController } from './live.controller.js';
 import { LiveFeed } from './live-feed.js';
 import { LIVE_OPTIONS, type McpLiveOptions, resolveLiveOptions } from './live.options.js';
@@ -23,7 +23,11 @@ export class McpLiveModule {
       module: McpLiveModule,
       imports: resolved.imports,
       controllers: [createLiveController(resolved)],
-      providers: [{ provide: Clock, useValue: systemClock }, { provide: LIVE_OPTIONS, useValue: resolved }, LiveFeed],
+      providers: [
+        { provide: McpClock, useValue: systemClock },
+        { provide: LIVE_OPTIONS, useValue: resolved },
+        LiveFeed,
+      ],
     };
   }
 }

@@ -1,7 +1,7 @@
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { MCP_DEV_STORES } from '../context/replaceable-part.js';
 import { TaskHost } from '../context/mcp-tasks.js';
@@ -45,7 +45,7 @@ export const methodProviders: Provider[] = [
       options: MethodOptions,
       { scope }: McpSessionStore,
       { name, path }: EndpointName,
-      clock: Clock,
+      clock: McpClock,
       dev: { requestStateKey: Uint8Array } | undefined,
     ) => {
       const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes } = options;
@@ -54,7 +54,7 @@ export const methodProviders: Provider[] = [
       const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
       return new RequestStates({ secrets, ttlMs, maxBytes, endpoint: { name, path } }, clock);
     },
-    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, Clock, MCP_DEV_STORES],
+    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES],
   },
   {
     provide: StoredStates,
@@ -62,7 +62,7 @@ export const methodProviders: Provider[] = [
       store: McpStateStore,
       { idleTimeoutMs: ttlMs, ...limits }: ResolvedStateOptions & ResolvedSessionOptions,
       { name, path }: EndpointName,
-      clock: Clock,
+      clock: McpClock,
       module: ModuleRef,
     ) => {
       // The path of one endpoint may be the name of another.
@@ -72,7 +72,7 @@ export const methodProviders: Provider[] = [
       };
       return new StoredStates(store, clock, { ...limits, endpoint, ttlMs }, fault);
     },
-    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
+    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, ModuleRef],
   },
   EndpointCachePolicy,
   EndpointCapabilities,

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { type RouteParams, routeText } from '../context/mcp-call.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 
@@ -25,7 +25,7 @@ import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 export class RequestStates {
   constructor(
     private readonly options: RequestStateOptions,
-    private readonly clock: Pick<Clock, 'now'>,
+    private readonly clock: Pick<McpClock, 'now'>,
   ) {}
 
   /** @throws RequestStateTooLargeError */

@@ -1,5 +1,5 @@
 import type { Provider } from '@nestjs/common';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { replaceablePart } from '../context/replaceable-part.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { ChangeFeed } from './cluster/change-feed.js';
@@ -11,12 +11,12 @@ import { FaultLog, SessionRuntime } from './live/session-runtime.js';
 import { McpSessionStore, SESSION_STORE_METHODS } from './store/session-store.js';
 
 export const sessionProviders: Provider[] = [
-  replaceablePart<McpSessionStore, [Clock]>(
+  replaceablePart<McpSessionStore, [McpClock]>(
     McpSessionStore,
     'sessionStore',
     SESSION_STORE_METHODS,
     (clock) => new InMemorySessionStore(clock),
-    [Clock],
+    [McpClock],
   ),
   CallObserver,
   SessionRuntime,

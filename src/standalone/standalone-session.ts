@@ -1,5 +1,5 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import { systemClock, type Clock, type ClockTimer } from '../common/clock.js';
+import { systemClock, type McpClock, type ClockTimer } from '../common/clock.js';
 import { resolveOptions } from '../common/options.js';
 import { randomToken } from '../common/random-token.js';
 import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
@@ -32,7 +32,7 @@ export interface McpStandaloneSessionOptions extends Pick<
   eventLog?: McpEventLogOptions;
   /** Called with each event of the session. */
   onEvent?: (event: McpSessionEvent) => void;
-  clock?: Clock;
+  clock?: McpClock;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../common/clock.js';
+import { systemClock, type McpClock } from '../common/clock.js';
 import type { McpStateStore, McpStateQuota } from './state-store.js';
 
 /**
@@ -18,7 +18,7 @@ export class InMemoryStateStore implements McpStateStore {
   readonly #entries = new Map<string, Entry>();
   readonly #owned = new Map<string, number>();
 
-  constructor(private readonly clock: Clock = systemClock) {}
+  constructor(private readonly clock: McpClock = systemClock) {}
 
   /** How many values there are. */
   get size(): number {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
 import { type McpHttpCall, routeText } from '../context/mcp-call.js';
@@ -40,7 +40,7 @@ export class StoredStates {
 
   constructor(
     private readonly store: McpStateStore,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     private readonly options: StoredStatesOptions,
     /** Called with each failure of the store. */
     private readonly fault: (error: unknown) => void,

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { ConsoleLogger, type INestApplicationContext, type LogLevel } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import {
   MCP_OPTIONS,
   McpOptionError,
@@ -109,7 +109,7 @@ export async function serveMcpStdio(
 interface ServedEndpoint {
   readonly endpoint: McpEndpoint;
   readonly names: EndpointName;
-  readonly clock: Clock;
+  readonly clock: McpClock;
   readonly maxBodyBytes: number;
 }
 
@@ -121,7 +121,7 @@ function endpointOf(app: INestApplicationContext, wanted: string | undefined): S
     const endpoint = part(McpEndpoint);
     if (!(endpoint instanceof McpEndpoint)) return [];
     const { maxBodyBytes } = part(MCP_OPTIONS) as ResolvedHttpOptions;
-    return [{ endpoint, names: part(ENDPOINT_NAME) as EndpointName, clock: part(Clock) as Clock, maxBodyBytes }];
+    return [{ endpoint, names: part(ENDPOINT_NAME) as EndpointName, clock: part(McpClock) as McpClock, maxBodyBytes }];
   });
   const chosen = wanted === undefined ? all : all.filter(({ names }) => [names.name, names.path].includes(wanted));
   if (chosen.length === 1) return chosen[0]!;

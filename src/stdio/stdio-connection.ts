@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { concat, defer, EMPTY, finalize, fromEvent, map, Observable, share, Subscription, tap } from 'rxjs';
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { deferred, isThenable, type MaybePromise, within } from '../common/promises.js';
 import { logError } from '../context/operator-log.js';
 import type { PendingReply, StreamFlow } from '../context/mcp-exchange.js';
@@ -76,7 +76,7 @@ export class StdioConnection {
     private readonly endpoint: McpEndpoint,
     private readonly caller: StdioCaller,
     private readonly streams: StdioStreams,
-    private readonly options: { readonly maxLineBytes: number; readonly drainMs: number; readonly clock: Clock },
+    private readonly options: { readonly maxLineBytes: number; readonly drainMs: number; readonly clock: McpClock },
   ) {
     this.#lines = new Lines(options.maxLineBytes);
     const { input, output } = streams;

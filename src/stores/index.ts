@@ -6,7 +6,7 @@
  */
 
 export type { McpBackend } from '../mcp-streamable.options.js';
-export { Clock, systemClock } from '../common/clock.js';
+export { McpClock, systemClock } from '../common/clock.js';
 
 export { McpMessageBus, type McpLostNode } from '../bus/message-bus.js';
 export { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';

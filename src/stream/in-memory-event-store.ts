@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../common/promises.js';
-import { systemClock, type Clock } from '../common/clock.js';
+import { systemClock, type McpClock } from '../common/clock.js';
 import { resolveGroup } from '../common/options.js';
 import { errorResponse } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/events.js';
@@ -59,7 +59,7 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
   /** @param scope `shared`: several nodes of one process share it, as tests do; a dropped session stays readable for a while */
   constructor(
     options: McpEventLogOptions = {},
-    private readonly clock: Clock = systemClock,
+    private readonly clock: McpClock = systemClock,
     readonly scope: 'node' | 'shared' = 'node',
   ) {
     this.#limits = resolveGroup(EVENT_LOG_TABLE, options, 'eventLog');

@@ -1,4 +1,4 @@
-import type { Clock } from '../common/clock.js';
+import type { McpClock } from '../common/clock.js';
 import { count, type OptionTable, type Resolved } from '../common/options.js';
 import type { RetryPolicy } from '../common/retry.js';
 import { MCP_MIN_EVENTS, type McpEventStore, type McpReaderRef } from './event-store.js';
@@ -23,7 +23,7 @@ export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, replaced: () =
 export interface StreamEnvironment {
   readonly peers: StreamPeers;
   readonly store: McpEventStore;
-  readonly clock: Clock;
+  readonly clock: McpClock;
   /** Of this process. */
   readonly nodeId: string;
   readonly retry: RetryPolicy;

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
 import type { McpMessageBus } from '../bus/message-bus.js';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 import { ShutdownState } from '../common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { type McpCall, routeText } from '../context/mcp-call.js';
@@ -64,7 +64,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   constructor(
     readonly store: McpTaskStore,
-    readonly clock: Clock,
+    readonly clock: McpClock,
     private readonly bus: McpMessageBus,
     readonly options: ResolvedTasksOptions,
     private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../common/clock.js';
+import { systemClock, type McpClock } from '../common/clock.js';
 import {
   ACTIVE,
   hasEnded,
@@ -31,7 +31,7 @@ export class InMemoryTaskStore implements McpTaskStore {
   /** When the lease of a node ends. */
   readonly #leases = new Map<string, number>();
 
-  constructor(private readonly clock: Clock = systemClock) {}
+  constructor(private readonly clock: McpClock = systemClock) {}
 
   /** How many tasks there are. */
   get size(): number {

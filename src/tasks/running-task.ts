@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import type { InputRequest } from '@modelcontextprotocol/server';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpCall } from '../context/mcp-call.js';
@@ -28,7 +28,7 @@ const LAST_WRITE_MS = 2_000;
 /** The parts of a node that its tasks share. */
 export interface TaskNode {
   readonly store: McpTaskStore;
-  readonly clock: Clock;
+  readonly clock: McpClock;
   readonly maxResultBytes: number;
   /** Notifies all nodes that the record of a task has changed. */
   changed(id: string): void;

@@ -1,5 +1,5 @@
 import type { InputRequest } from '@modelcontextprotocol/server';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 import { deferred, quiet } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask, Takeover, ToolTask } from '../context/mcp-tasks.js';
@@ -10,7 +10,7 @@ import { taskResult } from './task-wire.js';
 
 /** Creates tasks. */
 export interface TaskMaker {
-  readonly clock: Clock;
+  readonly clock: McpClock;
   /**
    * Stores a new task, which runs from then on.
    *

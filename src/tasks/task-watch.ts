@@ -1,5 +1,5 @@
 import { Observable, type Subscriber } from 'rxjs';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { TaskNotification } from '../context/mcp-tasks.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
@@ -10,7 +10,7 @@ const QUIET_MS = 1_000;
 
 /** The parts that a watch uses. */
 export interface WatchedTasks {
-  readonly clock: Clock;
+  readonly clock: McpClock;
   /** Ids of tasks that have changed. */
   readonly changes$: Observable<string>;
   /** Emits when changes may have been missed. */

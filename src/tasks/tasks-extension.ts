@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 import { McpMessageBus } from '../bus/message-bus.js';
-import { Clock } from '../common/clock.js';
+import { McpClock } from '../common/clock.js';
 import { contract, McpOptionError, required } from '../common/options.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { MCP_BACKEND } from '../context/replaceable-part.js';
@@ -42,7 +42,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
         'An endpoint has two McpTasksModule. Remove one, or give each its own endpoint: forRoot({ endpoint: name }).';
       throw new McpOptionError('endpoint', text);
     }
-    const clock = endpoint.get<Clock>(Clock, { strict: true });
+    const clock = endpoint.get<McpClock>(McpClock, { strict: true });
     const bus = endpoint.get<McpMessageBus>(McpMessageBus, { strict: true });
     const backend = endpoint.get<Backend | undefined>(MCP_BACKEND, { strict: true });
     const access = endpoint.get(ToolAccess, { strict: true });
@@ -63,7 +63,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     this.#tasks?.close();
   }
 
-  #store(backend: Backend | undefined, clock: Clock): McpTaskStore {
+  #store(backend: Backend | undefined, clock: McpClock): McpTaskStore {
     if (this.options.store) return this.options.store;
     if (!backend) return new InMemoryTaskStore(clock);
     const { taskStore } = backend;

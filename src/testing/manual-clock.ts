@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../common/clock.js';
 
 /** The real function, also when a test runner replaces the globals later. */
 const nextTurn = globalThis.setImmediate;
@@ -15,7 +15,7 @@ const BEGINNING = Date.UTC(2026, 0, 1);
  *
  * @publicApi
  */
-export class ManualClock implements Clock {
+export class ManualClock implements McpClock {
   #now: number;
   readonly #timers = new Set<ManualTimer>();
 

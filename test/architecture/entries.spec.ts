@@ -53,7 +53,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   'names of the SDK': ['AuthInfo', 'OAuthTokenVerifier', 'Server'],
   'named after a class of the SDK': ['StreamableClientTransport', 'StreamableClientTransportOptions'],
   'said in full': ['LEGACY_REVISIONS', 'MODERN_REVISIONS', 'traceContextMeta'],
-  'time of stores and tests': ['Clock', 'ManualClock', 'systemClock'],
+  'time of stores and tests': ['ManualClock', 'systemClock'],
   'functions of the testing kit': [
     'createAppFetch',
     'eventStoreContract',

@@ -33,7 +33,7 @@ import {
   ResourceTemplate,
   Tool,
 } from 'nestjs-mcp-streamable';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { McpTaskService, McpTasksModule } from 'nestjs-mcp-streamable/tasks';
 import {
   createMcpTestClient,
@@ -254,7 +254,7 @@ async function start(options: Partial<McpStreamableOptions> = {}): Promise<Start
     controllers: [Routes],
     providers: [Work, Limited, Busy],
   })
-    .overrideProvider(Clock)
+    .overrideProvider(McpClock)
     .useValue(clock)
     .compile();
   const app = testing.createNestApplication(new FastifyAdapter(), { logger: false });

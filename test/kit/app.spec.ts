@@ -5,7 +5,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { createAppFetch, createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS } from '../support/adapters.js';
@@ -93,7 +93,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
   it('names in its error what is left, and counts the timers of a clock of the test', async () => {
     const clock = new ManualClock();
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools }, (builder) =>
-      builder.overrideProvider(Clock).useValue(clock),
+      builder.overrideProvider(McpClock).useValue(clock),
     );
     await app.init();
     await expectNothingLeft(app);

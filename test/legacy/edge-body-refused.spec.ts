@@ -5,7 +5,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import { Test } from '@nestjs/testing';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpServer } from 'nestjs-mcp-streamable/server';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
@@ -120,7 +120,7 @@ describe('E6: a body that is refused over HTTP/2', () => {
       maxBodyBytes: MAX_BODY,
     });
     const testing = await Test.createTestingModule({ imports: [endpoint] })
-      .overrideProvider(Clock)
+      .overrideProvider(McpClock)
       .useValue(clock)
       .compile();
     app = testing.createNestApplication(new FastifyAdapter({ http2: true } as never));

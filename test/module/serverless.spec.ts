@@ -4,7 +4,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { McpSessionService, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import serverless, { type Handler } from 'serverless-http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { handler as lambda } from '../../examples/snippets/serverless.js';
@@ -102,7 +102,7 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
       ...options,
     });
     const testing = await Test.createTestingModule({ imports: [endpoint], providers: providers! })
-      .overrideProvider(Clock)
+      .overrideProvider(McpClock)
       .useValue(clock)
       .setLogger(log)
       .compile();

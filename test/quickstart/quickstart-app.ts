@@ -6,7 +6,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { McpSessionService } from 'nestjs-mcp-streamable';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of, Subject } from 'rxjs';
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
@@ -83,7 +83,7 @@ export class QuickstartApp {
       .useValue(folder)
       .overrideProvider(DocsService)
       .useClass(HeldDocs)
-      .overrideProvider(Clock)
+      .overrideProvider(McpClock)
       .useValue(clock)
       .compile();
     // As its main.ts does: otherwise the end would wait for connections that the global fetch keeps.

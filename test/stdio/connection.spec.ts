@@ -25,7 +25,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import { serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { McpPrometheusModule } from 'nestjs-mcp-streamable/prometheus';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -116,7 +116,7 @@ async function start(options: Partial<McpStreamableOptions> = {}): Promise<INest
     imports: [McpStreamableModule.forRoot({ serverInfo, ...options })],
     providers: [Tools, Waits, KeyGuard],
   });
-  app = await testing.overrideProvider(Clock).useValue(clock).compile();
+  app = await testing.overrideProvider(McpClock).useValue(clock).compile();
   return app;
 }
 
@@ -405,7 +405,7 @@ describe('an endpoint', () => {
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [Scoped, { provide: APP_GUARD, useClass: Everywhere }],
     });
-    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    app = await testing.overrideProvider(McpClock).useValue(clock).compile();
     const client = await LineClient.of(app, { request: { user: 'anna' } });
     for (let round = 0; round < 2; round++) {
       expect(text(await client.answer(client.modern('tools/call', call('user'))))).toBe('anna true');
@@ -432,7 +432,7 @@ describe('an endpoint', () => {
         imports: [McpStreamableModule.forRoot({ serverInfo, auth })],
         providers: [Notes],
       });
-      app = await testing.overrideProvider(Clock).useValue(clock).compile();
+      app = await testing.overrideProvider(McpClock).useValue(clock).compile();
       const client = await LineClient.of(app, { request });
       const { result, error } = await client.answer(client.modern('tools/call', call('write')));
       if ('auth' in request) expect(result.content).toMatchObject([{ text: 'me' }]);
@@ -452,7 +452,7 @@ describe('an endpoint', () => {
       ],
       providers: [Tools, Waits, KeyGuard],
     });
-    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    app = await testing.overrideProvider(McpClock).useValue(clock).compile();
     const client = await LineClient.of(app);
     await client.initialize();
     await client.answer(client.request('tools/call', call('who')));
@@ -465,7 +465,7 @@ describe('an endpoint', () => {
       McpStreamableModule.forRoot({ serverInfo: { name, version: '1' }, name, path: name });
     clock = new ManualClock();
     const several = Test.createTestingModule({ imports: [forRoot('orders'), forRoot('admin')] });
-    const other = await several.overrideProvider(Clock).useValue(clock).compile();
+    const other = await several.overrideProvider(McpClock).useValue(clock).compile();
     await expect(LineClient.of(other)).rejects.toThrow('The endpoints of the app are "orders", "admin".');
     const client = await LineClient.of(other, { endpoint: 'admin' });
     expect((await client.initialize()).result.serverInfo.name).toBe('admin');

@@ -11,7 +11,7 @@ import {
   type McpStreamableExtras,
   type McpStreamableOptions,
 } from 'nestjs-mcp-streamable';
-import { Clock, McpEventStore, type McpStreamHead, MCP_INBOX_STREAM } from 'nestjs-mcp-streamable/stores';
+import { McpClock, McpEventStore, type McpStreamHead, MCP_INBOX_STREAM } from 'nestjs-mcp-streamable/stores';
 import { expect } from 'vitest';
 import { McpAppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
 import { McpResponder } from '../../src/http/responder.js';
@@ -35,7 +35,7 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   tools?: Record<string, TestTool>;
   /** Where handlers are. */
   providers?: Provider[];
-  clock?: Clock & { readonly pending: number };
+  clock?: McpClock & { readonly pending: number };
   /** More of the app around the endpoint. */
   module?: ModuleMetadata;
   /** Before `listen()`. */
@@ -67,12 +67,12 @@ function timersOn(clock: object): number {
 
 /** Starts one process of an app. */
 async function listening(
-  { adapter, clock, configure, address = '127.0.0.1' }: TestAppOptions & { clock: Clock },
+  { adapter, clock, configure, address = '127.0.0.1' }: TestAppOptions & { clock: McpClock },
   module: ModuleMetadata,
   log: RecordedLog,
   path: string,
 ): Promise<TestNode> {
-  const compiling = Test.createTestingModule(module).overrideProvider(Clock).useValue(clock).setLogger(log);
+  const compiling = Test.createTestingModule(module).overrideProvider(McpClock).useValue(clock).setLogger(log);
   const testing = await compiling.compile();
   const app =
     adapter === 'express'
@@ -111,7 +111,7 @@ export class TestApp {
   private constructor(
     readonly nodes: readonly TestNode[],
     readonly url: string,
-    readonly clock: Clock & { readonly pending: number },
+    readonly clock: McpClock & { readonly pending: number },
     /** What the app logs, instead of the console. */
     readonly log: RecordedLog,
     private readonly cluster?: NodesOfOneApp,
@@ -144,7 +144,7 @@ export class TestApp {
     return new TestApp([node], node.url, clock, log);
   }
 
-  static async #startNode(options: TestAppOptions & { clock: Clock }, log: RecordedLog): Promise<TestNode> {
+  static async #startNode(options: TestAppOptions & { clock: McpClock }, log: RecordedLog): Promise<TestNode> {
     const {
       adapter: _,
       tools = {},

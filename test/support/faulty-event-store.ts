@@ -1,5 +1,5 @@
 import {
-  type Clock,
+  type McpClock,
   McpEventStoreError,
   type McpAppendOptions,
   type McpAppendResult,
@@ -33,7 +33,7 @@ export class FaultyEventStore implements Omit<McpSharedEventStore, 'scope'> {
 
   constructor(
     private readonly store: McpEventStore,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     public faults: EventStoreFaults = {},
   ) {}
 

@@ -1,9 +1,9 @@
-import type { Clock } from 'nestjs-mcp-streamable/stores';
+import type { McpClock } from 'nestjs-mcp-streamable/stores';
 
-type ClockTimer = ReturnType<Clock['setTimeout']>;
+type ClockTimer = ReturnType<McpClock['setTimeout']>;
 
 /** Real time that counts its timers: a test of clean ends asserts 0. */
-export class TrackedClock implements Clock {
+export class TrackedClock implements McpClock {
   readonly #timers = new Set<ClockTimer>();
 
   get pending(): number {

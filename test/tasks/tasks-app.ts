@@ -3,7 +3,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { McpTaskService, McpTasksModule, type McpTasksOptions } from 'nestjs-mcp-streamable/tasks';
 import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, expect } from 'vitest';
@@ -62,7 +62,7 @@ export function tasksApps(): (options: TasksAppOptions) => Promise<TasksApp> {
       ],
       providers,
     })
-      .overrideProvider(Clock)
+      .overrideProvider(McpClock)
       .useValue(clock)
       .compile();
     const app =

@@ -23,7 +23,7 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { McpServer } from 'nestjs-mcp-streamable/server';
-import { Clock } from 'nestjs-mcp-streamable/stores';
+import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { interval, lastValueFrom, map, Observable, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -181,7 +181,7 @@ async function start(options: Partial<McpStreamableOptions> = {}): Promise<void>
     imports: [McpStreamableModule.forRoot({ serverInfo, ...options })],
     providers: [Tools, Doors, UserGuard],
   });
-  app = await testing.overrideProvider(Clock).useValue(clock).compile();
+  app = await testing.overrideProvider(McpClock).useValue(clock).compile();
   await app.init();
   tools = app.get(McpToolCaller);
   doors = app.get(Doors);
@@ -298,7 +298,7 @@ describe('a tool that the app calls itself', () => {
       imports: [McpStreamableModule.forRoot({ serverInfo, principal })],
       providers: [Tools, Doors, UserGuard],
     })
-      .overrideProvider(Clock)
+      .overrideProvider(McpClock)
       .useValue(clock)
       .compile();
     const http = module.createNestApplication();
@@ -479,7 +479,7 @@ describe('a tool that the app calls itself', () => {
       return made;
     };
     const testing = Test.createTestingModule({ imports: [McpStreamableModule.forRoot({ serverInfo, server })] });
-    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    app = await testing.overrideProvider(McpClock).useValue(clock).compile();
     await app.init();
     const heard: number[] = [];
     const result = await app
@@ -500,7 +500,7 @@ describe('a tool that the app calls itself', () => {
       imports: [endpoint('orders'), endpoint('admin'), McpStreamableModule.forFeature([AdminTools], 'admin')],
       providers: [Agent, AdminTools],
     });
-    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    app = await testing.overrideProvider(McpClock).useValue(clock).compile();
     await app.init();
     expect(textOf(await app.get(Agent).admin.callTool('reset'))).toBe('done');
     const orders = app.get<McpToolCaller>(getMcpToken(McpToolCaller, 'orders'), { strict: false });

@@ -1,4 +1,4 @@
-import type { Clock } from '../../common/clock.js';
+import type { McpClock } from '../../common/clock.js';
 import { retryLater } from '../../wire/errors.js';
 
 /** What a principal may name at once, after a pause. */
@@ -27,7 +27,7 @@ export class ListenBudget {
   /** By principal, the least recently used first; the anonymous callers have one. */
   readonly #buckets = new Map<string | undefined, Bucket>();
 
-  constructor(private readonly clock: Pick<Clock, 'now'>) {}
+  constructor(private readonly clock: Pick<McpClock, 'now'>) {}
 
   get size(): number {
     return this.#buckets.size;

@@ -1,7 +1,7 @@
 import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
-import { Clock, systemClock } from '../../common/clock.js';
+import { McpClock, systemClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { deferred, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
@@ -72,7 +72,7 @@ export class Subscriptions {
     @Inject(MCP_OPTIONS) private readonly options: SubscriptionOptions,
     @Inject(CallObserver) readonly observer: CallObserver = new CallObserver(),
     @Inject(TaskHost) readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
-    @Inject(Clock) clock: Pick<Clock, 'now'> = systemClock,
+    @Inject(McpClock) clock: Pick<McpClock, 'now'> = systemClock,
   ) {
     this.#budget = new ListenBudget(clock);
     this.changes$ = changes$;

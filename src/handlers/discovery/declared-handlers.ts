@@ -1,6 +1,6 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
-import { Clock } from '../../common/clock.js';
+import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
@@ -77,7 +77,7 @@ export class DeclaredHandlers {
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpClock) private readonly clock: McpClock,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
   ) {}
 

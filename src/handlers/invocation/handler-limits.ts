@@ -1,5 +1,5 @@
 import { count, required, resolveGroup, timer } from '../../common/options.js';
-import type { Clock, ClockTimer } from '../../common/clock.js';
+import type { McpClock, ClockTimer } from '../../common/clock.js';
 import { deferred, type Deferred, quiet } from '../../common/promises.js';
 import type { HandlerTurn, McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
@@ -24,7 +24,7 @@ import { HandlerCancelled, McpHandlerDefinitionError, McpHandlerTimeoutError } f
 export class HandlerLimits {
   constructor(
     private readonly limits: { readonly timeoutMs?: number | undefined; readonly places?: PlaceLimit | undefined },
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     /** An entry that replaces another one shares its places. */
     private readonly places = new HandlerPlaces(),
   ) {}
@@ -42,7 +42,7 @@ export class HandlerLimits {
  */
 export function limitsOf(
   { timeoutMs, maxConcurrent }: LimitedOptions,
-  { origin, clock, places }: { readonly origin: string; readonly clock: Clock; readonly places?: HandlerPlaces },
+  { origin, clock, places }: { readonly origin: string; readonly clock: McpClock; readonly places?: HandlerPlaces },
 ): HandlerLimits | undefined {
   if (timeoutMs === undefined && maxConcurrent === undefined) return undefined;
   try {
@@ -133,7 +133,7 @@ export class LimitedRun implements HandlerTurn {
   constructor(
     private readonly limits: HandlerLimits['limits'],
     private readonly places: HandlerPlaces,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     private readonly handler: string,
     context: McpContext,
   ) {

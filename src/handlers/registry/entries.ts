@@ -1,5 +1,5 @@
 import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
-import type { Clock } from '../../common/clock.js';
+import type { McpClock } from '../../common/clock.js';
 import { resolveGroup } from '../../common/options.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
@@ -49,7 +49,7 @@ export interface EntrySource {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   readonly failures: FailureOptions & ToolResultOptions;
-  readonly clock: Clock;
+  readonly clock: McpClock;
   /** Those of the entry that this one replaces. */
   readonly places?: HandlerPlaces;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */

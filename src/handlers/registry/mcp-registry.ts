@@ -1,7 +1,7 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { Clock } from '../../common/clock.js';
+import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/errors.js';
@@ -132,7 +132,7 @@ export class McpRegistry {
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpClock) private readonly clock: McpClock,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import { systemClock, type Clock } from '../../common/clock.js';
+import { systemClock, type McpClock } from '../../common/clock.js';
 import { McpError, shown } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpOptionError } from '../../common/options.js';
@@ -24,7 +24,7 @@ export class HttpEdge {
   paths: () => string[] = () => [];
 
   constructor(
-    private readonly clock: Clock = systemClock,
+    private readonly clock: McpClock = systemClock,
     private readonly onRefused?: (request: IncomingMessage, refusal: McpError) => void,
   ) {}
 

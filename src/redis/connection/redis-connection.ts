@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Logger } from '@nestjs/common';
-import { systemClock, type Clock } from '../../common/clock.js';
+import { systemClock, type McpClock } from '../../common/clock.js';
 import { within } from '../../common/promises.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
@@ -42,7 +42,7 @@ export class RedisConnection {
   /** @internal */
   readonly outages: OutageLog;
   /** @internal */
-  readonly clock: Clock;
+  readonly clock: McpClock;
   /** Called when the connection is closed. @internal */
   onClosed = (): void => {};
   readonly #client: RedisClient;
@@ -208,7 +208,7 @@ export interface LoadedScript {
 
 /** For tests. @internal */
 export interface ConnectionInternals {
-  readonly clock?: Clock;
+  readonly clock?: McpClock;
   /** Lua that defines `now()`. */
   readonly time?: string;
 }
@@ -224,7 +224,7 @@ class OutageLog {
   #loggedAt = Number.NEGATIVE_INFINITY;
   #logged = false;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(private readonly clock: McpClock) {}
 
   failed(part: string, cause: unknown): void {
     if (this.#failing.size === 0 && this.clock.now() - this.#loggedAt >= QUIET_MS) {

@@ -1,5 +1,5 @@
 import { AsyncSubject, type Observable } from 'rxjs';
-import type { Clock } from '../../common/clock.js';
+import type { McpClock } from '../../common/clock.js';
 import { deferred, within } from '../../common/promises.js';
 import {
   type CallingClient,
@@ -109,7 +109,7 @@ export class McpSession implements CallingClient {
   get info(): McpSessionInfo {
     return this.#info;
   }
-  get clock(): Clock {
+  get clock(): McpClock {
     return this.runtime.clock;
   }
   /** Emits the reason when the session has ended, also to later subscribers; then completes. */

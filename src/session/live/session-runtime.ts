@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
-import { Clock, systemClock } from '../../common/clock.js';
+import { McpClock, systemClock } from '../../common/clock.js';
 import { NEVER_LATE, processLag } from '../../common/loop-lag.js';
 import { logError, logger } from '../../context/operator-log.js';
 import { Retry } from '../../common/retry.js';
@@ -45,7 +45,7 @@ export class SessionRuntime implements StreamEnvironment {
 
   constructor(
     @Inject(MCP_OPTIONS) readonly options: ResolvedSessionOptions,
-    @Inject(Clock) readonly clock: Clock,
+    @Inject(McpClock) readonly clock: McpClock,
     @Inject(McpSessionStore) private readonly records: McpSessionStore,
     @Inject(McpEventStore) readonly store: McpEventStore,
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
@@ -151,7 +151,7 @@ export class FaultLog {
   #faultAt = Number.NEGATIVE_INFINITY;
 
   constructor(
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpClock) private readonly clock: McpClock,
     @Inject(SessionRuntime) runtime: Pick<SessionRuntime, 'events$'>,
   ) {
     runtime.events$.subscribe((event) => {

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../../common/clock.js';
+import { systemClock, type McpClock } from '../../common/clock.js';
 import type {
   McpCreateOutcome,
   McpSessionRecord,
@@ -28,7 +28,7 @@ export class InMemorySessionStore implements McpSessionStore {
   readonly #owned = new Map<string | undefined, number>();
   readonly #unused = new Set<string>();
 
-  constructor(private readonly clock: Clock = systemClock) {}
+  constructor(private readonly clock: McpClock = systemClock) {}
 
   async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
     const { id, principal, routeParams, protocolVersion, initialize } = record;

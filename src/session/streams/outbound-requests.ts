@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from '../../common/clock.js';
+import type { McpClock, ClockTimer } from '../../common/clock.js';
 import { deferred, type Deferred } from '../../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
 import { REQUEST_TIMEOUT, type RpcError, shown } from '../../wire/errors.js';
@@ -24,7 +24,7 @@ export class OutboundRequests {
   constructor(
     /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
     private readonly prefix: string,
-    private readonly clock: Clock,
+    private readonly clock: McpClock,
     /** Milliseconds that the client has for its answer, even if the request allows more. */
     private readonly limitMs: number,
     /** Sends the cancellation on the same stream as the request: that of its call, if it had one. */

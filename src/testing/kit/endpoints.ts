@@ -1,14 +1,14 @@
 import type { INestApplication, InjectionToken } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { McpSessionService, McpStreamableModule } from '../../index.js';
-import { Clock, McpStateStore } from '../../stores/index.js';
+import { McpClock, McpStateStore } from '../../stores/index.js';
 
 /** One endpoint of an app, and what belongs to it alone. */
 export interface AppEndpoint {
   readonly module: McpStreamableModule;
   readonly service: McpSessionService;
   readonly states: McpStateStore;
-  readonly clock: Clock;
+  readonly clock: McpClock;
 }
 
 /** All endpoints of an app, whatever their names are. @throws TypeError when there is none */
@@ -22,7 +22,7 @@ export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint
         module: instance,
         service: part(McpSessionService),
         states: part<McpStateStore>(McpStateStore),
-        clock: part<Clock>(Clock),
+        clock: part<McpClock>(McpClock),
       },
     ];
   });

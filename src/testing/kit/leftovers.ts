@@ -10,7 +10,7 @@ export interface McpLeftovers extends McpCounts {
   openResponses: number;
   /** States that outlive a call (`ctx.state()`); 0 with a store that does not count them. */
   states: number;
-  /** Timers of the endpoints, where the app's `Clock` is one that counts them, such as `ManualClock`; else 0. */
+  /** Timers of the endpoints, where the app's `McpClock` is one that counts them, such as `ManualClock`; else 0. */
   timers: number;
 }
 

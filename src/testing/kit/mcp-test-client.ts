@@ -2,7 +2,7 @@ import type * as Sdk from '@modelcontextprotocol/client';
 import type { INestApplication } from '@nestjs/common';
 import type { McpAnswer, McpLogLevel, McpQuestion } from '../../index.js';
 import { POLLED_META_KEY, McpTaskTransport } from '../../client/task-transport.js';
-import type { Clock } from '../../common/clock.js';
+import type { McpClock } from '../../common/clock.js';
 import { type McpEra, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
 import { McpAppAgent, type McpAppFetch, fetchOver } from './app-agent.js';
@@ -83,7 +83,7 @@ const { clearImmediate, clearTimeout, setImmediate, setTimeout } = globalThis;
 const POLL_MS = 5;
 
 /** Waits for nothing longer than that: a test in fake time does not wait for the pace of its server. */
-const QUICK: Clock = {
+const QUICK: McpClock = {
   now: () => 0,
   setTimeout: (task) => setTimeout(task, POLL_MS),
   setInterval: (task) => setTimeout(task, POLL_MS),
