@@ -153,9 +153,10 @@ export class Calls {
     }
   }
 
-  #succeeded(call: McpCall, result: object): void {
+  #succeeded(call: McpCall, returned: object): void {
     if (call.state !== 'open') return;
     const id = call.requestId!;
+    let result = returned;
     let text: string;
     try {
       text = JSON.stringify({ jsonrpc: '2.0', id, result });
@@ -165,12 +166,10 @@ export class Calls {
     }
     const { bound } = call;
     const bytes = bound && isFinal(result) ? excess(text, bound.maxBytes) : 0;
-    if (bytes === 0) return this.#settle(call, result, text);
-    const instead = bound!.insteadOf(result, bytes);
-    this.#settle(call, instead, this.#textOf({ jsonrpc: '2.0', id, result: instead as JsonObject }, call));
-  }
-
-  #settle(call: McpCall, result: object, text: string): void {
+    if (bytes > 0) {
+      result = bound!.insteadOf(result, bytes);
+      text = this.#textOf({ jsonrpc: '2.0', id, result: result as JsonObject }, call);
+    }
     this.observer.ended(call, outcomeOf(call, result), result);
     const kept = call.from.succeeded?.(call, result);
     if (!kept) return this.#answer(call, text);
@@ -192,7 +191,10 @@ export class Calls {
     let http: HttpRefusal | undefined = error instanceof RefusedCall ? error : undefined;
     if (ERAS[call.era].refusesByStatus) {
       // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
-      if (refusal instanceof McpError && call.exchange!.refuse(refusal)) return this.#answered(call);
+      if (refusal instanceof McpError && call.exchange!.refuse(refusal)) {
+        call.answered();
+        return this.#over(call);
+      }
       const lacking = refusalOf(error);
       if (lacking) http ??= { status: lacking.status, headers: {} };
     }
@@ -201,7 +203,8 @@ export class Calls {
   }
 
   #answer(call: McpCall, text: string, refusal?: HttpRefusal): void {
-    this.#answered(call);
+    call.answered();
+    this.#over(call);
     // Without the other fields of an error.
     const http = refusal && { status: refusal.status, headers: refusal.headers };
     call.exchange!.answer(call.requestId!, text, http);
@@ -215,11 +218,6 @@ export class Calls {
       this.report(error, call);
       return JSON.stringify(errorResponse(answer.id!, INTERNAL_ERROR, UNWRITABLE));
     }
-  }
-
-  #answered(call: McpCall): void {
-    call.answered();
-    this.#over(call);
   }
 
   #cancelled(call: McpCall, reason: unknown): void {

@@ -33,7 +33,9 @@ export async function sessionOf(
   const found = sessions.lookup(id);
   const known = isThenable(found) ? await found : found;
   // A session of one tenant is unknown at the path of another.
-  const elsewhere = known && routeText(incoming.routeParams) !== routeText(known.info.routeParams);
+  const { routeParams } = incoming;
+  const began = known?.info.routeParams;
+  const elsewhere = routeParams !== began && routeText(routeParams) !== routeText(began);
   const may = known && !elsewhere && mayUse(known.info);
   const session = (isThenable(may) ? await may : may) ? known : undefined;
   if (begins) {

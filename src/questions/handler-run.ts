@@ -115,7 +115,7 @@ export class HandlerRun implements McpClientPort {
   /** @throws (rejects) Error for a notification that the era, or the client, does not know */
   notify(notification: OutboundMessage): Promise<void> {
     // A task sends only its own notifications.
-    if (this.#task) return DONE;
+    if (this.call.isTakenOver) return DONE;
     try {
       assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
       return this.call.notify(notification);
@@ -126,7 +126,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
-    if (this.#task || !this.call.wantsLog(level)) return DONE;
+    if (this.call.isTakenOver || !this.call.wantsLog(level)) return DONE;
     return this.notify({ method: 'notifications/message', params: { level, data, logger } });
   }
 

@@ -205,7 +205,7 @@ export class McpSession implements CallingClient {
 
   #admit(body: IncomingBody): JsonRpcRequest[] {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
-    return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state);
+    return admit(body, this.#info, this.#lifetime.is === 'live', this.runtime.calls.of(this), this.state);
   }
 
   #exchange(requests: readonly JsonRpcRequest[], batch: boolean, clientGone: () => void): Exchange {
