@@ -10,7 +10,7 @@ export interface ModuleReference {
 }
 
 /** What this test wants to know of a source file. */
-export interface ParsedFile {
+interface ParsedFile {
   readonly references: readonly ModuleReference[];
   /** Lines, 1-based, of `export * from` and `export * as x from`. */
   readonly starExports: readonly number[];
@@ -36,7 +36,7 @@ export function parseImports(path: string, text: string): ParsedFile {
 }
 
 /** A string, a part of a template, or a pattern, as the program has it. */
-export interface LiteralText {
+interface LiteralText {
   readonly text: string;
   /** 1-based. */
   readonly line: number;

@@ -7,7 +7,7 @@
  */
 
 /** One rule as the document has it. */
-export interface ProtocolRule {
+interface ProtocolRule {
   readonly id: string;
   readonly title: string;
   /** Below `src/`; the first one decides. */
@@ -15,9 +15,9 @@ export interface ProtocolRule {
 }
 
 /** Path of a specification, with `/` → the rules that its titles name. */
-export type NamedRules = ReadonlyMap<string, ReadonlySet<string>>;
+type NamedRules = ReadonlyMap<string, ReadonlySet<string>>;
 
-export const BEGIN = '<!-- rules:begin, by `npx vitest run test/architecture/protocol-rules.spec.ts -u` -->';
+const BEGIN = '<!-- rules:begin, by `npx vitest run test/architecture/protocol-rules.spec.ts -u` -->';
 const END = '<!-- rules:end -->';
 const GENERATED = /<!-- rules:begin[^]*<!-- rules:end -->/;
 

@@ -12,14 +12,14 @@ import { parseImports, parseTexts, type ModuleReference } from './imports.js';
 export type FileMap = ReadonlyMap<string, string>;
 
 /** Something that stands where it must not. */
-export interface Violation {
+interface Violation {
   readonly path: string;
   readonly line: number;
   readonly message: string;
 }
 
 /** Names of the packages that are installed with this one: dependencies and peers. */
-export type DeclaredPackages = ReadonlySet<string>;
+type DeclaredPackages = ReadonlySet<string>;
 
 /**
  * What each room may import, besides itself.

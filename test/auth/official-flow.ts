@@ -10,7 +10,7 @@ const reconnectionOptions = {
   maxRetries: 100,
 };
 
-export interface Authorized {
+interface Authorized {
   readonly client: Client;
   readonly user: AgreeingUser;
   /** Goes on after an `UnauthorizedError`, with what the user has agreed to. */

@@ -14,7 +14,7 @@ export const METADATA_URL = 'https://mcp.test/.well-known/oauth-protected-resour
 export type Era = 'legacy' | 'modern';
 export const ERAS: readonly Era[] = ['legacy', 'modern'];
 
-export type ProtectedAppOptions = Omit<TestAppsOptions, 'auth'> & { auth?: Partial<McpAuthOptions> };
+type ProtectedAppOptions = Omit<TestAppsOptions, 'auth'> & { auth?: Partial<McpAuthOptions> };
 
 /** An authorization server for the tests of a file. */
 export function authorizationServer(options?: AuthorizationServerOptions): () => AuthorizationServer {

@@ -31,7 +31,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export interface ServerKind {
+interface ServerKind {
   readonly name: string;
   start(): Promise<RunningServer>;
 }

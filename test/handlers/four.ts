@@ -4,7 +4,7 @@ import { nameOf } from '../support/kinds.js';
 
 type Decorator = MethodDecorator & ClassDecorator;
 
-export interface FourOptions {
+interface FourOptions {
   onClass?: Decorator[];
   onMethods?: Decorator[];
   /** What each of them does, given the instance of its provider, too. @default says who it is */

@@ -49,7 +49,7 @@ export type EnhancerName = 'guard' | 'interceptor' | 'pipe' | 'filter' | 'param'
 export const ENHANCERS: readonly EnhancerName[] = ['guard', 'interceptor', 'pipe', 'filter', 'param'];
 
 /** What ran, and what it saw of the call. */
-export interface Sight {
+interface Sight {
   /** `guard`, `interceptor`, `interceptor's way out`, … */
   readonly what: string;
   readonly place: string;
@@ -67,7 +67,7 @@ export function takeSights(): Sight[] {
   return taken;
 }
 
-export const Mark = Reflector.createDecorator<string>();
+const Mark = Reflector.createDecorator<string>();
 const reflector = new Reflector();
 
 /** The HTTP request of a context, as a guard of any app would look at it. */
@@ -114,7 +114,7 @@ const denies = (place: Place, host: ArgumentsHost): boolean =>
   host.switchToHttp().getRequest().headers['x-deny'] === place;
 
 /** Denies who asks for it. */
-export function guardAt(place: Place): Type<CanActivate> {
+function guardAt(place: Place): Type<CanActivate> {
   @Injectable()
   class Guard implements CanActivate {
     // Resolved where the handler is: without it the guard would not be made at all.
@@ -130,7 +130,7 @@ export function guardAt(place: Place): Type<CanActivate> {
 }
 
 /** Adds something to each text. */
-export function interceptorAt(place: Place): Type<NestInterceptor> {
+function interceptorAt(place: Place): Type<NestInterceptor> {
   @Injectable()
   class Interceptor implements NestInterceptor {
     constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
@@ -147,7 +147,7 @@ export function interceptorAt(place: Place): Type<NestInterceptor> {
 }
 
 /** Adds something to the arguments. */
-export function pipeAt(place: string): Type<PipeTransform> {
+function pipeAt(place: string): Type<PipeTransform> {
   @Injectable()
   class Pipe implements PipeTransform {
     constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
@@ -161,10 +161,10 @@ export function pipeAt(place: string): Type<PipeTransform> {
   return Pipe;
 }
 
-export class Broken extends Error {}
+class Broken extends Error {}
 
 /** Makes a result of an error. */
-export function filterAt(place: Place): Type<ExceptionFilter> {
+function filterAt(place: Place): Type<ExceptionFilter> {
   @Catch(Broken)
   @Injectable()
   class Filter implements ExceptionFilter {
@@ -181,7 +181,7 @@ export function filterAt(place: Place): Type<ExceptionFilter> {
 }
 
 /** Injects something of the caller's. */
-export const Injected = createParamDecorator((data: string, context: ExecutionContext) => {
+const Injected = createParamDecorator((data: string, context: ExecutionContext) => {
   note('param', 'method', context);
   return `${data} of ${context.switchToHttp().getRequest().headers['x-caller']}`;
 });

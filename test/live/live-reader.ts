@@ -3,7 +3,7 @@ import { send, type RawResponse, type SseStream } from '../support/http.js';
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
 type Fields = Record<string, any>;
 
-export interface SeenEndpoint {
+interface SeenEndpoint {
   facts: Fields;
   sessions: Map<string, Fields>;
   calls: Map<string, Fields>;

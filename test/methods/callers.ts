@@ -9,7 +9,7 @@ import { LATEST, RawClient } from '../support/raw-client.js';
 export type Era = 'legacy' | 'modern';
 export const ERAS: readonly Era[] = ['legacy', 'modern'];
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
   readonly result?: any;

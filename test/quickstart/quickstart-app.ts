@@ -24,7 +24,7 @@ export const FILES = {
 };
 
 /** The documents of the quickstart, whose search can be held up. */
-export class HeldDocs extends DocsService {
+class HeldDocs extends DocsService {
   /** Emits when the first document of a search is done and the search is about to be held. */
   readonly held$ = new Subject<void>();
   /** Emits when a search is over, or nobody is subscribed to it any more. */

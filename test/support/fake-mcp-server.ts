@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { expect } from 'vitest';
 
 /** One request as it came. */
-export interface SeenRequest {
+interface SeenRequest {
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
   /** The JSON body; `undefined` without one. */
@@ -13,7 +13,7 @@ export interface SeenRequest {
 }
 
 /** Which requests a rule is for. What is left out may be anything; `null` demands that it is missing. */
-export interface FakeMatch {
+interface FakeMatch {
   readonly method?: 'POST' | 'GET' | 'DELETE';
   /** The JSON-RPC method of the body; `response` for an answer to a request of the server. */
   readonly rpc?: string;
@@ -158,7 +158,7 @@ export function initialized(session: string | null = 's1', protocolVersion = '20
 }
 
 /** What an event stream says; a function gets the request that came. */
-export type FakeFrames = string | ((request: SeenRequest) => string);
+type FakeFrames = string | ((request: SeenRequest) => string);
 
 /** An event stream: each text is a chunk of its own. `end`: it ends; `cut`: the connection breaks; `open`: it stays open. */
 export function sse(frames: FakeFrames[], after: 'end' | 'cut' | 'open' = 'end', headers = {}): FakeAnswer {

@@ -161,7 +161,7 @@ export class EventStoreFault extends Error {
   }
 }
 
-export interface RandomFaultsOptions {
+interface RandomFaultsOptions {
   seed: number;
   /** Longest delay in milliseconds, before and after the effect. @default 0 */
   maxDelayMs?: number;

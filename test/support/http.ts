@@ -48,7 +48,7 @@ export class RawResponse {
   }
 }
 
-export interface SseEvent {
+interface SseEvent {
   id: string | undefined;
   event: string | undefined;
   data: string;

@@ -28,7 +28,7 @@ export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 export const EntryProvider = (): ClassDecorator => SetMetadata('__entryProvider__', true);
 
 /** One call of a test, from outside of HTTP. */
-export interface TestedCall {
+interface TestedCall {
   /** `Tools.find`. */
   handler: string;
   /** Where it is provided, if in several. */
@@ -114,7 +114,7 @@ interface RawResponse {
   end(): void;
 }
 
-export interface InvokingAppOptions extends ModuleMetadata {
+interface InvokingAppOptions extends ModuleMetadata {
   adapter: Adapter;
   configure?: (app: INestApplication) => void;
 }

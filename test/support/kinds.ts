@@ -70,7 +70,7 @@ export const LISTS: Readonly<Record<Kind, { method: string; field: string; key: 
 };
 
 /** One page of a list. */
-export interface Page {
+interface Page {
   names: string[];
   nextCursor: string | undefined;
 }

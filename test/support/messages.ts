@@ -3,7 +3,7 @@
 type Message = any;
 
 /** In short, what a message says: the text of a tool's result, the data of a log message, a progress, an error's code. */
-export function gist({ id, method, params, result, error }: Message): unknown {
+function gist({ id, method, params, result, error }: Message): unknown {
   if (error) return `error ${error.code}`;
   if (result) return result.content?.[0]?.text ?? result;
   switch (method) {

@@ -16,7 +16,7 @@ const INFO = { name: 'official', version: '1.0.0' };
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: {} };
 
-export interface CallOptions {
+interface CallOptions {
   signal?: AbortSignal;
   onprogress?: (progress: { progress: number; total?: number; message?: string }) => void;
 }
@@ -47,13 +47,13 @@ export interface Official {
   close(): Promise<void>;
 }
 
-export interface OfficialResult {
+interface OfficialResult {
   content: { type: string; text: string }[];
   structuredContent?: unknown;
   isError?: boolean;
 }
 
-export interface OfficialKind {
+interface OfficialKind {
   readonly name: string;
   /** The era in which it speaks to an endpoint that serves both. */
   readonly era: McpEra;

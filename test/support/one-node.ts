@@ -6,7 +6,7 @@ import type { TestAppOptions } from './app.js';
  *
  * All else must pass there (`npm run x -- test:nodes`). By what a test gives its app, or by its file and title.
  */
-export const ONE_NODE_OPTIONS: readonly (readonly [option: keyof TestAppOptions, reason: string])[] = [
+const ONE_NODE_OPTIONS: readonly (readonly [option: keyof TestAppOptions, reason: string])[] = [
   ['sessionStore', 'its session store is a double of its own'],
   ['stateStore', 'its state store is its own'],
   ['eventStore', 'its event store is a double of its own'],
@@ -32,7 +32,7 @@ const ORDER = 'what a client sends to one node may overtake what it has sent to 
 const UNLOGGED = 'a call is known to its node only before it has begun a stream (test/cluster/calls.spec.ts)';
 
 /** The file, below `test/`, the title, and why. */
-export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: string])[] = [
+const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: string])[] = [
   [/legacy\/sessions-idle/, /./, TIME],
   [/legacy\/streams-open/, /finishedStreamMs/, TIME],
   [/legacy\/(sessions-shutdown|shutdown-drain)/, /./, SHUTDOWN],

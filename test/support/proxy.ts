@@ -19,7 +19,7 @@ export type Fault =
   | { is: 'cut' | 'hang'; afterBytes: number }
   | { is: 'idle' | 'slow'; ms: number };
 
-export interface ProxyOptions {
+interface ProxyOptions {
   /** @default 127.0.0.1 */
   address?: string;
   /** Chooses what happens to a request of HTTP. Each request then has a connection of its own. */

@@ -1,6 +1,6 @@
 import { Logger, type INestApplicationContext, type LoggerService } from '@nestjs/common';
 
-export interface LogLine {
+interface LogLine {
   level: 'debug' | 'error' | 'fatal' | 'log' | 'verbose' | 'warn';
   text: string;
 }

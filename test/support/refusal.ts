@@ -11,7 +11,7 @@ export interface ExpectedRefusal {
   says?: (string | RegExp)[];
 }
 
-export interface Refusal {
+interface Refusal {
   id: string | number | null;
   code: number;
   message: string;

@@ -82,7 +82,7 @@ export function tasksApps(): (options: TasksAppOptions) => Promise<TasksApp> {
 }
 
 /** What came of a request. */
-export interface Answer {
+interface Answer {
   readonly status: number;
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
   readonly result: any;
@@ -179,7 +179,7 @@ export class TaskCaller {
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
 type Message = any;
 /** What a client that listens has heard. */
-export type Heard = (() => Message[]) & { close(): Promise<void> };
+type Heard = (() => Message[]) & { close(): Promise<void> };
 
 /** The answer to a form. */
 export const accept = (content: object): object => ({ action: 'accept', content });

@@ -5,7 +5,7 @@ import { StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 const FORGOTTEN_MS = 120_000;
 
 /** What a call shall do. */
-export interface Work {
+interface Work {
   readonly key: string;
   readonly steps: number;
   /** The step after which the tool asks. */

@@ -91,7 +91,7 @@ export class ChaosCluster {
 }
 
 /** One of the nodes: a process, or the place of one that was killed. */
-export class NodeProcess {
+class NodeProcess {
   readonly lines: string[] = [];
   #process: ChildProcess | undefined;
 

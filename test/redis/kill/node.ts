@@ -20,7 +20,7 @@ const Answer = z.object({ name: z.string() });
 export type Work = z.infer<typeof Work>;
 
 /** What the world hears of a node. */
-export interface NodeWitness {
+interface NodeWitness {
   /** A call has begun what must not be done twice. */
   ran(key: string): void;
 }
