@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { serialize } from 'node:v8';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
-import { seededRandom } from '../../test/support/seeded-random.js';
 import { DevStores } from './dev-stores.js';
+import { seededRandom } from '../../test/support/share.js';
 
 const CAPS = { total: Infinity, perPrincipal: Infinity };
 const initialize = JSON.stringify({

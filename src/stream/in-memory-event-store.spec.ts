@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { isThenable } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import { eventStoreContract, ManualClock } from '../testing/index.js';
-import { JumpingClock } from '../../test/support/jumping-clock.js';
 import { type EventStoreCall, FaultyEventStore, randomFaults } from '../../test/support/faulty-event-store.js';
-import { seededRandom } from '../../test/support/seeded-random.js';
 import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from './event-store.errors.js';
 import type { McpAppendOptions, McpAppendResult, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import type { McpEventLogOptions } from './stream.options.js';
+import { seededRandom } from '../../test/support/share.js';
+import { JumpingClock } from '../../test/support/tracked-clock.js';
 
 const limits = { maxEvents: 100, maxBytes: 20_000, finishedStreamMs: 60_000 };
 const NOTHING = { sessions: 0, streams: 0, events: 0, bytes: 0 };

@@ -9,8 +9,7 @@ import {
   type EventStoreCall,
   type EventStoreFaults,
 } from '../../test/support/faulty-event-store.js';
-import { seededRandom } from '../../test/support/seeded-random.js';
-import { share } from '../../test/support/share.js';
+import { share, seededRandom } from '../../test/support/share.js';
 import { EventsEvictedError, McpEventStoreError } from './event-store.errors.js';
 import type { McpAppendResult, McpEventStore, McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';

@@ -1,8 +1,7 @@
 import { type Observable, NEVER } from 'rxjs';
 import { expect, it } from 'vitest';
 import { type Fate, LossyBus, NodeBackend } from '../../test/support/node-backend.js';
-import { seededRandom } from '../../test/support/seeded-random.js';
-import { share } from '../../test/support/share.js';
+import { share, seededRandom } from '../../test/support/share.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import { McpCall } from '../context/mcp-call.js';
 import type { Takeover, TaskNotification, ToolTask } from '../context/mcp-tasks.js';

@@ -3,9 +3,9 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { Adapter, TestApp } from '../support/app.js';
 import { AuthorizationServer, type AuthorizationServerOptions, type Claims } from '../support/authorization-server.js';
 import { testApps, type TestAppsOptions } from '../support/test-apps.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RawClient } from '../support/raw-client.js';
+import { loneFetch } from '../support/ways.js';
 
 /** The endpoint as its clients know it: tests have it at a port of its own. */
 export const RESOURCE = 'https://mcp.test/mcp';

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type Adapter, ADAPTERS, TestApp, serverInfo } from '../support/app.js';
 import { describeChromium } from '../support/chromium.js';
-import { modernMeta } from '../support/modern.js';
+import { modernMeta } from '../support/modern-client.js';
 
 @Injectable()
 class OrderTools {

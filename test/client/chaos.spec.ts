@@ -1,8 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
 import { StreamableClientTransport, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import { seededRandom } from '../support/seeded-random.js';
-import { LONG, share } from '../support/share.js';
+import { LONG, share, seededRandom } from '../support/share.js';
 import { type Fault, Proxy } from '../support/proxy.js';
 import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
 

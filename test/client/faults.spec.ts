@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { answerFrame, frame, initialized, progress, result, sse, status } from '../support/fake-mcp-server.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { eventually } from '../support/test-apps.js';
 import { fakes } from './transports.js';
+import { loneFetch } from '../support/ways.js';
 
 const DONE = { content: [] };
 

@@ -13,9 +13,9 @@ import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { gate, type TestTool } from '../support/app.js';
 import { FakeMcpServer, result, status } from '../support/fake-mcp-server.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
+import { loneFetch } from '../support/ways.js';
 
 @Injectable()
 class Buyer {

@@ -4,10 +4,10 @@ import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelco
 import { StreamableClientTransport, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Proxy } from '../support/proxy.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { eventually } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
+import { loneFetch } from '../support/ways.js';
 
 /** Either official client over our transport. */
 interface OverOurs {

@@ -9,7 +9,7 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/client';
 import { afterEach, expect } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FakeMcpServer } from '../support/fake-mcp-server.js';
-import { loneFetch } from '../support/lone-fetch.js';
+import { loneFetch } from '../support/ways.js';
 
 /** A transport with everything that it said, on time that a test turns. */
 export class Recorded {

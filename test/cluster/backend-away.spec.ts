@@ -6,10 +6,9 @@ import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
-import { expectAway, expectRefusal } from '../support/refusal.js';
+import { expectAway, expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 import { eventually } from '../support/test-apps.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 
 const IDLE_MS = 1_800_000;
 const KEEP_ALIVE_MS = 15_000;

@@ -5,8 +5,7 @@ import { ONE_ADAPTER, gate, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
-import { expectRefusal } from '../support/refusal.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const IDLE_MS = 600_000;

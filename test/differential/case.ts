@@ -1,4 +1,4 @@
-import { MODERN } from '../support/modern.js';
+import { MODERN } from '../support/modern-client.js';
 
 /** One HTTP request of the table. */
 export interface Exchange {

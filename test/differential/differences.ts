@@ -1,7 +1,7 @@
 import { specTypeSchemas, type SpecTypeName } from '@modelcontextprotocol/server';
-import { MODERN } from '../support/modern.js';
 import type { Case, Era } from './case.js';
 import { FIRST_PAGE } from './params.js';
+import { MODERN } from '../support/modern-client.js';
 
 /** What we answer and what the SDK does, in short; or where two answers of the same kind differ. */
 export type Differs = readonly [ours: string, sdks: string] | string;

@@ -1,5 +1,5 @@
-import { MODERN } from '../support/modern.js';
 import { type Case, envelope, type Era, type Exchange, NAMED_BY, post } from './case.js';
+import { MODERN } from '../support/modern-client.js';
 
 /** A cursor of ours, of the page that begins with the first entry; the SDK has no pages. */
 export const FIRST_PAGE = Buffer.from('1:0').toString('base64url');

@@ -9,13 +9,12 @@ import type { ExecutionContext, NestInterceptor } from '@nestjs/common';
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { decidesByArguments } from '../support/by-arguments.js';
 import { ONE_ADAPTER, gate } from '../support/app.js';
 import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, asking, KINDS, messageOf } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { as } from '../support/users.js';
+import { as, decidesByArguments } from '../support/users.js';
 import { fourOf } from './four.js';
 
 const contextOf = (context: ExecutionContext) => McpExecutionContext.create(context).getContext();

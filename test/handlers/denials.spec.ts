@@ -12,7 +12,6 @@ import { APP_GUARD } from '@nestjs/core';
 import { Complete, McpArgs, McpCtx, McpExecutionContext, Prompt, Tool, type McpContext } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { decidesByArguments } from '../support/by-arguments.js';
 import { ADAPTERS, type TestApp } from '../support/app.js';
 import { officialClients, testApps } from '../support/test-apps.js';
 import { askOfficially, KINDS, messageOf, resultText } from '../support/kinds.js';
@@ -20,6 +19,7 @@ import { gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { fourOf } from './four.js';
+import { decidesByArguments } from '../support/users.js';
 
 const guard = (decide: (context: ExecutionContext) => unknown): CanActivate => ({
   canActivate: (context) => {

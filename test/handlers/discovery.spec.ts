@@ -4,8 +4,8 @@ import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JSON_SCHEMA_2020_12 } from '../conformance/everything.data.js';
 import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { OrdersController, OrderTools, Prompts } from './offered.js';
+import { loneFetch } from '../support/ways.js';
 
 const module = (): ModuleMetadata => ({
   imports: [McpStreamableModule.forRoot({ serverInfo })],

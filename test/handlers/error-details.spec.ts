@@ -5,8 +5,8 @@ import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
 import { registryOf, testApps } from '../support/test-apps.js';
 import { asking, KINDS, messageOf } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
-import { UnixSocketDoor } from '../support/unix-socket.js';
 import { fourOf } from './four.js';
+import { UnixSocketDoor } from '../support/raw-socket.js';
 
 const MESSAGE = 'No stock for order 7';
 const failure = (): Error => new Error(MESSAGE, { cause: new Error('postgres://root:hunter2@db') });

@@ -4,10 +4,10 @@ import { IsEmail, IsInt, IsString, Max, ValidateNested } from 'class-validator';
 import { type McpHandlerSchema, McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { decidesByArguments } from '../support/by-arguments.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { officialClients, testApps } from '../support/test-apps.js';
 import { messageOf } from '../support/kinds.js';
+import { decidesByArguments } from '../support/users.js';
 
 const SECRET = 'hunter2';
 const INSIDES = /hunter2|node:internal|node_modules|\.[jt]s:\d+|^\s*at |\\n\s*at |zod/im;

@@ -34,11 +34,11 @@ import { McpExtension } from '../../src/methods/extensions.js';
 import type { ServedMethods } from '../../src/methods/method.js';
 import { gate, ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 import { eventually, officialClients, testApps } from '../support/test-apps.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
+import { loneFetch } from '../support/ways.js';
 
 const SEARCH = 'com.example/search';
 const UI = 'io.modelcontextprotocol/ui';

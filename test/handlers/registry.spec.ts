@@ -4,8 +4,8 @@ import { McpRegistry, McpStreamableModule, Tool, type McpStreamableOptions } fro
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { eventually } from '../support/test-apps.js';
+import { loneFetch } from '../support/ways.js';
 
 @Injectable()
 class Declared {

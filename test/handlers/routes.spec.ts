@@ -43,7 +43,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { OrdersController } from '../../examples/snippets/orders.controller.js';
 import { ONE_ADAPTER, TestApp, serverInfo, startFailure } from '../support/app.js';
-import { loneFetch } from '../support/lone-fetch.js';
+import { loneFetch } from '../support/ways.js';
 
 class AddDto {
   @IsString() name!: string;

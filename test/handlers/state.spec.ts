@@ -9,8 +9,7 @@ import { Carts, Checkout, Preferences } from '../../examples/snippets/carts.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { testApps, type TestAppsOptions } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
-import { expectRefusal } from '../support/refusal.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { as } from '../support/users.js';
 
 const IDLE = 60_000;

@@ -24,7 +24,6 @@ import {
   type Provider,
   type Type,
 } from '@nestjs/common';
-import { decidesByArguments } from '../support/by-arguments.js';
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, Reflector } from '@nestjs/core';
 import {
   currentMcpCall,
@@ -40,6 +39,7 @@ import {
 import { map, tap } from 'rxjs';
 import { z } from 'zod';
 import { nameOf } from '../support/kinds.js';
+import { decidesByArguments } from '../support/users.js';
 
 /** Where an enhancer can stand. */
 export type Place = 'method' | 'class' | 'APP_*' | 'useGlobal*';

@@ -2,9 +2,9 @@ import { Body, Controller, Post } from '@nestjs/common';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
-import { cut, EndlessPost, postInChunks } from '../support/chunks.js';
 import { send } from '../support/http.js';
 import { expectRefusal } from '../support/refusal.js';
+import { cut, EndlessPost, postInChunks } from '../support/raw-socket.js';
 
 /** One to four bytes a character, and a pair of surrogates with a variation selector. */
 const TEXT = 'a é ẞ € 漢字 🏳️‍🌈 𝄞 \u2028 "\\" end';

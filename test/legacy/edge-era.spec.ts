@@ -1,11 +1,11 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp } from '../support/app.js';
-import { loneFetch } from '../support/lone-fetch.js';
-import { MODERN, modernMeta } from '../support/modern.js';
 import type { RawClient } from '../support/raw-client.js';
 import { sharedApp } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
+import { MODERN, modernMeta } from '../support/modern-client.js';
+import { loneFetch } from '../support/ways.js';
 
 const UNSUPPORTED_VERSION = -32022;
 const NO_SESSION_ID = -32000;

@@ -2,10 +2,9 @@ import type { CanActivate } from '@nestjs/common';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
 import { send } from '../support/http.js';
-import { rawSocket, readToEnd } from '../support/raw-socket.js';
+import { rawSocket, readToEnd, UnixSocketDoor } from '../support/raw-socket.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectRefusal } from '../support/refusal.js';
-import { UnixSocketDoor } from '../support/unix-socket.js';
 
 /** Control characters that a terminal or a log obeys, lines aside. */
 // oxlint-disable-next-line no-control-regex -- that is what must not be there

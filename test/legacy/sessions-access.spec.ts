@@ -2,10 +2,9 @@ import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
-import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { expectGenericFailure, expectRefusal, NO_SESSION_ID, NO_SUCH_SESSION } from '../support/refusal.js';
 import { sharedApp } from '../support/test-apps.js';
 import { RecordedLog } from '../support/recorded-log.js';
-import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
 
 describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {

@@ -7,10 +7,9 @@ import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
 import { log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
-import { expectRefusal } from '../support/refusal.js';
+import { expectRefusal, NO_SESSION_ID, NO_SUCH_SESSION } from '../support/refusal.js';
 import { eventually, recordedEvents } from '../support/test-apps.js';
 import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 
 const NOTHING = {
   sessions: 0,

@@ -4,8 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { Deployment } from '../support/nodes.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
-import { expectRefusal } from '../support/refusal.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const NOTHING = {

@@ -5,12 +5,12 @@ import { McpServer, type McpServerFunction, Server } from 'nestjs-mcp-streamable
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
-import { ForsakenPost } from '../support/hang-up.js';
 import { gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { as } from '../support/users.js';
 import { ownServer, type MadeServer, type Served } from './sessions-off.tools.js';
+import { ForsakenPost } from '../support/raw-socket.js';
 
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0, streams: 0 };
 const info = { name: 'own', version: '1.0.0' };

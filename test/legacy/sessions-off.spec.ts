@@ -11,7 +11,6 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EVERYTHING, FORM, SAMPLE } from '../methods/callers.js';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { eventually, recordedEvents, registryOf, testApps } from '../support/test-apps.js';
-import { ForsakenPost } from '../support/hang-up.js';
 import { send, type RawResponse } from '../support/http.js';
 import { cancelOf, gists } from '../support/messages.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -19,6 +18,7 @@ import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as } from '../support/users.js';
 import { SERVED, type Stage } from './sessions-off.tools.js';
+import { ForsakenPost } from '../support/raw-socket.js';
 
 const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26'];
 const WITH_BATCHES = '2025-03-26';

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { RawClient } from '../support/raw-client.js';
-import { expectRefusal } from '../support/refusal.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 
 describe.each(ONE_ADAPTER)('a session belongs to the path it began at, on %s', (adapter) => {
   let app: TestApp;

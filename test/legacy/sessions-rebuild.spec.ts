@@ -5,9 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { expectGenericFailure, expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { scripted, scriptedServer, type ScriptedTool } from '../support/scripted-server.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
 
 class Docs {

@@ -2,12 +2,12 @@ import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { McpEventLogFullError, InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { EventStoreFault, FaultyEventStore, type EventStoreFaults } from '../support/faulty-event-store.js';
-import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
+import { JumpingClock } from '../support/tracked-clock.js';
 
 /** Of the appends of a call: it begins, says two words, answers. */
 const ITS_ANSWER = 4;

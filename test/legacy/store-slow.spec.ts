@@ -1,12 +1,12 @@
 import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore, randomFaults, type EventStoreFaults } from '../support/faulty-event-store.js';
-import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { testApps } from '../support/test-apps.js';
+import { JumpingClock } from '../support/tracked-clock.js';
 
 const MANY = 120;
 const all = (from = 0): number[] => Array.from({ length: MANY - from }, (_, n) => from + n);

@@ -1,10 +1,10 @@
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../support/seeded-random.js';
 import { ONE_ADAPTER, gate, TestApp, type TestTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
+import { seededRandom } from '../support/share.js';
 
 const SESSIONS = 100;
 /** Numbers and texts that look alike, the same in every session. */

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { seededRandom } from '../support/seeded-random.js';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
@@ -8,6 +7,7 @@ import type { RawClient } from '../support/raw-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
+import { seededRandom } from '../support/share.js';
 
 const MAX_SESSIONS = 50;
 const IDLE = 60_000;

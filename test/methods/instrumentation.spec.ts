@@ -17,8 +17,8 @@ import { Observable } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ModernClient } from '../support/modern-client.js';
-import { Never } from '../support/never.guard.js';
 import { TestApp, serverInfo } from '../support/app.js';
+import { Never } from '../support/users.js';
 
 const spans = new AsyncLocalStorage<string>();
 

@@ -3,10 +3,10 @@ import type { ServerContext } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { forsakenCall } from '../support/hang-up.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectRefusal } from '../support/refusal.js';
+import { forsakenCall } from '../support/raw-socket.js';
 
 const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
 const REQUEST_FAILED = -32000;

@@ -7,8 +7,8 @@ import { ADAPTERS, gate, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { gists } from '../support/messages.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { forsakenCall } from '../support/hang-up.js';
 import { expectRefusal } from '../support/refusal.js';
+import { forsakenCall } from '../support/raw-socket.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 

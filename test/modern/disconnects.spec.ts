@@ -3,13 +3,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { toolProgress, type McpHandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { concat, finalize, NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../support/seeded-random.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { ForsakenPost, senderOf } from '../support/hang-up.js';
 import { ModernClient } from '../support/modern-client.js';
+import { seededRandom } from '../support/share.js';
+import { ForsakenPost, senderOf } from '../support/raw-socket.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 

@@ -1,12 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, type TestApp } from '../support/app.js';
-import { cut, postInChunks } from '../support/chunks.js';
 import { send } from '../support/http.js';
-import { MODERN, modernMeta } from '../support/modern.js';
 import { testApps } from '../support/test-apps.js';
-import { senderOf } from '../support/hang-up.js';
-import { type ModernClient } from '../support/modern-client.js';
+import { type ModernClient, MODERN, modernMeta } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
+import { cut, postInChunks, senderOf } from '../support/raw-socket.js';
 
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 

@@ -5,8 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER } from '../support/app.js';
 import { testApps } from '../support/test-apps.js';
-import { MODERN } from '../support/modern.js';
-import { ModernClient } from '../support/modern-client.js';
+import { ModernClient, MODERN } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';

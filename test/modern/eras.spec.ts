@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { send, type RawResponse } from '../support/http.js';
 import { LATEST } from '../support/raw-client.js';
-import { MODERN, modernMeta } from '../support/modern.js';
-import { ModernClient } from '../support/modern-client.js';
+import { ModernClient, MODERN, modernMeta } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { testApps } from '../support/test-apps.js';
 

@@ -12,15 +12,14 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { gists, log } from '../support/messages.js';
-import { MODERN } from '../support/modern.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { forsakenCall } from '../support/hang-up.js';
-import { ModernClient } from '../support/modern-client.js';
+import { ModernClient, MODERN } from '../support/modern-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
+import { forsakenCall } from '../support/raw-socket.js';
+import { loneFetch } from '../support/ways.js';
 
 const info = { name: 'own', version: '1.0.0' };
 const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];

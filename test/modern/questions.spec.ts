@@ -4,11 +4,11 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
 import { testApps } from '../support/test-apps.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient, type ModernRequest } from '../support/modern-client.js';
 import { Deployment } from '../support/nodes.js';
 import { as, trustingGuard } from '../support/users.js';
 import { AskingHandlers } from './questions.tools.js';
+import { loneFetch } from '../support/ways.js';
 
 const CAPABILITIES = { elicitation: {}, sampling: {}, roots: {} };
 const accept = (name: unknown) => ({ action: 'accept', content: { name } });

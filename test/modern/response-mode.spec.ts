@@ -6,7 +6,7 @@ import { ONE_ADAPTER, gate } from '../support/app.js';
 import { recordedEvents, testApps } from '../support/test-apps.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
-import { MODERN, modernMeta } from '../support/modern.js';
+import { MODERN, modernMeta } from '../support/modern-client.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 

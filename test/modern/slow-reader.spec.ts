@@ -8,9 +8,8 @@ import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { senderOf } from '../support/hang-up.js';
 import type { ModernClient } from '../support/modern-client.js';
-import { rawSocket, requestText } from '../support/raw-socket.js';
+import { rawSocket, requestText, senderOf } from '../support/raw-socket.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 

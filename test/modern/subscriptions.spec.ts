@@ -7,11 +7,11 @@ import { Roles, RolesGuard } from '../handlers/roles.js';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
 import { eventually, registryOf, testApps } from '../support/test-apps.js';
 import type { SseStream } from '../support/http.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { Deployment } from '../support/nodes.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { as, trustingGuard } from '../support/users.js';
+import { loneFetch } from '../support/ways.js';
 
 const ID = 'io.modelcontextprotocol/subscriptionId';
 const TERMS = 'orders://terms';

@@ -9,8 +9,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, serverInfo, startFailure, whoami } from '../support/app.js';
-import { expectRefusal } from '../support/refusal.js';
-import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { serverSaying } from '../support/scripted-server.js';
 

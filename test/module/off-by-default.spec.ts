@@ -5,7 +5,7 @@ import type { INestApplication, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parseImports } from '../architecture/imports.js';
-import { loneFetch } from '../support/lone-fetch.js';
+import { loneFetch } from '../support/ways.js';
 
 const root = new URL('../../', import.meta.url);
 

@@ -11,10 +11,10 @@ import { handler as lambda } from '../../examples/snippets/serverless.js';
 import { decorated } from '../legacy/sessions-off.tools.js';
 import { ADAPTERS, type Adapter } from '../support/app.js';
 import { gists } from '../support/messages.js';
-import { MODERN, modernMeta } from '../support/modern.js';
 import { LATEST } from '../support/raw-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { TrackedClock } from '../support/tracked-clock.js';
+import { MODERN, modernMeta } from '../support/modern-client.js';
 
 const HOST = 'abc123.execute-api.eu-central-1.amazonaws.com';
 

@@ -3,8 +3,7 @@ import { McpSessionGuard, McpStreamableModule, type McpSessionInfo } from 'nestj
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, serverInfo, whoami } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
-import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
-import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { expectGenericFailure, expectRefusal, NO_SESSION_ID, NO_SUCH_SESSION } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 import { serverSaying } from '../support/scripted-server.js';
 

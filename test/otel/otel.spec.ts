@@ -16,13 +16,13 @@ import { OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/ote
 import { Observable } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
-import { Never } from '../support/never.guard.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 import { Telemetry } from './telemetry.js';
 import { TestApp, serverInfo } from '../support/app.js';
+import { Never } from '../support/users.js';
+import { loneFetch } from '../support/ways.js';
 
 const WORK = 'work of the app';
 const requestStateKeys = ['one secret for both of the nodes, of 32 bytes'];

@@ -10,8 +10,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { testApps } from '../support/test-apps.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { Telemetry } from './telemetry.js';
+import { loneFetch } from '../support/ways.js';
 
 const requestedSchema = { type: 'object' as const, properties: { yes: { type: 'boolean' as const } } };
 const DURATION = 'mcp.client.operation.duration';

@@ -8,8 +8,8 @@ import { AppModule as LimitedApp } from '../../examples/snippets/rate-limits.js'
 import { Users } from '../../examples/snippets/token.guard.js';
 import { AppModule as ToolsetsApp, MaintenanceTools } from '../../examples/snippets/toolsets.js';
 import { ONE_ADAPTER } from '../support/adapters.js';
-import { modernMeta } from '../support/modern.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
+import { modernMeta } from '../support/modern-client.js';
 
 @Module({
   imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'maintenance', version: '1.0.0' } })],

@@ -1,8 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
 import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable/stores';
-import { seededRandom } from '../support/seeded-random.js';
-import { LONG } from '../support/share.js';
+import { LONG, seededRandom } from '../support/share.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
 import { ChaosCluster, DEAD_AFTER_MS } from './chaos/cluster.js';

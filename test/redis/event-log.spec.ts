@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { McpAppendOptions } from 'nestjs-mcp-streamable/stores';
-import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
+import { seededRandom } from '../support/share.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
 

@@ -10,7 +10,7 @@ import type { SseStream } from '../support/http.js';
 import { at } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
-import { seededRandom } from '../support/seeded-random.js';
+import { seededRandom } from '../support/share.js';
 
 const PATIENT = { timeout: 15_000, interval: 20 };
 const KEYS = ['a secret that all nodes of a deployment know'];

@@ -4,10 +4,10 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 import { afterEach, expect, it, onTestFailed } from 'vitest';
-import { MODERN } from '../support/modern.js';
 import { describeRedis } from '../support/redis.js';
 import { LONG } from '../support/share.js';
 import { ChaosCluster } from './chaos/cluster.js';
+import { MODERN } from '../support/modern-client.js';
 
 /** Milliseconds until a balancer notices that a node stops. */
 const NOTICED_MS = 2_000;

@@ -15,10 +15,9 @@ import {
 import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA } from '../../src/stream/stream-reader.js';
 import { gate } from '../support/app.js';
-import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { testBackend } from '../support/redis-room.js';
-import { LONG, share } from '../support/share.js';
+import { LONG, share, seededRandom } from '../support/share.js';
 
 /**
  * # The scheme of the streams, on a real Redis, while everything fails

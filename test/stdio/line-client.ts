@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import type { INestApplicationContext } from '@nestjs/common';
 import { type McpStdioOptions, type McpStdioServer, serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 import { expect } from 'vitest';
-import { modernMeta } from '../support/modern.js';
+import { modernMeta } from '../support/modern-client.js';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
 type Message = any;

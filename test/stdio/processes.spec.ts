@@ -8,7 +8,7 @@ import { Client as ClientOf1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as TransportOf1 } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { bundle, ROOT } from '../support/bundle.js';
-import { modernMeta } from '../support/modern.js';
+import { modernMeta } from '../support/modern-client.js';
 
 const PROGRAM = join(ROOT, `node_modules/.stdio-${process.pid}`);
 const clientInfo = { name: 'test', version: '1.0.0' };

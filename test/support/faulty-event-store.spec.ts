@@ -13,7 +13,7 @@ import {
   FaultyEventStore,
   randomFaults,
 } from './faulty-event-store.js';
-import { seededRandom } from './seeded-random.js';
+import { seededRandom } from './share.js';
 
 /** As much of a store as these tests need: one session `s`, one writer a stream, one event an append. */
 class SmallStore implements Pick<McpSharedEventStore, 'append' | 'read' | 'unfinished' | 'stats'> {

@@ -12,7 +12,7 @@ import {
   type McpReadResult,
   type McpUnfinishedStream,
 } from 'nestjs-mcp-streamable/stores';
-import { seededRandom } from './seeded-random.js';
+import { seededRandom } from './share.js';
 
 /**
  * # An event store that is deliberately slow and failing

@@ -9,8 +9,8 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { McpEra } from 'nestjs-mcp-streamable';
 import type { TestApp } from './app.js';
-import { loneFetch } from './lone-fetch.js';
-import { MODERN } from './modern.js';
+import { MODERN } from './modern-client.js';
+import { loneFetch } from './ways.js';
 
 const INFO = { name: 'official', version: '1.0.0' };
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';

@@ -2,9 +2,9 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { McpRegistry, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterAll, afterEach, vi } from 'vitest';
 import { TestApp, type Adapter, type TestAppOptions } from './app.js';
-import { loneFetch } from './lone-fetch.js';
 import { onEach } from './on-each.js';
 import { trustingGuard } from './users.js';
+import { loneFetch } from './ways.js';
 
 export interface TestAppsOptions extends Partial<TestAppOptions> {
   /** Tests that ask for no options have one app together: see `sharedApp`. Their handlers must not remember. @default false */

@@ -1,4 +1,5 @@
-import type { CanActivate, ExecutionContext } from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, ForbiddenException, Injectable } from '@nestjs/common';
+import { McpExecutionContext } from 'nestjs-mcp-streamable';
 
 /**
  * A guard that believes everybody: `Authorization: Bearer <user>.<token>` is that user, whatever the token. Who says
@@ -16,4 +17,20 @@ export const trustingGuard: CanActivate = {
 /** The headers of a user, who gets a fresh token now and then. */
 export function as(user: string, token = 'token1'): { authorization: string } {
   return { authorization: `Bearer ${user}.${token}` };
+}
+
+/** Refuses every caller. */
+@Injectable()
+export class Never implements CanActivate {
+  canActivate(): boolean {
+    throw new ForbiddenException('Not you.');
+  }
+}
+
+/**
+ * Makes a guard one that decides by arguments. Lists show its handlers to every caller, so that its denial is the answer of a call;
+ * that of other guards hides the handler (D30).
+ */
+export function decidesByArguments(context: ExecutionContext): void {
+  if (McpExecutionContext.isMcp(context)) McpExecutionContext.create(context).getArgs();
 }

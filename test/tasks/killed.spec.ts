@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { bundle, ROOT } from '../support/bundle.js';
 import { ended } from '../support/ended.js';
-import { loneFetch } from '../support/lone-fetch.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 import { TaskCaller } from './tasks-app.js';
+import { loneFetch } from '../support/ways.js';
 
 const PROGRAM = join(ROOT, `build/tasks-${process.pid}`);
 const LEASE_MS = 1_500;

@@ -8,7 +8,7 @@ import { McpTaskService, McpTasksModule, type McpTasksOptions } from 'nestjs-mcp
 import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, expect } from 'vitest';
 import type { Adapter } from '../support/adapters.js';
-import { MODERN, modernMeta } from '../support/modern.js';
+import { MODERN, modernMeta } from '../support/modern-client.js';
 
 export const TASKS = 'io.modelcontextprotocol/tasks';
 

@@ -4,7 +4,7 @@ import type { Transport, TransportSendOptions } from '@modelcontextprotocol/serv
 import { McpTaskTransport } from 'nestjs-mcp-streamable/client';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { modernMeta } from '../support/modern.js';
+import { modernMeta } from '../support/modern-client.js';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever was sent
 type Message = any;

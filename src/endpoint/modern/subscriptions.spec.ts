@@ -9,9 +9,9 @@ import type { HeardChange } from '../../session/cluster/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import type { McpEvent } from '../../wire/events.js';
-import { seededRandom } from '../../../test/support/seeded-random.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
+import { seededRandom } from '../../../test/support/share.js';
 
 interface Made {
   capabilities?: McpDispatcher['capabilities'];

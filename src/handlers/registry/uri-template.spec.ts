@@ -1,7 +1,7 @@
 import { UriTemplate as OfSdk } from '@modelcontextprotocol/server';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { seededRandom } from '../../../test/support/seeded-random.js';
 import { UriTemplate } from './uri-template.js';
+import { seededRandom } from '../../../test/support/share.js';
 
 describe('a URI template', () => {
   it.each([

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock, sessionStoreContract } from '../../testing/index.js';
-import { JumpingClock } from '../../../test/support/jumping-clock.js';
-import { seededRandom } from '../../../test/support/seeded-random.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import type { McpSessionStore } from './session-store.js';
+import { seededRandom } from '../../../test/support/share.js';
+import { JumpingClock } from '../../../test/support/tracked-clock.js';
 
 sessionStoreContract(
   'InMemorySessionStore',

@@ -1,8 +1,8 @@
-import { seededRandom } from '../../support/seeded-random.js';
 import { RedisServer } from '../../support/redis.js';
 import { WorldClient, type Ended, type Surroundings } from './client.js';
 import { DEAD_AFTER_MS, WorldNode } from './node.js';
 import { Waits } from './waits.js';
+import { seededRandom } from '../../support/share.js';
 
 const NODES = 3;
 const CLIENTS = 3;
