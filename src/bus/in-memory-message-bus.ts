@@ -64,7 +64,7 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
   }
 }
 
-/** Connects the buses of several nodes in one process. @internal */
+/** Connects the buses of several nodes in one process. @publicApi */
 export class InMemoryMessageHub {
   readonly #members = new Map<string, Member>();
 

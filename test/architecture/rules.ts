@@ -220,7 +220,6 @@ export function findLongFiles(files: FileMap): Violation[] {
 const INSIDERS: Readonly<Record<string, string>> = {
   'test/support/sdk.ts': 'loads the tools of the SDK for specifications, which make no endpoint',
   'test/support/app.ts': 'counts what is left behind on several nodes, and responses that are paused',
-  'test/support/nodes.ts': 'connects the buses of several nodes in one process',
   'test/support/redis-room.ts': 'replaces the clock of a backend and the time of Redis',
   'test/support/invoking-app.ts': 'calls handlers without an endpoint, for the specifications of src/handlers',
   'test/quickstart/quickstart-app.ts': 'shortens the retry delay of the example',

@@ -2,12 +2,12 @@ import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import {
   InMemoryEventStore,
   InMemoryMessageBus,
+  InMemoryMessageHub,
   InMemorySessionStore,
   type McpSessionStore,
 } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect } from 'vitest';
-import { InMemoryMessageHub } from '../../src/bus/in-memory-message-bus.js';
 import { TestApp, type TestAppOptions } from './app.js';
 import { shared } from './doubles.js';
 import { LossyBus, NodeBackend } from './node-backend.js';
