@@ -142,18 +142,19 @@ export class McpCall implements McpHttpCall {
   #answered = false;
   #takenOver: 'no' | 'running' | 'over' = 'no';
   #holds = false;
+  // Each field below is written by one room: `handlers`, `methods`, `tasks`, `exchange`, in this order.
   /** A guard of the handler refused the caller. @internal */
   denied = false;
-  /** The caller that it counts for, as the admission of calls knows it. @internal */
-  admittedAs: object | undefined;
-  /** It was given to the dispatcher. @internal */
-  begun = false;
   /** A handler was found for it. @internal */
   handled = false;
   /** Set for a tool whose results have a size limit. @internal */
   bound: ResultBound | undefined;
   /** By which its handler may become a task; given before it is served. @internal */
   takeover: Takeover | undefined;
+  /** The caller that it counts for, as the admission of calls knows it. @internal */
+  admittedAs: object | undefined;
+  /** It was given to the dispatcher. @internal */
+  begun = false;
   /** Armed when `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 

@@ -82,8 +82,6 @@ export interface TaskRunner {
   honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
   /** The changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification>;
-  /** Accepts no more tasks, and gives running tasks `limitMs` to end; then they fail. */
-  drain(limitMs: number): Promise<void>;
 }
 
 /** The place of the {@link TaskRunner} of one endpoint; the module of tasks sets it. @internal */

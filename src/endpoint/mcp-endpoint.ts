@@ -2,10 +2,10 @@ import { Inject, Injectable } from '@nestjs/common';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { ShutdownState } from '../common/shutdown-state.js';
 import type { McpHttpCall } from '../context/mcp-call.js';
-import { TaskHost } from '../context/mcp-tasks.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
 import type { KnownSession } from '../session/live/live-sessions.js';
+import { EndpointExtensions } from '../methods/extensions.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import type { ResolvedSessionOptions } from '../session/session.options.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
@@ -57,7 +57,7 @@ export class McpEndpoint {
     @Inject(SessionRuntime) { calls }: SessionRuntime,
     @Inject(MCP_OPTIONS)
     { sessions, drainMs, shutdownDelayMs, eras }: ResolvedSessionOptions & Pick<ResolvedProtocolOptions, 'eras'>,
-    @Inject(TaskHost) private readonly tasks: TaskHost,
+    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
@@ -133,9 +133,9 @@ export class McpEndpoint {
     this.#calls.shutdown.leave();
   }
 
-  /** Refuses new calls, and waits for running calls and tasks, for `drainMs` at most. */
+  /** Refuses new calls, and waits for running calls and the work of extensions, for `drainMs` at most. */
   async drain(): Promise<void> {
-    await Promise.all([this.#calls.shutdown.drain(this.#drainMs), this.tasks.runner?.drain(this.#drainMs)]);
+    await Promise.all([this.#calls.shutdown.drain(this.#drainMs), this.extensions.drain(this.#drainMs)]);
   }
 
   /** After `drain()`: answers every open call and ends every stream of this node. */

@@ -8,13 +8,13 @@ import {
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
-import { TaskHost } from '../context/mcp-tasks.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
 import { type ResolvedHandlerOptions, tellsLocalCallers } from '../handlers/handlers.options.js';
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
+import { TASKS_EXTENSION } from '../wire/extensions.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
@@ -33,7 +33,6 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
-    @Inject(TaskHost) private readonly tasks: TaskHost,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
@@ -53,7 +52,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
    */
   onApplicationBootstrap(): void {
     this.extensions.loadViews();
-    if (!this.tasks.runner) this.table.refuseTasks();
+    if (!this.extensions.has(TASKS_EXTENSION)) this.table.refuseTasks();
     const { config, modules } = this;
     adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);
   }

@@ -38,11 +38,18 @@ export abstract class McpExtension {
   methods(_endpoint: ModuleRef): ServedMethods {
     return {};
   }
+
+  /** The node stops: accepts no more work, and gives what runs `limitMs` to end. */
+  drain(_limitMs: number): Promise<void> {
+    return Promise.resolve();
+  }
 }
 
 /** Adds the extensions of the package's modules and the methods of decorated handlers to an endpoint. */
 @Injectable()
 export class EndpointExtensions {
+  readonly #added: McpExtension[] = [];
+
   constructor(
     @Inject(EndpointCapabilities) private readonly capabilities: EndpointCapabilities,
     @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
@@ -85,6 +92,16 @@ export class EndpointExtensions {
     }
   }
 
+  /** Whether a module of this package has added an extension. */
+  has(id: string): boolean {
+    return this.#added.some((extension) => extension.id === id);
+  }
+
+  /** See {@link McpExtension.drain}. */
+  async drain(limitMs: number): Promise<void> {
+    await Promise.all(this.#added.map((extension) => extension.drain(limitMs)));
+  }
+
   #hasViews(): boolean {
     return [...this.table.all('resource'), ...this.table.all('template')].some(
       ({ wire }) => wire.mimeType === VIEW_MIME_TYPE,
@@ -113,6 +130,7 @@ export class EndpointExtensions {
       const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
       throw new McpHandlerDefinitionError(id, reason);
     }
+    this.#added.push(extension);
     this.capabilities.declare(id, frozenJson(settings), era);
     const methods = Object.entries(extension.methods(this.endpoint));
     this.dispatcher.add(Object.fromEntries(methods.map(([name, method]) => [name, { era, ...method, extension: id }])));

@@ -317,6 +317,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   // ---- the end ---------------------------------------------------------------------------------------------------
 
+  /** Accepts no more tasks, and gives running tasks `limitMs` to end; then they fail. */
   async drain(limitMs: number): Promise<void> {
     await this.#state.drain(limitMs);
     await Promise.all(Array.from(this.#running.values(), (task) => task.stop()));

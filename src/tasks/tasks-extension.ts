@@ -51,6 +51,10 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     return taskMethods(this.#tasks, access);
   }
 
+  override async drain(limitMs: number): Promise<void> {
+    await this.#tasks?.drain(limitMs);
+  }
+
   /** @throws McpOptionError if no endpoint has its name */
   onApplicationBootstrap(): void {
     if (this.#tasks) return;
