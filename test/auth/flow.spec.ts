@@ -3,8 +3,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
 import { eventually, registryOf } from '../support/test-apps.js';
-import { Notes, textOf } from './notes.js';
-import { authorizingClients } from './official-flow.js';
+import { authorizingClients, Notes, textOf } from './official-flow.js';
 import { authorizationServer, ERAS, protectedApps } from './protected-apps.js';
 
 describe.each(ONE_ADAPTER)('the official client finds its way in, on %s', (adapter) => {

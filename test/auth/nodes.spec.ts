@@ -3,8 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
 import { registryOf } from '../support/test-apps.js';
 import { describeRedis } from '../support/redis.js';
-import { Notes, textOf } from './notes.js';
-import { authorizingClients } from './official-flow.js';
+import { authorizingClients, Notes, textOf } from './official-flow.js';
 import { asker, authorizationServer, bearer, ERAS, protectedApps } from './protected-apps.js';
 
 describeRedis('two nodes on Redis, with requests spread over them', () => {

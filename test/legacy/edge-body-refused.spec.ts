@@ -9,9 +9,8 @@ import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { RawClient } from '../support/raw-client.js';
-import { rawSocket, requestText } from '../support/raw-socket.js';
+import { rawSocket, requestText, connectionsGone } from '../support/raw-socket.js';
 import { eventually } from '../support/test-apps.js';
 
 const MAX_BODY = 64 * 1024;

@@ -1,11 +1,10 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type TestTool } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, testApps } from '../support/test-apps.js';
-import { ForsakenPost } from '../support/raw-socket.js';
+import { ForsakenPost, connectionsGone } from '../support/raw-socket.js';
 
 /** Which message each event is, by the index in its id. */
 function indices(events: readonly { id: string | undefined }[]): number[] {

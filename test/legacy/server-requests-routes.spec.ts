@@ -3,12 +3,11 @@ import type { McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { gists, log } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
-import { ForsakenPost } from '../support/raw-socket.js';
+import { ForsakenPost, connectionsGone } from '../support/raw-socket.js';
 
 const CAPABLE = { sampling: {}, elicitation: { form: {} }, roots: {} };
 const ROOTS = { roots: [{ uri: 'file:///home' }] };

@@ -6,12 +6,11 @@ import { InMemoryEventStore, InMemorySessionStore, type McpSessionStore } from '
 import { race, timer, map } from 'rxjs';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { double } from '../support/doubles.js';
 import { expectAway, expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { scripted } from '../support/scripted-server.js';
 import { TrackedClock } from '../support/tracked-clock.js';
-import { ForsakenPost } from '../support/raw-socket.js';
+import { ForsakenPost, connectionsGone } from '../support/raw-socket.js';
 
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 

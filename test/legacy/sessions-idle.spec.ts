@@ -2,9 +2,8 @@ import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
-import { ForsakenPost } from '../support/raw-socket.js';
+import { ForsakenPost, connectionsGone } from '../support/raw-socket.js';
 
 const IDLE = 60_000;
 /** A session ends at the first look after its time, and looks are a tenth of it apart. */

@@ -2,10 +2,9 @@ import { request as httpRequest, type ClientRequest, type IncomingMessage } from
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import type { RawClient } from '../support/raw-client.js';
-import { rawSocket, readToEnd, requestText } from '../support/raw-socket.js';
+import { rawSocket, readToEnd, requestText, connectionsGone } from '../support/raw-socket.js';
 
 const CHUNK = Buffer.alloc(64 * 1024, 0x20);
 const MAX_BODY = 4 * MEBIBYTE;

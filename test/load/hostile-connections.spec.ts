@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
 import type { RawClient } from '../support/raw-client.js';
-import { rawSocket, requestText } from '../support/raw-socket.js';
+import { rawSocket, requestText, connectionsGone } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 import { seededRandom } from '../support/share.js';

@@ -2,10 +2,9 @@ import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { ADAPTERS, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import type { RawClient } from '../support/raw-client.js';
-import { rawSocket, requestText } from '../support/raw-socket.js';
+import { rawSocket, requestText, connectionsGone } from '../support/raw-socket.js';
 
 const KEEP_ALIVE = 15_000;
 const MAX_BUFFERED = MEBIBYTE;

@@ -3,10 +3,9 @@ import { performance } from 'node:perf_hooks';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp, type TestTool } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import type { RawResponse, SseStream } from '../support/http.js';
 import { RawClient } from '../support/raw-client.js';
-import { rawSocket, requestText } from '../support/raw-socket.js';
+import { rawSocket, requestText, connectionsGone } from '../support/raw-socket.js';
 
 const OPEN = 100;
 const ENDED = {

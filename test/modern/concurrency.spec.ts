@@ -4,14 +4,13 @@ import { McpServer } from 'nestjs-mcp-streamable/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ONE_ADAPTER, gate } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { ModernClient, type ModernRequest } from '../support/modern-client.js';
 import { as } from '../support/users.js';
 import { seededRandom } from '../support/share.js';
-import { forsakenCall } from '../support/raw-socket.js';
+import { forsakenCall, connectionsGone } from '../support/raw-socket.js';
 
 /*
  * One server object serves all modern requests of an endpoint (src/protocol/modern/modern-servers.ts). This is the evidence

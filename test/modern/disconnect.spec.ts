@@ -4,11 +4,10 @@ import { toolProgress, type McpHandlerFunction, type McpContext, type ToolEvent 
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type TestApp } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { gists } from '../support/messages.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
-import { forsakenCall } from '../support/raw-socket.js';
+import { forsakenCall, connectionsGone } from '../support/raw-socket.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 

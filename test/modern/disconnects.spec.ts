@@ -4,12 +4,11 @@ import { toolProgress, type McpHandlerFunction, type ToolEvent } from 'nestjs-mc
 import { concat, finalize, NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
-import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest } from '../support/memory.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { seededRandom } from '../support/share.js';
-import { ForsakenPost, senderOf } from '../support/raw-socket.js';
+import { ForsakenPost, senderOf, connectionsGone } from '../support/raw-socket.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 

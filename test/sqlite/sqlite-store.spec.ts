@@ -8,9 +8,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { OFFICIAL_CLIENTS } from '../support/official-clients.js';
 import { bundle, ROOT } from '../support/bundle.js';
 import { freePort } from '../../bench/harness/free-port.js';
-import { ended } from '../support/ended.js';
 import { eventually } from '../support/test-apps.js';
 import { nodeWithSqlite } from './newer-node.js';
+import { ended } from '../support/redis.js';
 
 const run = promisify(execFile);
 /** In the repository, so that packages are found; each test run has its own. */

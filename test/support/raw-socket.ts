@@ -8,6 +8,8 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { INestApplication } from '@nestjs/common';
+import { expect } from 'vitest';
+import type { TestApp } from './app.js';
 
 /** A connection to the endpoint of a client, on which nothing is read until the test does. */
 export async function rawSocket(client: Pick<RawClient, 'url'>): Promise<Socket> {
@@ -154,4 +156,17 @@ export class UnixSocketDoor {
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
     await rm(this.socketPath, { force: true });
   }
+}
+
+/** Waits until the server has as many connections as wanted: none, unless said otherwise. */
+export async function connectionsGone(app: TestApp, left = 0): Promise<void> {
+  const countOf = (server: Server) =>
+    new Promise<number>((resolve, reject) => {
+      server.getConnections((error, connections) => (error ? reject(error) : resolve(connections)));
+    });
+  const count = async () => {
+    const counts = await Promise.all(app.nodes.map((node) => countOf(node.app.getHttpServer() as Server)));
+    return counts.reduce((total, connections) => total + connections, 0);
+  };
+  await expect.poll(count, { timeout: 10_000, interval: 5 }).toBe(left);
 }

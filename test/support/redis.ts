@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { describe } from 'vitest';
 import { freePort } from '../../bench/harness/free-port.js';
+import { once } from 'node:events';
 
 const installed = spawnSync('redis-server', ['--version']).status === 0;
 const given = process.env['REDIS_URL'];
@@ -109,4 +110,11 @@ export async function stopSharedRedis(): Promise<void> {
   const last = await shared;
   shared = undefined;
   await last?.stop();
+}
+
+/** Ends a process. @returns settles when it has gone */
+export async function ended(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+  const gone = once(child, 'exit');
+  child.kill(signal);
+  await gone;
 }

@@ -8,8 +8,7 @@ import { join } from 'node:path';
 import { roundRobin } from '../../../examples/cluster/round-robin.js';
 import { bundle, ROOT } from '../../support/bundle.js';
 import { freePort } from '../../../bench/harness/free-port.js';
-import { RedisServer } from '../../support/redis.js';
-import { ended } from '../../support/ended.js';
+import { RedisServer, ended } from '../../support/redis.js';
 import type { Order, Report } from './node.js';
 
 /** In the repository, so that packages are found; each test run has its own. */
