@@ -1,7 +1,7 @@
 import type { Implementation } from '@modelcontextprotocol/server';
 import { isLogLevel } from '../wire/notifications.js';
 import { arePlainCapabilities, isPlainInfo } from '../wire/era.js';
-import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
+import { MODERN_REVISIONS } from '../wire/revisions.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
 import type { EndpointCapabilities } from './capabilities.js';
 import { type ServedMethod, type ServedMethods, paramsReader } from './method.js';
@@ -28,7 +28,7 @@ export function lifecycleMethods(
         : undefined,
     ),
     serve: ({ protocolVersion }) => ({
-      protocolVersion: negotiateLegacyRevision(protocolVersion),
+      protocolVersion,
       capabilities: declared.of('legacy'),
       serverInfo,
       ...(instructions && { instructions }),

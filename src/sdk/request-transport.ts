@@ -9,7 +9,7 @@ import { ERAS, type McpEra } from '../wire/era.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
 import { isResponse } from '../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../wire/revisions.js';
-import { callerOf, cancellationOf, requestOf, settle } from './sdk-messages.js';
+import { callerOf, cancellationOf, settle } from './sdk-messages.js';
 
 const [REVISION] = MODERN_REVISIONS;
 const EXTRA: Readonly<Record<McpEra, MessageExtraInfo & { readonly classification: object }>> = {
@@ -75,7 +75,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
       call.signal.addEventListener('abort', () => this.#cancel(call, reject), { once: true });
       this.#entering = true;
       try {
-        this.onmessage!(requestOf(call), { ...EXTRA[era], ...callerOf(call) });
+        this.onmessage!(call.message, { ...EXTRA[era], ...callerOf(call) });
       } finally {
         this.#entering = false;
       }

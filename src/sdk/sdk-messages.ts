@@ -1,8 +1,6 @@
 import type { JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
 import { authOf, type McpCall } from '../context/mcp-call.js';
 import { RefusedCall, type RpcError } from '../wire/errors.js';
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { negotiateLegacyRevision } from '../wire/revisions.js';
 import { ProtocolError } from '../wire/spec.js';
 
 /*
@@ -13,17 +11,6 @@ import { ProtocolError } from '../wire/spec.js';
 export interface Settlement {
   readonly resolve: (result: object) => void;
   readonly reject: (reason: unknown) => void;
-}
-
-/**
- * The request of a call. The SDK agrees to revisions that are older than this transport: only revisions that this
- * library supports are passed on (S1).
- */
-export function requestOf({ message }: McpCall): JsonRpcRequest {
-  const request = message as JsonRpcRequest;
-  if (request.method !== 'initialize') return request;
-  const { params } = request;
-  return { ...request, params: { ...params, protocolVersion: negotiateLegacyRevision(params?.['protocolVersion']) } };
 }
 
 /** The caller, as middleware of the SDK has stored it on the HTTP request. */

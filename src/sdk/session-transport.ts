@@ -14,7 +14,7 @@ import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
 import { McpServerRequestError } from '../context/server-request.error.js';
 import { ProtocolError } from '../wire/spec.js';
-import { callerOf, cancellationOf, requestOf, settle, type Settlement } from './sdk-messages.js';
+import { callerOf, cancellationOf, settle, type Settlement } from './sdk-messages.js';
 
 /**
  * # A server of the application behind one live session
@@ -50,7 +50,7 @@ export class SessionTransport implements Transport {
       const served: Served = { call, resolve, reject };
       this.#served.set(message.id, served);
       call.signal.addEventListener('abort', () => this.#cancel(message.id, served), { once: true });
-      this.onmessage?.(requestOf(call), this.#extra(call));
+      this.onmessage?.(message, this.#extra(call));
     });
   }
 

@@ -9,7 +9,7 @@ import {
   LATEST_LEGACY_REVISION,
   LEGACY_REVISIONS,
   MODERN_REVISIONS,
-  negotiateLegacyRevision,
+  negotiated,
 } from './revisions.js';
 
 describe('revisions', () => {
@@ -28,9 +28,11 @@ describe('revisions', () => {
   });
 
   it('are negotiated: the requested one if it has sessions, else the latest that has (S1)', () => {
-    for (const revision of LEGACY_REVISIONS) expect(negotiateLegacyRevision(revision)).toBe(revision);
+    const initialize = (protocolVersion: unknown) =>
+      ({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion, capabilities: {} } }) as const;
+    for (const revision of LEGACY_REVISIONS) expect(negotiated(initialize(revision))).toEqual(initialize(revision));
     for (const other of ['2024-11-05', '2026-07-28', '2099-01-01', '', undefined, null, 7, {}]) {
-      expect(negotiateLegacyRevision(other)).toBe('2025-11-25');
+      expect(negotiated(initialize(other))).toEqual(initialize('2025-11-25'));
     }
     expect(LATEST_LEGACY_REVISION).toBe('2025-11-25');
   });

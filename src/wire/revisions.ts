@@ -1,3 +1,5 @@
+import type { JsonRpcRequest } from './json-rpc.js';
+
 /** The protocol revisions with sessions, newest first. @publicApi */
 export const LEGACY_REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26'] as const;
 
@@ -24,14 +26,17 @@ export function isModernRevision(value: unknown): value is ModernRevision {
 }
 
 /**
- * The revision that `initialize` is answered with (2025-11-25, Lifecycle, "Version Negotiation"; S1).
+ * An `initialize` that asks for the revision which it is answered with: the requested one if it is one with sessions, else
+ * {@link LATEST_LEGACY_REVISION} (2025-11-25, Lifecycle, "Version Negotiation"; S1). What serves it need not negotiate: an SDK
+ * server would agree to revisions that are older than this transport.
  *
- * @param requested `params.protocolVersion` as it came
- * @returns the requested revision if it is one with sessions, else {@link LATEST_LEGACY_REVISION}; never throws
  * @internal
  */
-export function negotiateLegacyRevision(requested: unknown): LegacyRevision {
-  return isLegacyRevision(requested) ? requested : LATEST_LEGACY_REVISION;
+export function negotiated(initialize: JsonRpcRequest): JsonRpcRequest {
+  const { params = {} } = initialize;
+  const { protocolVersion: requested } = params;
+  if (isLegacyRevision(requested)) return initialize;
+  return { ...initialize, params: { ...params, protocolVersion: LATEST_LEGACY_REVISION } };
 }
 
 /**

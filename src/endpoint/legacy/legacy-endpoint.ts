@@ -15,7 +15,7 @@ import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
 import { limitReached, McpError, retryLater, shutdownRefusal, shown } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, singleHeader } from '../../wire/headers.js';
 import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
-import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { isLegacyRevision, LEGACY_REVISIONS, negotiated } from '../../wire/revisions.js';
 import { checkedBySpec } from '../../wire/spec.js';
 import { parseEventId } from '../../wire/events.js';
 
@@ -153,13 +153,14 @@ class Initialization implements PendingReply {
   }
 
   async #run(): Promise<McpReply> {
-    const request = this.body.messages[0] as JsonRpcRequest;
-    assertKeepable(request);
-    const params = initializeParams(request);
-    const revision = negotiateLegacyRevision(params.protocolVersion);
+    const asked = this.body.messages[0] as JsonRpcRequest;
+    assertKeepable(asked);
+    assertInitialize(asked);
+    const request = negotiated(asked);
+    const params = request.params as InitializeParams;
     try {
-      await this.#record(params, revision);
-      return await this.#begin(revision);
+      await this.#record(params);
+      return await this.#begin(request, params.protocolVersion);
     } catch (error) {
       if (this.#gone) return { kind: 'accepted' };
       if (this.host.sessions.closing) throw shutdownRefusal();
@@ -170,9 +171,10 @@ class Initialization implements PendingReply {
   }
 
   /** @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
-  async #record(params: InitializeParams, protocolVersion: string): Promise<void> {
+  async #record(params: InitializeParams): Promise<void> {
     const { sessions, store, limits } = this.host;
     const { principal, routeParams } = this.http;
+    const { protocolVersion } = params;
     const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: JSON.stringify(params) };
     const caps = capsFor(principal, limits);
     const create = async (): Promise<McpCreateOutcome> => {
@@ -213,24 +215,24 @@ class Initialization implements PendingReply {
   }
 
   /** @returns the answer: with the id of the session, if it has begun */
-  async #begin(recorded: string): Promise<McpReply> {
+  async #begin(request: JsonRpcRequest, recorded: string): Promise<McpReply> {
     const { sessions, environment } = this.host;
     const { principal, routeParams } = this.http;
     const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, environment));
     sessions.begin(session);
     if (this.#gone) void session.end('initialize-failed');
     try {
-      return await this.#serve(session, recorded);
+      return await this.#serve(session, request, recorded);
     } finally {
       if (!this.#begun) await sessions.discard(this.#id, session);
     }
   }
 
-  async #serve(session: McpSession, recorded: string): Promise<McpReply> {
+  async #serve(session: McpSession, request: JsonRpcRequest, recorded: string): Promise<McpReply> {
     const { sessions, store, environment } = this.host;
     await this.#asking(() => environment.store.open(this.#id));
     this.#assertOpen();
-    const reply = await session.receive(this.http, this.body).reply;
+    const reply = await session.receive(this.http, { batch: false, messages: [request] }).reply;
     this.#assertOpen();
     if (!session.initialized || reply.kind !== 'json') return reply;
     const { protocolVersion } = session.info;
@@ -270,11 +272,11 @@ function assertKeepable({ params = {} }: JsonRpcRequest): void {
 }
 
 /** @throws McpError INVALID_PARAMS */
-export function initializeParams({ params = {} }: JsonRpcRequest): InitializeParams {
+export function assertInitialize({ params = {} }: JsonRpcRequest): void {
   const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
   const plain = typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo);
   const { problem } = plain ? {} : checkedBySpec('InitializeRequest', { method: 'initialize', params });
-  if (!problem) return params as InitializeParams;
+  if (!problem) return;
   const { path, message } = problem;
   const got = path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], {
     params,

@@ -5,12 +5,12 @@ import { McpServerRequestError } from '../../context/server-request.error.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { assertBatch } from '../../session/live/admission.js';
 import type { RequestHeaders } from '../../wire/headers.js';
-import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
+import { isRequest, type IncomingBody } from '../../wire/json-rpc.js';
 import { changeOf } from '../../wire/notifications.js';
-import { negotiateLegacyRevision } from '../../wire/revisions.js';
+import { negotiated } from '../../wire/revisions.js';
 import { BareRequests } from '../bare-requests.js';
 import { sendOrDrop } from '../modern/modern-client.js';
-import { initializeParams, revisionOf } from './legacy-endpoint.js';
+import { assertInitialize, beginsSession, revisionOf } from './legacy-endpoint.js';
 
 /**
  * The legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses
@@ -26,9 +26,13 @@ export class SessionlessEndpoint {
   /** @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a malformed `initialize` */
   post(http: McpHttpCall, { batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
     const requests = messages.filter(isRequest);
+    let revision: string;
+    if (beginsSession({ batch, messages })) {
+      assertInitialize(requests[0]!);
+      requests[0] = negotiated(requests[0]!);
+      revision = String(requests[0].params!['protocolVersion']);
+    } else revision = revisionOf(headers);
     const [first] = requests;
-    const lone = !batch && first && isInitializeRequest(first) ? first : undefined;
-    const revision = lone ? negotiateLegacyRevision(initializeParams(lone).protocolVersion) : revisionOf(headers);
     if (batch) assertBatch(messages.length, requests, revision);
     if (!first) return ACCEPTED;
     return this.requests.serve(http, requests, batch, new SessionlessClient(revision, this.runtime));

@@ -26,7 +26,7 @@ import {
   type RequestId,
 } from '../../wire/json-rpc.js';
 import { reachesLevel } from '../../wire/notifications.js';
-import { hasPrimingEvents, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { hasPrimingEvents, negotiated } from '../../wire/revisions.js';
 import { admit } from './admission.js';
 import { RelatedCalls } from './related-calls.js';
 import { type FromClient, Inbox } from '../cluster/inbox.js';
@@ -164,7 +164,7 @@ export class McpSession implements CallingClient {
       return ACCEPTED;
     }
     const [first] = requests as [JsonRpcRequest];
-    if (first.method === 'initialize') this.#introduce(first);
+    if (first.method === 'initialize') requests[0] = this.#introduce(first);
     const running = this.runtime.calls;
     const calls: McpCall[] = [];
     const exchange = this.#exchange(requests, body.batch, () => calls.forEach((call) => running.abandon(call)));
@@ -221,10 +221,12 @@ export class McpSession implements CallingClient {
     return exchange;
   }
 
-  /** Notes how the client introduces itself, and the revision that it is offered. */
-  #introduce({ params = {} }: JsonRpcRequest): void {
-    const revision = negotiateLegacyRevision(params['protocolVersion']);
-    this.#info = this.#info.with(revision, JSON.stringify(params));
+  /** Notes how the client introduces itself. @returns the request with the negotiated revision */
+  #introduce(initialize: JsonRpcRequest): JsonRpcRequest {
+    const request = negotiated(initialize);
+    const { params = {} } = request;
+    this.#info = this.#info.with(String(params['protocolVersion']), JSON.stringify(params));
+    return request;
   }
 
   /** Takes a message that is no request. */
