@@ -87,15 +87,16 @@ export class SqliteEventStore implements McpSharedEventStore {
       if (known ? known.ended : seq > 1) throw new McpStreamEndedError(id);
       const stream = known ?? this.#begin(session, id);
       if (id === MCP_INBOX_STREAM) this.#makeRoomInInbox(stream, data.length);
+      const lost = newest > stream.last;
       stream.last = Math.max(stream.last, newest);
       const first = stream.last + 1;
       this.#push(stream, data);
       stream.writers = [{ writer, seq, first }, ...stream.writers.filter((one) => one !== said)].slice(0, MAX_WRITERS);
-      if (opens) [stream.node, stream.unsettled] = [opens.node, [...opens.requests]];
+      if (opens && stream.node === undefined) [stream.node, stream.unsettled] = [opens.node, [...opens.requests]];
       stream.unsettled = stream.unsettled.filter((request) => !settles.includes(request));
       if (end) this.#end(stream);
       this.#save(stream);
-      return { first, ...readerOf(stream) };
+      return { first, ...(lost && { lost }), ...readerOf(stream) };
     });
   }
 

@@ -157,7 +157,10 @@ export interface McpAppendOptions {
    * is larger than what the log has, the log has lost events.
    */
   newest?: number;
-  /** The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append. */
+  /**
+   * The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append; and later,
+   * in case the log has lost the stream: if it has not, that changes nothing.
+   */
   opens?: { node: string; requests: readonly RequestId[] };
   /** Requests that are settled by this append, with an answer among `events` or without one. */
   settles?: readonly RequestId[];
@@ -169,6 +172,8 @@ export interface McpAppendOptions {
 export interface McpAppendResult {
   /** Index of the first appended event, or of the next one if there were none. */
   first: number;
+  /** The log has lost events: the writer named a newer one than it has. */
+  lost?: true;
   /**
    * Of a shared store: the newest reader, whose node has to be notified that there is more to read; absent when there is none. A
    * store that notifies the node in the same step, by the {@link McpAppendedMessage} on the bus, leaves it out for readers on other nodes.

@@ -92,6 +92,7 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     if (target?.ended || forgotten) throw new McpStreamEndedError(stream);
     if (stream === MCP_INBOX_STREAM && events.length > 0) this.#makeRoomInInbox(log, events);
     target ??= log.begin(stream);
+    const lost = (options.newest ?? 0) > target.last;
     const first = Math.max(target.last, options.newest ?? 0) + 1;
     this.#account(log, target.skipTo(first - 1));
     for (const data of events) this.#push(log, target, data);
@@ -99,7 +100,7 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     if (options.end) this.#end(log, target);
     if (log.bytes > this.#limits.maxBytes) this.#shrink(log, this.#limits.maxBytes);
     if (this.#total > this.#alarm) this.#relieveAll();
-    return resultOf(target, first);
+    return lost ? { ...resultOf(target, first), lost } : resultOf(target, first);
   }
 
   read(session: string, stream: string, after: number, limit: number, delivered = 0): MaybePromise<McpReadResult> {
@@ -425,7 +426,7 @@ class StreamLog {
       mark.seq = seq;
       mark.first = first;
     } else if ((this.#writers ??= []).push({ writer, seq, first }) > WRITERS_REMEMBERED) this.#writers.shift();
-    if (opens) {
+    if (opens && this.node === undefined) {
       this.node = opens.node;
       this.unsettled = new Set(opens.requests);
     }

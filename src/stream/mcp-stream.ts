@@ -83,6 +83,12 @@ export class McpStream implements SharedStream {
     return (this.#writer ??= this.#makeWriter()).push(entry);
   }
 
+  /** The log may have lost this stream, which is written here: other nodes must find it for clients that resume. */
+  reopen(): void {
+    const state = this.#state;
+    if (this.requests && (state === 'idle' || state === 'appending')) this.write({ reopens: true }).catch(() => {});
+  }
+
   /** Settles when every message so far is in the log, and with the reader here. */
   async flushed(): Promise<void> {
     await this.#writer?.flushed();
@@ -190,6 +196,7 @@ export class McpStream implements SharedStream {
         if (this.#appended(reader)) this.#signal$?.next(signal);
         if (signal.ended) this.#settleDown();
       },
+      lost: () => this.observer?.lost?.(this),
       rested: () => this.#settleDown(),
       failed: (error) => this.#fail(error),
     });
@@ -322,6 +329,8 @@ export interface StreamObserver {
   idle(stream: McpStream): void;
   /** The log has refused a message: the stream is lost. Called once. */
   failed(stream: McpStream, error: unknown): void;
+  /** The log has lost events that were sent, maybe before a client got them. */
+  lost?(stream: McpStream): void;
   /** Called when a tick finds that another node has ended the stream. */
   ended?(stream: McpStream): void;
   /** A command is under way that no message waits for. @param done never rejects */

@@ -117,7 +117,7 @@ export class StreamWriter {
     }
   }
 
-  #committed({ events, end }: Batch, { first, reader }: McpAppendResult): void {
+  #committed({ events, end }: Batch, { first, lost, reader }: McpAppendResult): void {
     // Before readers get it: they may write in turn, and the log works again.
     this.#noteRetrying(false);
     this.#last = first + events.length - 1;
@@ -126,6 +126,7 @@ export class StreamWriter {
     if (this.#state.is === 'failed') return;
     if (end) this.#end();
     this.target.committed({ first, events, ended: end }, reader);
+    if (lost) this.target.lost?.();
     if (end) return;
     if (this.#queued) return this.#commitQueued(this.#queued);
     this.#state = IDLE;
@@ -137,9 +138,11 @@ export class StreamWriter {
     this.#commit(batch).then(done.resolve, done.reject);
   }
 
-  #optionsOf({ settles, end }: Batch): McpAppendOptions {
+  #optionsOf(batch: Batch): McpAppendOptions {
+    const { settles, end } = batch;
     const options: McpAppendOptions = { writer: this.target.writer, seq: ++this.#seq };
-    if (this.#opens) options.opens = this.#opens;
+    const opens = batch.reopens ? this.target.opens : this.#opens;
+    if (opens) options.opens = opens;
     if (this.target.opens) options.newest = this.#last;
     if (settles) options.settles = settles;
     if (end) options.end = true;
@@ -178,6 +181,8 @@ export interface StreamEntry {
   /** The request that this settles: by `data` if there is any, otherwise without an answer. */
   settles?: RequestId;
   end?: boolean;
+  /** The log may have lost the stream: it is told again which requests the stream carries. */
+  reopens?: boolean;
 }
 
 /** Emitted after each commit. */
@@ -200,6 +205,8 @@ export interface WriterTarget {
   readonly opens?: McpAppendOptions['opens'];
   /** @param reader the newest, maybe on another node */
   committed(signal: StreamSignal, reader: McpReaderRef | undefined): void;
+  /** The log has lost events that were committed. */
+  lost?(): void;
   /** Everything is committed, and nothing waits. */
   rested?(): void;
   failed(error: unknown): void;
@@ -219,6 +226,7 @@ interface Batch {
   readonly events: string[];
   settles: RequestId[] | undefined;
   end: boolean;
+  reopens: boolean;
 }
 
 interface QueuedBatch {
@@ -226,12 +234,18 @@ interface QueuedBatch {
   readonly done: Deferred<void>;
 }
 
-function batchOf({ data, settles, end = false }: StreamEntry): Batch {
-  return { events: data === undefined ? [] : [data], settles: settles === undefined ? undefined : [settles], end };
+function batchOf({ data, settles, end = false, reopens = false }: StreamEntry): Batch {
+  return {
+    events: data === undefined ? [] : [data],
+    settles: settles === undefined ? undefined : [settles],
+    end,
+    reopens,
+  };
 }
 
-function add({ data, settles, end }: StreamEntry, batch: Batch): void {
+function add({ data, settles, end, reopens }: StreamEntry, batch: Batch): void {
   if (data !== undefined) batch.events.push(data);
   if (settles !== undefined) (batch.settles ??= []).push(settles);
   if (end) batch.end = true;
+  if (reopens) batch.reopens = true;
 }

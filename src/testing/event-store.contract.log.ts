@@ -81,7 +81,12 @@ export const appendTests: Tests = {
     const writer = new TestWriter(store);
     await writer.append(events(2), { newest: 0 });
     assert.equal(await writer.append([event(3)], { newest: 2 }), 3);
-    assert.equal(await writer.append([event(8)], { newest: 7 }), 8);
+    const { first, lost } = await store.append(SESSION, writer.stream, [event(8)], {
+      writer: writer.id,
+      seq: ++writer.seq,
+      newest: 7,
+    });
+    assert.deepEqual([first, lost], [8, true]);
     assert.equal(await writer.again([event(8)], { newest: 7 }), 8);
     assert.equal((await readAll(harness, writer.stream)).at(-1)?.index, 8);
     assert.equal((await readAll(harness, writer.stream, 3))[0]?.index, 8);

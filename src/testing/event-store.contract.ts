@@ -173,6 +173,10 @@ const unfinishedTests = ofShared({
     await once.append([event('answer')], { opens, settles: [1, 2], end: true });
     await once.again([event('answer')], { opens });
     assert.deepEqual(await store.unfinished('n'), []);
+    const twice = new TestWriter(store);
+    await twice.append([event('answer')], { opens, settles: [1], newest: 0 });
+    await twice.append([], { opens, newest: 1 });
+    assert.deepEqual(await store.unfinished('n'), [{ session: SESSION, stream: twice.stream, requests: [2] }]);
   },
 });
 

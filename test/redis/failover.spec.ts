@@ -1,5 +1,4 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { Redis } from 'ioredis';
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -9,10 +8,16 @@ import { Proxy } from '../support/proxy.js';
 import type { SseStream } from '../support/http.js';
 import { at } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { describeRedis, RedisServer } from '../support/redis.js';
-import { seededRandom } from '../support/share.js';
+import { describeRedis } from '../support/redis.js';
+import { seededRandom, share } from '../support/share.js';
+import { Pair } from './kill/pair.js';
+import { watchLag } from './kill/waits.js';
+import { World, type WorldReport } from './kill/world.js';
 
 const PATIENT = { timeout: 15_000, interval: 20 };
+/** More: `WORLDS=50`; one again: `SEED`. */
+const WORLDS = share(50, process.env['WORLDS']);
+const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const KEYS = ['a secret that all nodes of a deployment know'];
 const Answer = z.object({ n: z.number() });
 
@@ -28,58 +33,6 @@ class Asker {
     });
     await Promise.all(asked);
     return 'all answered';
-  }
-}
-
-/** A master with a replica, whose link the test cuts: from then on the replica lags. */
-class Pair {
-  readonly #admins: Redis[] = [];
-
-  private constructor(
-    readonly master: RedisServer,
-    readonly replica: RedisServer,
-    private readonly link: Proxy,
-  ) {}
-
-  static async start(): Promise<Pair> {
-    const master = await RedisServer.start('--repl-diskless-sync-delay', '0');
-    const link = await Proxy.start(new URL(master.url));
-    const replica = await RedisServer.start('--replicaof', '127.0.0.1', link.url.port);
-    const pair = new Pair(master, replica, link);
-    await pair.inStep();
-    return pair;
-  }
-
-  /** Settles when the replica has all that the master has. */
-  async inStep(): Promise<void> {
-    const master = this.#admin(this.master);
-    // `WAIT` counts the writes of its own connection.
-    await vi.waitFor(async () => {
-      await master.set('in step', 'or not', 'PX', 60_000);
-      expect(await master.wait(1, 1_000)).toBe(1);
-    }, PATIENT);
-  }
-
-  lag(): Promise<void> {
-    return this.link.close();
-  }
-
-  /** The master dies, and the replica takes over as it is. */
-  async failOver(): Promise<void> {
-    await this.master.kill();
-    await this.#admin(this.replica).replicaof('NO', 'ONE');
-  }
-
-  async stop(): Promise<void> {
-    for (const admin of this.#admins) admin.disconnect();
-    await Promise.all([this.master.stop(), this.replica.stop()]);
-  }
-
-  #admin({ url }: RedisServer): Redis {
-    const admin = new Redis(url);
-    admin.on('error', () => {});
-    this.#admins.push(admin);
-    return admin;
   }
 }
 
@@ -129,6 +82,26 @@ describeRedis(
       }, PATIENT);
       expect([202, 503]).toEqual(expect.arrayContaining([...statuses]));
     };
+
+    it(
+      `G12: in ${WORLDS} worlds no client misses an event without notice, gets one twice, or waits for ever`,
+      async () => {
+        Logger.overrideLogger(false);
+        const seeds = Array.from({ length: WORLDS }, (_, n) => SEED + n);
+        const failed: WorldReport[] = [];
+        const work = async (): Promise<void> => {
+          for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
+            const report = await new World(seed, true).run();
+            if (report.wrong.length > 0) failed.push(report);
+          }
+        };
+        const release = watchLag();
+        await Promise.all(Array.from({ length: 3 }, work));
+        release();
+        expect(failed.map(({ seed, wrong, trace }) => ({ seed, wrong, trace: trace.slice(-60) }))).toEqual([]);
+      },
+      60_000 + WORLDS * 5_000,
+    );
 
     it.each([1, 2, 3, 4, 5, 6, 7, 8])(
       'answers that a client sends through another node reach their handler, or are 503 (seed %i)',

@@ -67,10 +67,14 @@ export class RedisEventStore implements McpSharedEventStore {
     const texts = events.flatMap((data) => [data.length, data]);
     const noted = options.opens && this.#note(options.opens.node, session, stream);
     const [answer] = await Promise.all([this.#run(log.appendToLog, session, order, signal, ...texts), noted]);
-    const [outcome, first, reader, done] = answer as [string, number, string, string];
+    const [outcome, first, reader, done, lost] = answer as [string, number, string, string, number];
     if (outcome !== 'ok') throw refusal(outcome, session, stream, String(first));
     if (done !== '' && (options.settles || options.end)) this.#unnote(decoded(done), session, stream);
-    return reader === '' ? { first } : { first, reader: { node: this.nodeId, reader: decoded(reader) } };
+    return {
+      first,
+      ...(lost === 1 && { lost: true }),
+      ...(reader !== '' && { reader: { node: this.nodeId, reader: decoded(reader) } }),
+    };
   }
 
   async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<McpReadResult> {
@@ -104,7 +108,9 @@ export class RedisEventStore implements McpSharedEventStore {
       const session = decoded(code);
       const unfinished = (await this.#run(log.unfinishedOf, session, encoded(node), ...streams)) as string[][];
       const known = new Set(unfinished.map(([stream]) => stream));
-      for (const stream of streams) if (!known.has(stream)) this.#unnote(node, session, decoded(stream));
+      // A stream of this node may just be written for the first time.
+      const over = node === this.nodeId ? [] : streams.filter((stream) => !known.has(stream));
+      for (const stream of over) this.#unnote(node, session, decoded(stream));
       return unfinished.map(([stream, ...requests]) => ({
         session,
         stream: decoded(stream!),

@@ -186,8 +186,8 @@ call('PEXPIRE', KEYS[1], ARGV[1])
 
 /**
  * ARGV: what is to be done, as JSON (see redis-event-store.ts), the text for the newest reader's node, then units and data of each
- * event. Returns the index of the first, the newest reader if it is on the node that appends, and the node that need no longer note
- * the stream.
+ * event. Returns the index of the first, the newest reader if it is on the node that appends, the node that need no longer note
+ * the stream, and whether events were lost.
  */
 export const appendToLog = script(
   'append',
@@ -199,9 +199,11 @@ sweep()
 if not a.newest then compareServer() end
 local head = load(stream)
 
+local lost = false
+
 local function result(first)
   local reader = head.r and head.r[1] == a.self and head.r[2] or ''
-  return {'ok', first, reader, #head.o == 0 and head.k or ''}
+  return {'ok', first, reader, #head.o == 0 and head.k or '', lost and 1 or 0}
 end
 local writer
 for _, mark in ipairs(head and head.w or {}) do
@@ -212,7 +214,8 @@ if head and head.x then return {'ended'} end
 if not head and a.seq > 1 and stream ~= '0' and not (a.newest and isLost(a.finished)) then return {'ended'} end
 keep(a.life)
 head = head or begin(stream)
-if a.newest then head.n = math.max(head.n, a.newest) else skipLost(head) end
+lost = a.newest and a.newest > head.n
+if lost then head.n = a.newest elseif not a.newest then skipLost(head) end
 
 if stream == 'inbox' and count > 0 then
   local at, upTo = tonumber(state[3] or 0), tonumber(state[4] or 0)
@@ -236,7 +239,7 @@ else
   if #head.w == WRITERS then table.remove(head.w, 1) end
   table.insert(head.w, {a.writer, a.seq, first})
 end
-if a.node then head.k, head.o = a.node, a.requests end
+if a.node and not head.k then head.k, head.o = a.node, a.requests end
 for _, settled in ipairs(a.settles) do
   for i, request in ipairs(head.o) do
     if request == settled then table.remove(head.o, i) break end

@@ -24,6 +24,7 @@ async function setup() {
     broadcast: () => {},
   });
   const [events, looked, lost$]: [McpSessionEvent[], string[], Subject<McpLostNode>] = [[], [], new Subject()];
+  const reconnected$ = new Subject<void>();
   const environment = {
     store,
     clock,
@@ -35,7 +36,7 @@ async function setup() {
   };
   const session = { streams: { look: (stream: string) => looked.push(stream) } };
   const sessions = { peek: (id: string) => (id === 'live' ? { session } : undefined) };
-  const reaper = new Reaper({ lost$ }, environment, sessions as unknown as LiveSessions);
+  const reaper = new Reaper({ lost$, reconnected$ }, environment, sessions as unknown as LiveSessions);
   const begin = async (of: string, stream: string, requests: (string | number)[], node = 'dead'): Promise<void> => {
     await log.open(of);
     await log.append(of, stream, [], { writer: 'dead', seq: 1, opens: { node, requests } });

@@ -11,12 +11,18 @@ import { SessionRuntime } from '../live/session-runtime.js';
 const NODE_DIED =
   'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';
 
+const ANSWER_LOST =
+  'The storage of this server has failed and lost the answer to this request, which may have had its effect. Repeat it if that does no harm.';
+
 /**
- * # Ends the calls of dead nodes
+ * # Ends the calls that no handler will answer
  *
  * A dead node never answers its calls, so another node does: it answers each logged call with an error, on the stream
  * of the call, where a client that reconnects to any node finds it. The readers of the dead node stay in the log until
  * newer ones claim their streams.
+ *
+ * When the storage was away, it may have lost the answers of this node (G12): of its own calls in the log, those that do not run are
+ * answered in the same way.
  *
  * All steps can be repeated: an answered call is not open, and a stream that has ended accepts no append. That also
  * fences a node that only seemed dead.
@@ -26,7 +32,7 @@ export class Reaper {
   readonly #retry: Retry;
 
   constructor(
-    @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$'>,
+    @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$' | 'reconnected$'>,
     @Inject(SessionRuntime)
     private readonly runtime: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'storeFault'>,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
@@ -36,22 +42,38 @@ export class Reaper {
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     this.#retry = new Retry(patience, clock, (error) => error instanceof McpEventStoreError);
     bus.lost$.subscribe({
-      next: (lost) => void this.#endCalls(lost).catch((error: unknown) => this.runtime.storeFault('', error)),
+      next: (lost) => this.#inBackground(this.#endCallsOf(lost)),
       complete: () => this.#retry.cancel(),
     });
+    bus.reconnected$.subscribe(() => this.#inBackground(this.#endLostCalls()));
   }
 
-  async #endCalls(lost: McpLostNode): Promise<void> {
-    const { store } = this.runtime;
-    const { node } = lost;
-    const unfinished = isShared(store) ? await this.#retry.run(() => store.unfinished(node)) : [];
-    await Promise.all(unfinished.map((stream) => this.#answer(stream)));
+  async #endCallsOf(lost: McpLostNode): Promise<void> {
+    const unfinished = await this.#unfinished(lost.node);
+    await Promise.all(unfinished.map((stream) => this.#answer(stream, NODE_DIED)));
     await lost.done();
   }
 
+  /** A call is registered here before the log has it, until its answer is in the log. */
+  async #endLostCalls(): Promise<void> {
+    const unfinished = await this.#unfinished(this.runtime.nodeId);
+    const runs = ({ session, stream }: McpUnfinishedStream): boolean =>
+      this.sessions.peek(session)?.session.streams.isOfRunningCall(stream) ?? false;
+    await Promise.all(unfinished.filter((stream) => !runs(stream)).map((stream) => this.#answer(stream, ANSWER_LOST)));
+  }
+
+  async #unfinished(node: string): Promise<McpUnfinishedStream[]> {
+    const { store } = this.runtime;
+    return isShared(store) ? this.#retry.run(() => store.unfinished(node)) : [];
+  }
+
+  #inBackground(work: Promise<void>): void {
+    work.catch((error: unknown) => this.runtime.storeFault('', error));
+  }
+
   /** One append, which ends the stream: when two nodes try, one succeeds. */
-  async #answer({ session, stream, requests }: McpUnfinishedStream): Promise<void> {
-    const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, NODE_DIED));
+  async #answer({ session, stream, requests }: McpUnfinishedStream, text: string): Promise<void> {
+    const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, text));
     const events = answers.map((answer) => JSON.stringify(answer));
     const end = { writer: randomToken(), seq: 1, settles: requests, end: true };
     try {

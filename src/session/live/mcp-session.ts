@@ -287,8 +287,10 @@ export class McpSession implements CallingClient {
   refresh(missed = false): void {
     this.#streams.refresh();
     if (this.runtime.store.scope === 'node' || this.over) return;
-    if (missed) this.inbox.look();
-    else if (this.#calls.size > 0 || this.#outgoing.waiting > 0) void this.inbox.glance();
+    if (missed) {
+      this.#streams.reopen();
+      this.inbox.look();
+    } else if (this.#calls.size > 0 || this.#outgoing.waiting > 0) void this.inbox.glance();
   }
 
   // ---- from the server ------------------------------------------------------------------------------------------
@@ -423,10 +425,19 @@ export class McpSession implements CallingClient {
 
   /** The log refused a stream: its requests can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
-    for (const call of this.#calls.values()) {
+    for (const call of this.#callsOn(stream)) this.runtime.calls.cancel(call, error);
+  }
+
+  /** The client may not have got a question of the server. @internal */
+  streamLost(stream: McpStream): void {
+    for (const call of this.#callsOn(stream)) this.#outgoing.lostOf(call);
+  }
+
+  #callsOn(stream: McpStream): McpCall[] {
+    return [...this.#calls.values()].filter((call) => {
       const { sink } = call.exchange as Exchange;
-      if (sink instanceof LoggedSink && sink.stream === stream) this.runtime.calls.cancel(call, error);
-    }
+      return sink instanceof LoggedSink && sink.stream === stream;
+    });
   }
 }
 

@@ -102,6 +102,16 @@ export class OutboundRequests {
     }
   }
 
+  /** The log may have lost the requests of a call before the client got them. */
+  lostOf(call: McpCall): void {
+    for (const pending of this.#pending.values()) {
+      if (pending.call !== call) continue;
+      const reason = `"${pending.method}" may not have reached the client: the storage of this server has failed and lost messages. The request may be repeated.`;
+      this.#cancelAtClient(pending, reason);
+      this.#fail(pending, new McpServerRequestError('STORE_UNAVAILABLE', reason));
+    }
+  }
+
   /** The session is over. */
   clear(): void {
     for (const pending of this.#pending.values()) {

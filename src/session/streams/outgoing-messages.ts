@@ -89,6 +89,11 @@ export class OutgoingMessages {
     this.#requests?.failOf(call);
   }
 
+  /** The log has lost messages of a call: its requests to the client fail, for they may be among them. */
+  lostOf(call: McpCall): void {
+    this.#requests?.lostOf(call);
+  }
+
   /** The session is over. */
   clear(): void {
     this.#over = true;

@@ -31,7 +31,11 @@ export class SessionStreams implements StreamObserver {
   constructor(
     private readonly sessionId: string,
     private readonly runtime: SessionRuntime,
-    private readonly session: { readonly primes: boolean; streamFailed(stream: McpStream, error: unknown): void },
+    private readonly session: {
+      readonly primes: boolean;
+      streamFailed(stream: McpStream, error: unknown): void;
+      streamLost?(stream: McpStream): void;
+    },
   ) {}
 
   /** Stream `0`, for what belongs to no request. */
@@ -99,7 +103,7 @@ export class SessionStreams implements StreamObserver {
     try {
       const { last, delivered, ended } = await this.#stream(streamId).head();
       const after = Math.min(cursor?.index ?? delivered, last);
-      return ended && after === last ? undefined : { streamId, after, last };
+      return ended && after === last ? undefined : { streamId, after, last, cursor: cursor?.index ?? after };
     } catch (error) {
       if (!(error instanceof McpStreamNotFoundError)) throw error;
       const id = formatEventId(streamId, cursor!.index);
@@ -108,8 +112,8 @@ export class SessionStreams implements StreamObserver {
     }
   }
 
-  #resume({ streamId, after, last }: Start, flow: StreamFlow): Observable<McpEvent> {
-    return this.events$(this.#obtain(streamId), after, { flow, last });
+  #resume({ streamId, after, last, cursor }: Start, flow: StreamFlow): Observable<McpEvent> {
+    return this.events$(this.#obtain(streamId), after, { flow, last, cursor });
   }
 
   /**
@@ -151,10 +155,14 @@ export class SessionStreams implements StreamObserver {
    * The events of one response: the client's cursor, then the events after it. The id of a new stream is not sent
    * before the stream is in the log: a client that resumes on another node must find it there.
    */
-  events$(stream: McpStream, after: number, { flow, headOnly, last }: ResponseOptions): Observable<McpEvent> {
+  events$(
+    stream: McpStream,
+    after: number,
+    { flow, headOnly, last, cursor = after }: ResponseOptions,
+  ): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { begun } = stream;
-      const head = this.#head(stream.id, after);
+      const head = this.#head(stream.id, cursor);
       if (!begun || !this.session.primes) subscriber.next(head);
       const events = new ResponseEvents(stream.id, subscriber, this, begun && this.session.primes ? head : undefined);
       void begun?.then(() => {
@@ -181,6 +189,11 @@ export class SessionStreams implements StreamObserver {
   /** At each keep-alive tick. */
   refresh(): void {
     for (const stream of this.#streams?.values() ?? []) stream.refresh();
+  }
+
+  /** The log may have lost streams that are written here (G12). */
+  reopen(): void {
+    for (const stream of this.#streams?.values() ?? []) stream.reopen();
   }
 
   /** Another node has written to a stream. */
@@ -233,6 +246,9 @@ export class SessionStreams implements StreamObserver {
     }
     this.session.streamFailed(stream, error);
     this.suspect(error);
+  }
+  lost(stream: McpStream): void {
+    this.session.streamLost?.(stream);
   }
   ended({ id }: McpStream): void {
     // Stream 0 ends only with its session.
@@ -335,6 +351,8 @@ export interface ResponseOptions {
   readonly headOnly?: boolean;
   /** Index of the newest event that was logged when the response was asked for; absent: there is none after the cursor. */
   readonly last?: number;
+  /** The index that the client names, which may be past the end (G5). */
+  readonly cursor?: number;
 }
 
 /** Where a response begins. */
@@ -343,6 +361,7 @@ interface Start {
   readonly after: number;
   /** Index of the newest event in the log. */
   readonly last: number;
+  readonly cursor: number;
 }
 
 const COMMENT: McpEvent = {};

@@ -3,8 +3,6 @@ import { createParser } from 'eventsource-parser';
 import { KEEP_ALIVE_MS, RETRY_MS, type Work } from './node.js';
 import type { Wait, Waits } from './waits.js';
 
-/** Indices that are skipped when another process of Redis goes on (G12). That nothing is lost is seen by what the messages say. */
-const SKIP = 1_000_000;
 /** A response of which nothing is heard for so long is given up, as our own transport does. */
 const SILENCE_MS = 3 * KEEP_ALIVE_MS;
 const VERSION = '2025-11-25';
@@ -18,8 +16,10 @@ export interface Ended {
 /** What a client asks of its world. */
 export interface Surroundings {
   readonly waits: Waits;
-  /** Redis was restarted. */
-  readonly restarted: boolean;
+  /** Another process of Redis goes on: indices may be skipped (G12). */
+  readonly skips: boolean;
+  /** Events in such a gap may be lost. */
+  readonly loses: boolean;
   /** Where the next request goes. */
   url(): string;
   random(below: number): number;
@@ -36,6 +36,8 @@ export class WorldClient {
   sessionId: string | undefined;
   /** What was announced to it. */
   readonly announced: unknown[] = [];
+  /** It was told that some of it may be lost. */
+  missed = false;
   readonly #open = new Set<ClientRequest>();
   readonly #readings = new Set<Reading>();
   #lastId = 0;
@@ -61,7 +63,10 @@ export class WorldClient {
   listen(): Promise<void> {
     return new Promise((opened) => {
       const reading = new Reading(opened);
-      const take = ({ params }: Message): void => void this.announced.push((params as { data: unknown }).data);
+      const take = ({ params }: Message, gap: boolean): void => {
+        this.missed ||= gap;
+        this.announced.push((params as { data: unknown }).data);
+      };
       void this.#read(reading, undefined, take, () => this.#left);
     });
   }
@@ -121,24 +126,29 @@ export class WorldClient {
     }
     let ended: Ended | undefined;
     let steps = 0;
-    const take = (heard: Message): void => {
+    const take = (heard: Message, gap: boolean): void => {
       wait.heard();
       if (ended) this.world.wrong(`${work.key}: ${JSON.stringify(heard)} after its end`);
       if (heard.method === 'notifications/progress') {
         const { progress } = heard.params as { progress: number };
+        if (gap && this.world.loses) steps = Math.max(steps, progress - 1);
         if (progress !== ++steps) this.world.wrong(`${work.key}: progress ${progress} is number ${steps}`);
+      } else if (heard.method === 'notifications/cancelled') {
+        this.world.note(`${work.key}: is no longer asked`);
       } else if (heard.method !== undefined) {
         this.world.note(`${work.key}: is asked`);
         void this.#answer(heard).then(() => this.world.note(`${work.key}: has answered`));
-      } else if (heard.id === message.id) ended = endedBy(heard);
-      else this.world.wrong(`${work.key}: has the answer of ${heard.id}`);
+      } else if (heard.id === message.id) {
+        ended = endedBy(heard);
+        if (gap && this.world.loses) steps = work.steps;
+      } else this.world.wrong(`${work.key}: has the answer of ${heard.id}`);
     };
     const reading = new Reading();
     await this.#read(reading, response, take, () => ended !== undefined || this.#left);
     if (!ended) {
       // Its connection broke before it could know where to come back to.
       if (reading.cursor === undefined) return { kind: 'broken', text: 'no cursor' };
-      this.world.wrong(`${work.key}: no answer: ${reading.fate}`);
+      if (!this.world.loses) this.world.wrong(`${work.key}: no answer: ${reading.fate}`);
       return { kind: 'broken', text: reading.fate };
     }
     if (ended.kind === 'answer' && steps !== work.steps) {
@@ -168,12 +178,7 @@ export class WorldClient {
   }
 
   /** Reads a stream over as many responses as it takes. */
-  async #read(
-    reading: Reading,
-    first: IncomingMessage | undefined,
-    take: (message: Message) => void,
-    done: () => boolean,
-  ): Promise<void> {
+  async #read(reading: Reading, first: IncomingMessage | undefined, take: Take, done: () => boolean): Promise<void> {
     this.#readings.add(reading);
     let response = first;
     while (!done()) {
@@ -198,7 +203,8 @@ export class WorldClient {
         reading.fate = `GET ${reading.cursor}: ${response.statusCode} ${text}`;
         reading.over = true;
         if (this.#left) return undefined;
-        this.world.wrong(`${this.name}: ${reading.fate}`);
+        // The whole stream is lost, and the client is told so.
+        if (!this.world.loses || response.statusCode !== 400) this.world.wrong(`${this.name}: ${reading.fate}`);
       }
     } catch {
       // The node is dead, or has died.
@@ -206,7 +212,7 @@ export class WorldClient {
     return undefined;
   }
 
-  #readOne(reading: Reading, response: IncomingMessage, take: (message: Message) => void): Promise<void> {
+  #readOne(reading: Reading, response: IncomingMessage, take: Take): Promise<void> {
     return new Promise((resolve) => {
       let silence: NodeJS.Timeout | undefined;
       let over = false;
@@ -227,11 +233,12 @@ export class WorldClient {
       const parser = createParser({
         onEvent: ({ id, data }) => {
           if (over) return;
-          if (!reading.follow(id, data === '', this.world.restarted))
-            this.world.wrong(`${this.name}: ${id} after ${reading.cursor}: ${data}`);
+          const skipped = reading.skippedBy(id, data === '');
+          const gap = this.world.skips && skipped !== undefined && skipped > 0;
+          if (skipped !== 0 && !gap) this.world.wrong(`${this.name}: ${id} after ${reading.cursor}: ${data}`);
           reading.cursor = id ?? reading.cursor;
           reading.opened();
-          if (data !== '') take(JSON.parse(data) as Message);
+          if (data !== '') take(JSON.parse(data) as Message, gap);
         },
       });
       // From here on the client takes nothing more, though the connection lives.
@@ -280,16 +287,22 @@ class Reading {
 
   constructor(readonly opened: () => void = () => {}) {}
 
-  /** @returns whether an event comes right after what was read; one without data repeats where the stream is */
-  follow(id: string | undefined, isEmpty: boolean, restarted: boolean): boolean {
-    if (id === undefined) return false;
+  /**
+   * Indices between what was read and an event; one without data repeats where the stream is.
+   *
+   * @returns `undefined`: it does not belong here
+   */
+  skippedBy(id: string | undefined, isEmpty: boolean): number | undefined {
+    if (id === undefined) return undefined;
     const [stream, index] = id.split('_') as [string, string];
-    if (this.cursor === undefined) return isEmpty && index === '0';
+    if (this.cursor === undefined) return isEmpty && index === '0' ? 0 : undefined;
     const [known, at] = this.cursor.split('_') as [string, string];
-    const skipped = Number(index) - Number(at) - (isEmpty ? 0 : 1);
-    return stream === known && (skipped === 0 || (restarted && skipped % SKIP === 0));
+    return stream === known ? Number(index) - Number(at) - (isEmpty ? 0 : 1) : undefined;
   }
 }
+
+/** @param gap indices were skipped before it */
+type Take = (message: Message, gap: boolean) => void;
 
 interface Message {
   readonly jsonrpc: '2.0';

@@ -1,6 +1,7 @@
 import { RedisServer } from '../../support/redis.js';
 import { WorldClient, type Ended, type Surroundings } from './client.js';
 import { DEAD_AFTER_MS, WorldNode } from './node.js';
+import { Pair } from './pair.js';
 import { Waits } from './waits.js';
 import { seededRandom } from '../../support/share.js';
 
@@ -34,7 +35,8 @@ export interface WorldReport {
  */
 export class World implements Surroundings {
   readonly waits = new Waits((what, ms) => this.wrong(`${what}: ${Math.round(ms)} ms without a word`));
-  restarted = false;
+  skips = false;
+  readonly loses: boolean;
   readonly #began = performance.now();
   readonly #trace: string[] = [];
   readonly #wrong: string[] = [];
@@ -47,10 +49,16 @@ export class World implements Surroundings {
   readonly #ending: Promise<unknown>[] = [];
   readonly #random: () => number;
   #redis!: RedisServer;
+  #pair: Pair | undefined;
   #chaos = true;
 
-  constructor(readonly seed: number) {
+  /** @param failover the only fault is that Redis fails over to a replica that lags */
+  constructor(
+    readonly seed: number,
+    failover = false,
+  ) {
     this.#random = seededRandom(seed);
+    this.loses = failover;
   }
 
   async run(): Promise<WorldReport> {
@@ -58,7 +66,7 @@ export class World implements Surroundings {
       await this.#begin();
       const calling = this.#clients.map((client) => this.#work(client));
       const other = [this.#drop(), this.#announce()];
-      await this.#rage();
+      await (this.#pair ? this.#failOver(this.#pair) : this.#rage());
       this.#chaos = false;
       const calm = Promise.all([...calling, ...other]).then(() => this.#check());
       let patience: NodeJS.Timeout;
@@ -100,7 +108,8 @@ export class World implements Surroundings {
     // What was acknowledged is in the file when the process is killed.
     const start = () => RedisServer.start('--appendonly', 'yes', '--appendfsync', 'no');
     // Another process may have taken its port.
-    this.#redis = await start().catch(start);
+    if (this.loses) this.#pair = await Pair.start();
+    this.#redis = this.#pair?.master ?? (await start().catch(start));
     await Promise.all(Array.from({ length: NODES }, (_, at) => this.#start(at)));
     for (let at = 0; at < CLIENTS; at++) {
       const client = new WorldClient(`client-${at}`, this);
@@ -108,6 +117,7 @@ export class World implements Surroundings {
       await client.listen();
       this.#clients.push(client);
     }
+    await this.#pair?.inStep();
   }
 
   async #start(at: number): Promise<void> {
@@ -166,7 +176,7 @@ export class World implements Surroundings {
           this.#announcements.set(client.name, [...(this.#announcements.get(client.name) ?? []), data]);
           const wait = this.waits.begin(`announcement ${data} to ${client.name}`, 0);
           const look = setInterval(() => {
-            if (!client.announced.includes(data) && !this.#over) return;
+            if (!this.#heard(client, data) && !this.#over) return;
             clearInterval(look);
             wait.end();
           }, 20);
@@ -180,6 +190,23 @@ export class World implements Surroundings {
     }
   }
   #over = false;
+
+  /** The replica lacks what the master wrote in the last 300 ms. Nodes find it one after the other. */
+  async #failOver(pair: Pair): Promise<void> {
+    await pause(100 + this.random(300));
+    await pair.lag();
+    await pause(300);
+    this.note('Redis fails over');
+    const over = this.waits.fault();
+    this.skips = true;
+    await pair.failOver();
+    for (const node of this.#nodes) {
+      await pause(this.random(100));
+      node!.back.switchTo(new URL(pair.replica.url));
+    }
+    over();
+    await pause(1_000);
+  }
 
   /** One fault after the other; some outlast the next ones. */
   async #rage(): Promise<void> {
@@ -251,17 +278,21 @@ export class World implements Surroundings {
     else this.#redis.pause();
     await pause(ms);
     if (restart) {
-      this.restarted = true;
+      this.skips = true;
       await this.#redis.start();
     } else this.#redis.resume();
     over();
     this.note('Redis is back');
   }
 
+  #heard(client: WorldClient, data: number): boolean {
+    return client.announced.includes(data) || (this.loses && client.missed);
+  }
+
   /** When all calls have ended. */
   async #check(): Promise<void> {
     const heard = (client: WorldClient): boolean =>
-      (this.#announcements.get(client.name) ?? []).every((data) => client.announced.includes(data));
+      (this.#announcements.get(client.name) ?? []).every((data) => this.#heard(client, data));
     while (!this.#clients.every(heard)) await pause(20);
     for (const { name, announced } of this.#clients) {
       if (new Set(announced).size !== announced.length) this.wrong(`${name} heard twice: ${announced.join()}`);
@@ -279,6 +310,6 @@ export class World implements Surroundings {
     for (const client of this.#clients) client.leave();
     await Promise.all(this.#nodes.flatMap((node) => (node ? [node.close()] : [])));
     await Promise.all(this.#ending);
-    await this.#redis?.stop();
+    await (this.#pair ?? this.#redis)?.stop();
   }
 }
