@@ -136,28 +136,6 @@ export interface ResultBound {
  * @publicApi
  */
 export class McpCall implements McpHttpCall {
-  #abort: AbortController | undefined;
-  #aborted: { readonly reason: unknown } | undefined;
-  #cancelled = false;
-  #answered = false;
-  #takenOver: 'no' | 'running' | 'over' = 'no';
-  #holds = false;
-  // Each field below is written by one room: `handlers`, `methods`, `tasks`, `exchange`, in this order.
-  /** A guard of the handler refused the caller. @internal */
-  denied = false;
-  /** A handler was found for it. @internal */
-  handled = false;
-  /** Set for a tool whose results have a size limit. @internal */
-  bound: ResultBound | undefined;
-  /** By which its handler may become a task; given before it is served. @internal */
-  takeover: Takeover | undefined;
-  /** The caller that it counts for, as the admission of calls knows it. @internal */
-  admittedAs: object | undefined;
-  /** It was given to the dispatcher. @internal */
-  begun = false;
-  /** Armed when `requestTimeoutMs` is set. @internal */
-  timer: ClockTimer | undefined;
-
   readonly era: McpEra;
   /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
   readonly principal: string | undefined;
@@ -172,8 +150,31 @@ export class McpCall implements McpHttpCall {
   readonly method: string;
   /** Of the JSON-RPC request; `undefined` for a notification. */
   readonly requestId: RequestId | undefined;
+
   /** The body that it came in. */
   readonly #held: McpHttpCall['held'];
+  #abort: AbortController | undefined;
+  #aborted: { readonly reason: unknown } | undefined;
+  #cancelled = false;
+  #answered = false;
+  #takenOver: 'no' | 'running' | 'over' = 'no';
+  #holds = false;
+
+  // Each of these is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
+  /** A guard of the handler refused the caller. @internal */
+  denied = false;
+  /** A handler was found for it. @internal */
+  handled = false;
+  /** Set for a tool whose results have a size limit. @internal */
+  bound: ResultBound | undefined;
+  /** By which its handler may become a task; given before it is served. @internal */
+  takeover: Takeover | undefined;
+  /** The caller that it counts for, as the admission of calls knows it. @internal */
+  admittedAs: object | undefined;
+  /** It was given to the dispatcher. @internal */
+  begun = false;
+  /** Armed when `requestTimeoutMs` is set. @internal */
+  timer: ClockTimer | undefined;
 
   /** @internal */
   constructor(

@@ -1,4 +1,3 @@
-import { ERAS } from '../wire/era.js';
 import type { McpClock } from '../common/clock.js';
 import { type LoopLag, NEVER_LATE } from '../common/loop-lag.js';
 import { isThenable } from '../common/promises.js';
@@ -6,6 +5,7 @@ import { ShutdownState } from '../common/shutdown-state.js';
 import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
+import { ERAS } from '../wire/era.js';
 import {
   errorResponse,
   type HttpRefusal,
@@ -28,10 +28,8 @@ const INTERNAL_ERROR = -32603;
 /**
  * # The calls that run on this node, and how each of them ends
  *
- * Requests of clients in both eras, from their registration until they are answered or cancelled; and whether this node
- * accepts more of them.
- *
- * Its {@link ShutdownState} says that (E13). A node that is `leaving` takes calls as before; only its health checks say that it stops.
+ * Requests of clients in both eras, from their registration until they are answered or cancelled. Whether this node takes more
+ * of them, its {@link ShutdownState} says (E13): while it is `leaving` it does, and only its health checks say that it stops.
  *
  * | ending | the client gets | the handler's signal |
  * |---|---|---|

@@ -1,4 +1,3 @@
-import { ERAS } from '../wire/era.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { MCP_OPTIONS } from '../common/options.js';
@@ -7,6 +6,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { McpCacheHints } from '../handlers/decorators/handler-options.js';
 import type { HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
 import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
+import { ERAS } from '../wire/era.js';
 import { isInputRequiredResult } from '../wire/spec.js';
 
 interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {

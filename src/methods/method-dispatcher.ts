@@ -1,10 +1,10 @@
+import { ERAS, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { isObject } from '../wire/json-rpc.js';
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
 import { isThenable } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { TaskHost } from '../context/mcp-tasks.js';
-import { ERAS, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';

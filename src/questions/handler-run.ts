@@ -1,4 +1,3 @@
-import { ERAS } from '../wire/era.js';
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
 import { DONE, quiet } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
@@ -10,6 +9,7 @@ import { McpServerRequestError } from '../context/server-request.error.js';
 import { HandlerSuspended } from '../handlers/handlers.errors.js';
 import { inspected } from '../handlers/results/handler-failure.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../wire/client-capabilities.js';
+import { ERAS } from '../wire/era.js';
 import { assertNotificationOfEra } from '../wire/notifications.js';
 import {
   isInputRequiredResult,
