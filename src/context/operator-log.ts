@@ -4,6 +4,14 @@ import { shown } from '../wire/errors.js';
 /** The library's logger, as it appears in the app's log. */
 export const logger = new Logger('McpStreamable');
 
+/**
+ * The injection token of what reports an error of a store that no session waits for: to the app as an event, and to the log once
+ * per outage.
+ */
+export const STORE_FAULT = Symbol('nestjs-mcp-streamable:store-fault');
+
+export type ReportStoreFault = (error: unknown) => void;
+
 /** Logs an error that is not sent to clients, with its stack. */
 export function logError(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);

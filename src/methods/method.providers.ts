@@ -3,6 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { McpClock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { type ReportStoreFault, STORE_FAULT } from '../context/operator-log.js';
 import { MCP_DEV_STORES } from '../context/replaceable-part.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { MCP_OPTIONS } from '../common/options.js';
@@ -57,22 +58,28 @@ export const methodProviders: Provider[] = [
     inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES],
   },
   {
+    provide: STORE_FAULT,
+    // The sessions are made of the methods.
+    useFactory:
+      (module: ModuleRef): ReportStoreFault =>
+      (error) =>
+        module.get(SessionRuntime).storeFault('', error),
+    inject: [ModuleRef],
+  },
+  {
     provide: StoredStates,
     useFactory: (
       store: McpStateStore,
       { idleTimeoutMs: ttlMs, ...limits }: ResolvedStateOptions & ResolvedSessionOptions,
       { name, path }: EndpointName,
       clock: McpClock,
-      module: ModuleRef,
+      fault: ReportStoreFault,
     ) => {
       // The path of one endpoint may be the name of another.
       const endpoint = name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
-      const fault = (error: unknown): void => {
-        module.get(SessionRuntime).event({ type: 'store-fault', sessionId: '', streamId: '', fatal: false, error });
-      };
       return new StoredStates(store, clock, { ...limits, endpoint, ttlMs }, fault);
     },
-    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, ModuleRef],
+    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT],
   },
   EndpointCachePolicy,
   EndpointCapabilities,

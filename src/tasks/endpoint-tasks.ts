@@ -8,7 +8,7 @@ import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { type McpCall, routeText } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { type TaskNotification, type Takeover, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
-import { logger } from '../context/operator-log.js';
+import { logger, type ReportStoreFault } from '../context/operator-log.js';
 import { assertExtension } from '../methods/capabilities.js';
 import type { ToolAccess } from '../methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../wire/errors.js';
@@ -23,8 +23,6 @@ import type { ResolvedTasksOptions } from './tasks.options.js';
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 /** Tasks of a subscription that the store is asked for at a time. */
 const ASKED_AT_ONCE = 50;
-/** Milliseconds between two lines of the log about a store that is away. */
-const QUIET_MS = 10_000;
 /** Times that a lease is renewed before it would end. */
 const RENEWALS = 3;
 
@@ -57,7 +55,6 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #tick: ClockTimer | undefined;
   #ticking = false;
   #ticks = 0;
-  #saidAwayAt = Number.NEGATIVE_INFINITY;
   /** Whether the store may have tasks of this node that it does not run. */
   #orphans = false;
   readonly #state: ShutdownState;
@@ -68,6 +65,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     private readonly bus: McpMessageBus,
     readonly options: ResolvedTasksOptions,
     private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,
+    private readonly fault: ReportStoreFault,
   ) {
     this.#state = new ShutdownState(clock, () => this.#running.size);
     bus.messages$.subscribe((message) => this.#hear(message));
@@ -333,17 +331,9 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#missed$.complete();
   }
 
-  /** Logs an outage from time to time, not for each request. */
-  #sayAway(error: unknown): void {
-    const now = this.clock.now();
-    if (now - this.#saidAwayAt < QUIET_MS) return;
-    this.#saidAwayAt = now;
-    this.report('The task store failed.', error);
-  }
-
   /** @throws McpError UNAVAILABLE */
   #asking<T>(ask: () => Promise<T>): Promise<T> {
-    return askStore(ask, (error) => this.#sayAway(error), AWAY, 1);
+    return askStore(ask, this.fault, AWAY, 1);
   }
 }
 

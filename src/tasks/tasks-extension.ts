@@ -4,6 +4,7 @@ import { McpMessageBus } from '../bus/message-bus.js';
 import { McpClock } from '../common/clock.js';
 import { contract, McpOptionError, required } from '../common/options.js';
 import { TaskHost } from '../context/mcp-tasks.js';
+import { type ReportStoreFault, STORE_FAULT } from '../context/operator-log.js';
 import { MCP_BACKEND } from '../context/replaceable-part.js';
 import { McpExtension } from '../methods/extensions.js';
 import { ToolAccess } from '../methods/tool-access.js';
@@ -46,7 +47,8 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const bus = endpoint.get<McpMessageBus>(McpMessageBus, { strict: true });
     const backend = endpoint.get<Backend | undefined>(MCP_BACKEND, { strict: true });
     const access = endpoint.get(ToolAccess, { strict: true });
-    this.#tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options, access);
+    const fault = endpoint.get<ReportStoreFault>(STORE_FAULT, { strict: true });
+    this.#tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options, access, fault);
     host.runner = this.#tasks;
     return taskMethods(this.#tasks, access);
   }

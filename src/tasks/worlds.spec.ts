@@ -95,10 +95,17 @@ class World {
     const backend = new NodeBackend();
     const bus = new LossyBus(new InMemoryMessageBus(undefined, this.#hub));
     const options = resolveTasksOptions({ leaseMs: LEASE_MS, ttlMs: TTL_MS, maxTasks: 15 });
-    const tasks = new EndpointTasks(backend.over(this.#store), this.#clock, bus, options, {
-      permits: () => true,
-      taskOf: (tool) => this.#works.find(({ name }) => name === tool)?.task,
-    });
+    const tasks = new EndpointTasks(
+      backend.over(this.#store),
+      this.#clock,
+      bus,
+      options,
+      {
+        permits: () => true,
+        taskOf: (tool) => this.#works.find(({ name }) => name === tool)?.task,
+      },
+      () => {},
+    );
     tasks.report = () => {};
     return { name, backend, bus, tasks, is: 'alive' };
   }
