@@ -121,7 +121,7 @@ export class McpContext {
   }
   /** @internal */
   get aborted(): boolean {
-    return this.call.aborted ?? this.call.signal.aborted;
+    return this.call.aborted;
   }
   /** The call itself. */
   get mcpCall(): McpCall {

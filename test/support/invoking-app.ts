@@ -86,6 +86,9 @@ export class TestedClient implements McpClientPort {
       method: 'tools/call',
       requestId: 1,
       signal,
+      get aborted() {
+        return signal.aborted;
+      },
       message,
     };
     return new McpContext(call as Partial<McpCall> as McpCall, this);
