@@ -39,16 +39,18 @@ const NO_PARAMS: RawParams = Object.freeze({});
  *
  * @param type of the request in the specification
  * @param accept returns the parameters, or `undefined` to leave the decision to the schema
+ * @param known the parameters that the era has, for the schema; by default all
  */
 export function paramsReader<Params>(
   type: SpecTypeName,
-  accept: (params: RawParams) => Params | undefined,
-): (request: JsonRpcRequest) => Params {
-  return ({ method, params = NO_PARAMS }) => {
+  accept: (params: RawParams, era: McpEra) => Params | undefined,
+  known?: (params: RawParams, era: McpEra) => RawParams,
+): (request: JsonRpcRequest, era: McpEra) => Params {
+  return ({ method, params = NO_PARAMS }, era) => {
     const { _meta: meta } = params;
-    const accepted = meta === undefined || isPlainMeta(meta) ? accept(params) : undefined;
+    const accepted = meta === undefined || isPlainMeta(meta) ? accept(params, era) : undefined;
     if (accepted !== undefined) return accepted;
-    const { value, problem } = checkedBySpec(type, { method, params });
+    const { value, problem } = checkedBySpec(type, { method, params: known ? known(params, era) : params });
     if (!problem) return (value as { params: Params }).params;
     const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);

@@ -1,10 +1,9 @@
-import { ERAS } from '../wire/era.js';
-import { isObject } from '../wire/json-rpc.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { notFound } from '../handlers/results/handler-failure.js';
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { ERAS, type McpEra } from '../wire/era.js';
+import { isObject } from '../wire/json-rpc.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+import { type RawParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface CallParams {
   readonly name: string;
@@ -15,14 +14,18 @@ const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** `tools/call`. */
 export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
-  const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
-    typeof name === 'string' && (args === undefined || isObject(args)) && task === undefined
-      ? { name, arguments: args }
-      : undefined,
-  );
   const call: ServedMethod<CallParams> = {
     asks: true,
-    read: (request, era) => read(ERAS[era].hasTaskParam ? request : withoutTask(request)),
+    read: paramsReader(
+      'CallToolRequest',
+      ({ name, arguments: args, task }, era) =>
+        typeof name === 'string' &&
+        (args === undefined || isObject(args)) &&
+        (task === undefined || !ERAS[era].hasTaskParam)
+          ? { name, arguments: args }
+          : undefined,
+      withoutTask,
+    ),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
       if (!tool) throw notFound('tool', name);
@@ -34,8 +37,8 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
 }
 
 /** Revision 2026-07-28 has no tasks in its core: `task` is an unknown key, which is removed. */
-function withoutTask(request: JsonRpcRequest): JsonRpcRequest {
-  if (request.params?.['task'] === undefined) return request;
-  const { task: _, ...params } = request.params;
-  return { ...request, params };
+function withoutTask(params: RawParams, era: McpEra): RawParams {
+  if (ERAS[era].hasTaskParam) return params;
+  const { task: _, ...others } = params;
+  return others;
 }
