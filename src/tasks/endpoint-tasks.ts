@@ -14,9 +14,9 @@ import type { ToolAccess } from '../methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../wire/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
-import { TaskCall, type TaskMaker } from './task-call.js';
+import { TaskCall } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskStore, type McpNewTask } from './task-store.js';
-import { TaskWatch } from './task-watch.js';
+import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
 
 /** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
@@ -45,7 +45,7 @@ interface TaskSignal {
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time is over──▶ stopped
  */
-export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
+export class EndpointTasks implements TaskRunner, TaskNode {
   readonly #running = new Map<string, RunningTask>();
   /** Ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
@@ -87,6 +87,10 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   /** Ids of tasks that have changed, on any node. Hot; never errors; completes when the endpoint closes. */
   get changes$(): Observable<string> {
     return this.#changes$;
+  }
+
+  get missed$(): Observable<void> {
+    return this.#missed$;
   }
 
   /** The number of clients that listen to tasks on this node. */
@@ -226,16 +230,12 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   }
 
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification> {
-    return new TaskWatch(ids, flow, {
-      clock: this.clock,
-      changes$: this.#changes$,
-      missed$: this.#missed$,
-      find: (id) => this.find(id),
-      count: (difference) => {
-        this.#watches += difference;
-        this.#keepTicking();
-      },
-    }).notifications$;
+    return taskNotifications(ids, flow, this);
+  }
+
+  watching(difference: 1 | -1): void {
+    this.#watches += difference;
+    this.#keepTicking();
   }
 
   // ---- for the tasks ---------------------------------------------------------------------------------------------

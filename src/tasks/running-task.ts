@@ -1,10 +1,11 @@
 import { channel } from 'node:diagnostics_channel';
 import type { InputRequest } from '@modelcontextprotocol/server';
+import type { Observable } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { McpTask } from '../context/mcp-tasks.js';
+import type { McpTask, ToolTask } from '../context/mcp-tasks.js';
 import { McpServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../wire/extensions.js';
@@ -15,6 +16,7 @@ import {
   type McpNewTask,
   type McpTaskChange,
   type McpTaskFailure,
+  type McpStoredTask,
 } from './task-store.js';
 
 const REPORTS = channel(TASK_REPORTS_CHANNEL);
@@ -25,13 +27,29 @@ const MAX_MESSAGE = 1_000;
 /** Maximum duration in milliseconds of the last write of a node that stops. */
 const LAST_WRITE_MS = 2_000;
 
-/** The parts of a node that its tasks share. */
+/** The tasks of a node: for each of them, for a call that may become one, and for a client that watches some. */
 export interface TaskNode {
   readonly store: McpTaskStore;
   readonly clock: McpClock;
   readonly maxResultBytes: number;
+  /**
+   * Stores a new task, which runs from then on.
+   *
+   * @param wanted called after the task is stored; if it returns `false`, the task is removed again
+   * @returns `undefined` if it is not wanted any more, or the node stops
+   * @throws McpError if a limit is reached, or the store is unavailable
+   */
+  make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
   /** Notifies all nodes that the record of a task has changed. */
   changed(id: string): void;
+  /** Ids of tasks that have changed, on any node. */
+  readonly changes$: Observable<string>;
+  /** Emits when changes may have been missed. */
+  readonly missed$: Observable<void>;
+  /** Reads a task. */
+  find(id: string): Promise<McpStoredTask | undefined>;
+  /** Called with 1 or -1 when the number of clients that watch changes. */
+  watching(difference: 1 | -1): void;
   /** Called when the task is over on this node. */
   left(task: RunningTask): void;
   /** Logs an error for the operator. */

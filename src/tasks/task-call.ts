@@ -1,25 +1,12 @@
 import type { InputRequest } from '@modelcontextprotocol/server';
-import type { McpClock, ClockTimer } from '../common/clock.js';
+import type { ClockTimer } from '../common/clock.js';
 import { deferred, quiet } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask, Takeover, ToolTask } from '../context/mcp-tasks.js';
 import { withoutUrlRequired } from '../methods/method-dispatcher.js';
 import { McpError, RefusedCall } from '../wire/errors.js';
-import type { RunningTask, TaskOutcome } from './running-task.js';
+import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';
 import { taskResult } from './task-wire.js';
-
-/** Creates tasks. */
-export interface TaskMaker {
-  readonly clock: McpClock;
-  /**
-   * Stores a new task, which runs from then on.
-   *
-   * @param wanted called after the task is stored; if it returns `false`, the task is removed again
-   * @returns `undefined` if it is not wanted any more, or the node stops
-   * @throws McpError if a limit is reached, or the store is unavailable
-   */
-  make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
-}
 
 /**
  * # A call that may become a task
@@ -40,7 +27,7 @@ export class TaskCall implements Takeover {
   #entering: Promise<void> | undefined;
 
   constructor(
-    private readonly maker: TaskMaker,
+    private readonly node: TaskNode,
     private readonly call: McpCall,
     private readonly tool: string,
     private readonly options: ToolTask,
@@ -75,7 +62,7 @@ export class TaskCall implements Takeover {
     if (afterMs === 0) return (this.#entering ??= quiet(this.#enter()));
     if (afterMs !== Infinity && this.#state === 'waiting' && !this.#timer) {
       // When there is no room, it stays an ordinary call.
-      this.#timer = this.maker.clock.setTimeout(() => void quiet(this.start()), afterMs);
+      this.#timer = this.node.clock.setTimeout(() => void quiet(this.start()), afterMs);
     }
     return undefined;
   }
@@ -102,7 +89,7 @@ export class TaskCall implements Takeover {
     this.#settle('making');
     const wanted = (): boolean => this.#state === 'making' && this.call.state === 'open';
     try {
-      const task = await this.maker.make(this.call, this.tool, this.options, wanted);
+      const task = await this.node.make(this.call, this.tool, this.options, wanted);
       if (!task) {
         this.#settle('ordinary');
         return undefined;
@@ -133,7 +120,7 @@ export class TaskCall implements Takeover {
   #settle(state: 'waiting' | 'making' | 'task' | 'ordinary'): void {
     if (this.#state === 'task' || this.#state === 'ordinary') return;
     this.#state = state;
-    if (this.#timer) this.maker.clock.clear(this.#timer);
+    if (this.#timer) this.node.clock.clear(this.#timer);
     this.#timer = undefined;
   }
 }

@@ -1,24 +1,13 @@
 import { Observable, type Subscriber } from 'rxjs';
-import type { McpClock, ClockTimer } from '../common/clock.js';
+import type { ClockTimer } from '../common/clock.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { TaskNotification } from '../context/mcp-tasks.js';
+import type { TaskNode } from './running-task.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';
 
 /** Milliseconds between two notifications of one task. */
 const QUIET_MS = 1_000;
-
-/** The parts that a watch uses. */
-export interface WatchedTasks {
-  readonly clock: McpClock;
-  /** Ids of tasks that have changed. */
-  readonly changes$: Observable<string>;
-  /** Emits when changes may have been missed. */
-  readonly missed$: Observable<void>;
-  find(id: string): Promise<McpStoredTask | undefined>;
-  /** Called with 1 or -1 when the number of watches changes. */
-  count(difference: 1 | -1): void;
-}
 
 /**
  * # The notifications of one client about its tasks
@@ -29,22 +18,22 @@ export interface WatchedTasks {
  *
  * It begins with changes before the subscription: a task may end between the answer to its call and the subscription.
  */
-export class TaskWatch {
-  readonly notifications$: Observable<TaskNotification>;
-
-  constructor(ids: readonly string[], flow: StreamFlow, tasks: WatchedTasks) {
-    this.notifications$ = new Observable((subscriber) => {
-      tasks.count(1);
-      subscriber.add(() => tasks.count(-1));
-      const watched = new Map(ids.map((id) => [id, new Watched(id, flow, tasks, subscriber)]));
-      const all = (): void => watched.forEach((task) => task.changed());
-      subscriber.add(tasks.changes$.subscribe((id) => watched.get(id)?.changed()));
-      subscriber.add(tasks.missed$.subscribe(all));
-      subscriber.add(flow.resumed$.subscribe(() => watched.forEach((task) => task.go())));
-      subscriber.add(() => watched.forEach((task) => task.end()));
-      all();
-    });
-  }
+export function taskNotifications(
+  ids: readonly string[],
+  flow: StreamFlow,
+  node: TaskNode,
+): Observable<TaskNotification> {
+  return new Observable((subscriber) => {
+    node.watching(1);
+    subscriber.add(() => node.watching(-1));
+    const watched = new Map(ids.map((id) => [id, new Watched(id, flow, node, subscriber)]));
+    const all = (): void => watched.forEach((task) => task.changed());
+    subscriber.add(node.changes$.subscribe((id) => watched.get(id)?.changed()));
+    subscriber.add(node.missed$.subscribe(all));
+    subscriber.add(flow.resumed$.subscribe(() => watched.forEach((task) => task.go())));
+    subscriber.add(() => watched.forEach((task) => task.end()));
+    all();
+  });
 }
 
 class Watched {
@@ -58,7 +47,7 @@ class Watched {
   constructor(
     private readonly id: string,
     private readonly flow: StreamFlow,
-    private readonly tasks: WatchedTasks,
+    private readonly node: TaskNode,
     private readonly subscriber: Subscriber<TaskNotification>,
   ) {}
 
@@ -73,7 +62,7 @@ class Watched {
 
   end(): void {
     this.#over = true;
-    this.tasks.clock.clear(this.#pause);
+    this.node.clock.clear(this.#pause);
     this.#pause = undefined;
   }
 
@@ -81,7 +70,7 @@ class Watched {
     this.#dirty = false;
     this.#reading = true;
     try {
-      const task = await this.tasks.find(this.id);
+      const task = await this.node.find(this.id);
       this.#reading = false;
       if (this.#over) return;
       if (!task) return this.end();
@@ -101,7 +90,7 @@ class Watched {
   }
 
   #rest(): void {
-    this.#pause = this.tasks.clock.setTimeout(() => {
+    this.#pause = this.node.clock.setTimeout(() => {
       this.#pause = undefined;
       this.go();
     }, QUIET_MS);
