@@ -4,7 +4,7 @@ import type { ClockTimer } from '../common/clock.js';
 import { ERAS, type McpEra } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { McpExchange } from './mcp-exchange.js';
-import type { Takeover } from './mcp-tasks.js';
+import type { Takeover } from './mcp-task.js';
 
 /*
  * # One message of a client while it is served

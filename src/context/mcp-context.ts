@@ -21,7 +21,7 @@ import type {
   McpQuestion,
 } from './mcp-questions.js';
 import type { McpPrincipalState, McpState } from './mcp-state.js';
-import type { McpTask } from './mcp-tasks.js';
+import type { McpTask } from './mcp-task.js';
 
 /** One run of a handler, for its context: the messages to its client, and what outlives the run. @internal */
 export interface McpClientPort {

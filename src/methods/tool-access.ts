@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { McpCall } from '../context/mcp-call.js';
-import type { ToolTask } from '../context/mcp-tasks.js';
+import type { ToolTask } from '../context/mcp-task.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { HandlerCalls } from './handler-calls.js';
 

@@ -4,7 +4,7 @@ import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-c
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
 import type { McpPrincipalState, McpState } from '../context/mcp-state.js';
-import type { McpTask } from '../context/mcp-tasks.js';
+import type { McpTask } from '../context/mcp-task.js';
 import { McpServerRequestError } from '../context/server-request.error.js';
 import { HandlerSuspended } from '../handlers/handlers.errors.js';
 import { inspected } from '../handlers/results/handler-failure.js';

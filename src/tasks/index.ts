@@ -1,4 +1,4 @@
-export type { McpTask } from '../context/mcp-tasks.js';
+export type { McpTask } from '../context/mcp-task.js';
 export { InMemoryTaskStore } from './in-memory-task-store.js';
 export { type McpTaskCounts, McpTaskService } from './mcp-task.service.js';
 export { type McpTasksAsyncOptions, McpTasksModule } from './mcp-tasks.module.js';

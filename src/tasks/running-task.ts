@@ -5,7 +5,7 @@ import type { McpClock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { McpTask, ToolTask } from '../context/mcp-tasks.js';
+import type { McpTask, ToolTask } from '../context/mcp-task.js';
 import { McpServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../wire/extensions.js';

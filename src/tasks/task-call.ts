@@ -2,7 +2,7 @@ import type { InputRequest } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
 import { deferred, quiet } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { McpTask, Takeover, ToolTask } from '../context/mcp-tasks.js';
+import type { McpTask, Takeover, ToolTask } from '../context/mcp-task.js';
 import { withoutUrlRequired } from '../methods/method-dispatcher.js';
 import { McpError, RefusedCall } from '../wire/errors.js';
 import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';

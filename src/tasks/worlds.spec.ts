@@ -4,7 +4,8 @@ import { type Fate, LossyBus, NodeBackend } from '../../test/support/node-backen
 import { share, seededRandom } from '../../test/support/share.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import { McpCall } from '../context/mcp-call.js';
-import type { Takeover, TaskNotification, ToolTask } from '../context/mcp-tasks.js';
+import type { Takeover, ToolTask } from '../context/mcp-task.js';
+import type { TaskNotification } from '../context/mcp-tasks.js';
 import { ManualClock } from '../testing/index.js';
 import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';

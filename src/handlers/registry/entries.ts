@@ -1,7 +1,7 @@
 import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
 import type { McpClock } from '../../common/clock.js';
 import { resolveGroup } from '../../common/options.js';
-import type { ToolTask } from '../../context/mcp-tasks.js';
+import type { ToolTask } from '../../context/mcp-task.js';
 import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec } from '../../wire/spec.js';

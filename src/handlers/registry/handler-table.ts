@@ -13,7 +13,7 @@ import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
-import type { ToolTask } from '../../context/mcp-tasks.js';
+import type { ToolTask } from '../../context/mcp-task.js';
 import type { McpEra } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
 import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
