@@ -244,14 +244,16 @@ export class McpStream implements SharedStream {
     const ending = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
     this.#failure = { error, ending };
     const options = { writer: randomToken(), seq: 1, end: true };
-    const ended = ending.run(() => store.append(this.session, this.id, [], options));
-    const over = ended.then(({ reader }) => this.#appended(reader));
-    this.inBackground(() =>
-      over.finally(() => {
+    const end = async (): Promise<void> => {
+      try {
+        const { reader } = await ending.run(() => store.append(this.session, this.id, [], options));
+        this.#appended(reader);
+      } finally {
         this.#failure = { error };
         this.#settleDown();
-      }),
-    );
+      }
+    };
+    this.inBackground(end);
   }
 
   #settleDown(): void {

@@ -31,7 +31,8 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     const claim: Claim = { ref, known: undefined, before: undefined, claiming: undefined };
     this.#claims.set(reader, claim);
     if (!first) reader.hold();
-    this.#claim(reader, claim, first ? undefined : (error) => reader.fail(error));
+    if (first) this.#claim(reader, claim);
+    else this.#claimOnce(reader, claim);
   }
 
   override remove(reader: StreamReader): void {
@@ -128,23 +129,39 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     return (await this.stream.read(0, 0)).reader;
   }
 
-  /** A stream that begins here is claimed when the log has it. */
-  #claim(reader: StreamReader, claim: Claim, refused?: (error: unknown) => void): void {
+  /** Makes the reader here the newest again, or, of a stream that begins here, for the first time. */
+  #claim(reader: StreamReader, claim: Claim): void {
+    const { begun, retry } = this.stream;
+    const run = () => retry.run(() => this.#send(claim));
+    this.#note(reader, claim, begun ? begun.then(run) : run(), () => {});
+  }
+
+  /** A claim that came late could replace a newer reader: if it fails, the response ends, and its client comes back. */
+  #claimOnce(reader: StreamReader, claim: Claim): void {
+    this.#note(reader, claim, this.#send(claim), (error) => (isFinal(error) ? reader.fail(error) : reader.finish()));
+  }
+
+  async #send({ ref }: Claim): Promise<McpClaimResult> {
+    const { session, id, store } = this.stream;
+    return store.claim(session, id, ref);
+  }
+
+  #note(reader: StreamReader, claim: Claim, sent: Promise<McpClaimResult>, failed: (error: unknown) => void): void {
     claim.known = undefined;
-    const { session, id, store, begun, retry } = this.stream;
-    const run = () => retry.run(() => store.claim(session, id, claim.ref));
-    const failed = (error: unknown): void => {
-      if (!(error instanceof McpStreamNotFoundError)) this.stream.fault(error);
-      refused?.(error);
-    };
-    const known = (begun ? begun.then(run) : run()).then((result) => this.#claimed(reader, claim, result), failed);
+    const known = sent.then(
+      (result) => this.#claimed(reader, claim, result),
+      (error: unknown) => {
+        if (!(error instanceof McpStreamNotFoundError)) this.stream.fault(error);
+        failed(error);
+      },
+    );
     claim.claiming = known.finally(() => (claim.claiming = undefined));
   }
 
   #claimed(reader: StreamReader, claim: Claim, { before, delivered, last }: McpClaimResult): void {
     claim.known = true;
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
-    reader.start();
+    reader.start(last);
     // No hint came for what was appended before the claim.
     if (last > reader.cursor) this.stream.look();
     if (!before || before.node === this.stream.nodeId) return;

@@ -44,7 +44,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   /** It has read a page: from there on nothing may be missing. */
   #begun: boolean;
   /** Index up to which no newer reader can have handed out anything in its place: it was logged before. */
-  readonly #own: number;
+  #own: number;
   /** To when its response has room again. */
   #listens = false;
   /** The log has failed, and the read is being retried. */
@@ -104,8 +104,11 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.#held = true;
   }
 
-  start(): void {
+  /** It is the newest now. @param last index of the newest event that was logged before */
+  start(last: number): void {
+    if (!this.#held) return;
     this.#held = false;
+    this.#own = Math.max(this.#own, last);
     this.wake();
   }
 

@@ -22,7 +22,7 @@ import type { SessionRuntime } from '../live/session-runtime.js';
 export class SessionStreams implements StreamObserver {
   /** Made with the first: an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
-  /** Responses that wait until the log is available. */
+  /** Responses that wait until the log is available, and then end. */
   #held: Set<Subscriber<McpEvent>> | undefined;
   /** Commands to the log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
@@ -83,18 +83,19 @@ export class SessionStreams implements StreamObserver {
     }
     // The client knows the id of the stream before its first append is complete.
     const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
-    if (begun) return { kind: 'events', open: (flow) => this.#whenBack(begun, cursor, flow) };
+    if (begun) return { kind: 'events', open: () => this.#held$(begun, cursor) };
     let start: Start | undefined;
     try {
       start = await this.#find(cursor);
     } catch (error) {
       if (error instanceof McpError || error instanceof McpEventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
-      return { kind: 'events', open: (flow) => this.#whenBack(undefined, cursor, flow) };
+      return { kind: 'events', open: () => this.#held$(undefined, cursor) };
     }
     // After an empty 200 both official clients reconnect endlessly; after 405 neither reports an error (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
-    return { kind: 'events', open: (flow) => this.#resume(start, flow) };
+    const { streamId, after, ...rest } = start;
+    return { kind: 'events', open: (flow) => this.events$(this.#obtain(streamId), after, { flow, ...rest }) };
   }
 
   /** @returns where a response begins; `undefined` when there is nothing left to send, now or ever */
@@ -112,17 +113,13 @@ export class SessionStreams implements StreamObserver {
     }
   }
 
-  #resume({ streamId, after, last, cursor }: Start, flow: StreamFlow): Observable<McpEvent> {
-    return this.events$(this.#obtain(streamId), after, { flow, last, cursor });
-  }
-
   /**
-   * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again.
-   * A refusal ends the response.
+   * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again. Then it
+   * ends, and its client comes back: if it was given up, as the client may have done, it must not replace a newer one.
    *
    * @param begun settles when the log may know the stream
    */
-  #whenBack(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
+  #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
@@ -134,14 +131,8 @@ export class SessionStreams implements StreamObserver {
         waiting.cancel();
       });
       subscriber.next(COMMENT);
-      const find = () => waiting.run(() => this.#find(cursor));
-      (begun ? begun.then(find) : find())
-        .then((start) => {
-          if (!start) return subscriber.complete();
-          held.delete(subscriber);
-          if (!subscriber.closed) subscriber.add(this.#resume(start, flow).subscribe(subscriber));
-        })
-        .catch(() => subscriber.complete());
+      const end = (): void => subscriber.complete();
+      (begun ?? waiting.run(() => this.#find(cursor))).then(end, end);
     });
   }
 
