@@ -48,7 +48,15 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
   const store = new InMemoryEventStore({}, new ManualClock());
   await store.open('s');
   const retry = { firstDelayMs: 1, maxDelayMs: 1, giveUpAfterMs: 1 };
-  const environment = { store, clock, nodeId: 'n', retry, maxQueuedBytes: 1_000, peers: NO_STREAM_PEERS };
+  const environment = {
+    store,
+    clock,
+    nodeId: 'n',
+    retry,
+    maxQueuedBytes: 1_000,
+    comeBackMs: 10_000,
+    peers: NO_STREAM_PEERS,
+  };
   const begun: (readonly RequestId[])[] = [];
   const written: SinkEntry[] = [];
   const clientGone = vi.fn();

@@ -42,7 +42,7 @@ async function setup(faults: EventStoreFaults = {}) {
       appended: (_, __, { node: to, reader }) => signals.push({ to, reader, is: 'appended' }),
       replaced: (_, __, { node: to, reader }, upTo) => signals.push({ to, reader, is: 'replaced', upTo }),
     };
-    const environment = { store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, peers };
+    const environment = { store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, comeBackMs: 10_000, peers };
     const stream = new McpStream('0', 's', environment, SILENT);
     streams.set(nodeId, stream);
     const get = async (after?: number) => {

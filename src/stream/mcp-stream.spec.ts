@@ -39,6 +39,7 @@ async function setup(faults: EventStoreFaults = {}, scope: 'node' | 'shared' = '
     nodeId,
     retry: RETRY,
     maxQueuedBytes: 10_000,
+    comeBackMs: 10_000,
     peers: NO_STREAM_PEERS,
   });
   const stream = (id: string, requests?: RequestId[], node = 'n') =>

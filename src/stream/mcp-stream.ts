@@ -15,7 +15,7 @@ import {
 import { SharedReaders, type SharedStream } from './shared-readers.js';
 import { StreamReader } from './stream-reader.js';
 import { LocalReaders, type StreamReaders } from './stream-readers.js';
-import type { StreamEnvironment, StreamPeers } from './stream.options.js';
+import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
 const FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
@@ -47,7 +47,7 @@ export class McpStream implements SharedStream {
   constructor(
     readonly id: string,
     readonly session: string,
-    private readonly environment: StreamEnvironment,
+    readonly environment: StreamEnvironment,
     private readonly observer?: StreamObserver,
     /** Of a POST stream that begins here: the requests whose messages it carries. No other object writes it. */
     private readonly requests?: readonly RequestId[],
@@ -291,14 +291,6 @@ export class McpStream implements SharedStream {
   /** @internal */
   get store(): McpSharedEventStore {
     return this.environment.store as McpSharedEventStore;
-  }
-  /** @internal */
-  get nodeId(): string {
-    return this.environment.nodeId;
-  }
-  /** @internal */
-  get peers(): StreamPeers {
-    return this.environment.peers;
   }
 
   /** Runs a command that no message waits for: if it fails, only what the log knows of readers is out of date. @internal */

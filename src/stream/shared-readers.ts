@@ -4,7 +4,7 @@ import { isFinal, McpStreamNotFoundError } from './event-store.errors.js';
 import type { McpClaimResult, McpSharedEventStore, McpReaderRef, McpReadResult } from './event-store.js';
 import type { StreamReader } from './stream-reader.js';
 import { LocalReaders, type ReadStream } from './stream-readers.js';
-import type { StreamPeers } from './stream.options.js';
+import type { StreamEnvironment } from './stream.options.js';
 
 /**
  * # The readers of a stream whose log other nodes read too
@@ -27,12 +27,12 @@ export class SharedReaders extends LocalReaders<SharedStream> {
 
   override add(reader: StreamReader, first: boolean): void {
     super.add(reader, first);
-    const ref = { node: this.stream.nodeId, reader: randomToken() };
-    const claim: Claim = { ref, known: undefined, before: undefined, claiming: undefined };
+    const ref = { node: this.stream.environment.nodeId, reader: randomToken() };
+    const since = this.stream.environment.clock.now();
+    const claim: Claim = { ref, since, known: undefined, before: undefined, claiming: undefined };
     this.#claims.set(reader, claim);
     if (!first) reader.hold();
-    if (first) this.#claim(reader, claim);
-    else this.#claimOnce(reader, claim);
+    this.#claim(reader, claim);
   }
 
   override remove(reader: StreamReader): void {
@@ -48,8 +48,8 @@ export class SharedReaders extends LocalReaders<SharedStream> {
 
   /** If the log names another reader than this node knows, it is asked again; until then nothing is handed out. */
   override appended(reader: McpReaderRef | undefined): boolean {
-    if (reader && reader.node !== this.stream.nodeId) {
-      this.stream.peers.appended(this.stream.session, this.stream.id, reader);
+    if (reader && reader.node !== this.stream.environment.nodeId) {
+      this.stream.environment.peers.appended(this.stream.session, this.stream.id, reader);
     }
     const newest = this.newest;
     const claim = newest && this.#claims.get(newest)!;
@@ -129,30 +129,16 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     return (await this.stream.read(0, 0)).reader;
   }
 
-  /** Makes the reader here the newest again, or, of a stream that begins here, for the first time. */
+  /** A stream that begins here is claimed when the log has it. */
   #claim(reader: StreamReader, claim: Claim): void {
-    const { begun, retry } = this.stream;
-    const run = () => retry.run(() => this.#send(claim));
-    this.#note(reader, claim, begun ? begun.then(run) : run(), () => {});
-  }
-
-  /** A claim that came late could replace a newer reader: if it fails, the response ends, and its client comes back. */
-  #claimOnce(reader: StreamReader, claim: Claim): void {
-    this.#note(reader, claim, this.#send(claim), (error) => (isFinal(error) ? reader.fail(error) : reader.finish()));
-  }
-
-  async #send({ ref }: Claim): Promise<McpClaimResult> {
-    const { session, id, store } = this.stream;
-    return store.claim(session, id, ref);
-  }
-
-  #note(reader: StreamReader, claim: Claim, sent: Promise<McpClaimResult>, failed: (error: unknown) => void): void {
     claim.known = undefined;
-    const known = sent.then(
+    const { session, id, store, begun, retry } = this.stream;
+    const run = () => retry.run(() => store.claim(session, id, claim.ref));
+    const known = (begun ? begun.then(run) : run()).then(
       (result) => this.#claimed(reader, claim, result),
       (error: unknown) => {
         if (!(error instanceof McpStreamNotFoundError)) this.stream.fault(error);
-        failed(error);
+        if (reader.held) reader.fail(error);
       },
     );
     claim.claiming = known.finally(() => (claim.claiming = undefined));
@@ -161,19 +147,23 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   #claimed(reader: StreamReader, claim: Claim, { before, delivered, last }: McpClaimResult): void {
     claim.known = true;
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
+    if (before && before.node !== this.stream.environment.nodeId) {
+      claim.before = before;
+      this.#notifyReplaced(before);
+    }
+    const { clock, comeBackMs } = this.stream.environment;
+    // Its client may have opened a newer response: both end, and a client that still waits comes back.
+    if (reader.held && clock.now() - claim.since >= comeBackMs) return reader.finish();
     reader.start(last);
     // No hint came for what was appended before the claim.
     if (last > reader.cursor) this.stream.look();
-    if (!before || before.node === this.stream.nodeId) return;
-    claim.before = before;
-    this.#notifyReplaced(before);
   }
 
   #compare(mine: StreamReader, { reader, last, ended }: McpReadResult): void {
     const claim = this.#claims.get(mine);
     if (!claim || mine !== this.newest || this.stream.closed) return;
     if (!claim.claiming && reader?.reader !== claim.ref.reader) {
-      if (reader && reader.node !== this.stream.nodeId) return this.silence();
+      if (reader && reader.node !== this.stream.environment.nodeId) return this.silence();
       // The log has lost this reader, or still has one that left while the log was unavailable.
       const { session, id, store } = this.stream;
       if (reader) this.stream.inBackground(() => store.release(session, id, reader));
@@ -196,17 +186,16 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   }
 
   #notifyReplaced(reader: McpReaderRef, upTo?: number): void {
-    const { session, id, nodeId, peers } = this.stream;
-    if (reader.node !== nodeId) peers.replaced(session, id, reader, upTo);
+    const { session, id, environment } = this.stream;
+    if (reader.node !== environment.nodeId) environment.peers.replaced(session, id, reader, upTo);
   }
 }
 
 /** A stream of a shared log. */
 export interface SharedStream extends ReadStream {
   readonly session: string;
-  readonly nodeId: string;
   readonly store: McpSharedEventStore;
-  readonly peers: StreamPeers;
+  readonly environment: StreamEnvironment;
   /** Its session is over here. */
   readonly closed: boolean;
   /** Settles when the log knows the stream; absent when it does. */
@@ -221,6 +210,8 @@ export interface SharedStream extends ReadStream {
 /** The claim of a reader. */
 interface Claim {
   readonly ref: McpReaderRef;
+  /** When the response was opened; milliseconds since the epoch. */
+  readonly since: number;
   /** The log has it as the newest; `undefined`: the claim is under way; `false`: the log is being asked. */
   known: boolean | undefined;
   /** The reader before, on another node: it ends when this one does. */

@@ -99,6 +99,10 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : DONE;
   }
 
+  get held(): boolean {
+    return this.#held;
+  }
+
   /** Hands out nothing until `start`. */
   hold(): void {
     this.#held = true;

@@ -320,6 +320,7 @@ class World {
       peers,
       retry: RETRY,
       maxQueuedBytes: this.#maxQueuedBytes,
+      comeBackMs: 10_000,
     };
     const begins = this.isPost && this.nodes.length === 0;
     const stream = new McpStream(this.streamId, SESSION, environment, observer, begins ? [1] : undefined);

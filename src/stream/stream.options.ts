@@ -28,6 +28,8 @@ export interface StreamEnvironment {
   readonly nodeId: string;
   readonly retry: RetryPolicy;
   readonly maxQueuedBytes: number;
+  /** Milliseconds after which a client that has given up a response opens another one. */
+  readonly comeBackMs: number;
 }
 
 /** Bounds of the event log in memory; another event store has options of its own. @publicApi */

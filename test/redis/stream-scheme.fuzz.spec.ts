@@ -79,7 +79,8 @@ class Node {
       clock: systemClock,
       nodeId: messageBus.nodeId,
       retry: RETRY,
-      maxQueuedBytes: 1024 * 1024,
+      maxQueuedBytes: 1024,
+      comeBackMs: 10_000 * 1024,
       peers: {
         appended: (session: string, stream: string, reader: McpReaderRef) =>
           say(reader, { type: 'appended', session, stream }),

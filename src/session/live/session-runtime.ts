@@ -34,6 +34,7 @@ const QUIET_MS = 60_000;
 export class SessionRuntime implements StreamEnvironment {
   readonly retry = DEFAULT_RETRY;
   readonly maxQueuedBytes = DEFAULT_MAX_QUEUED_BYTES;
+  readonly comeBackMs: number;
   readonly nodeId: string;
   readonly peers: ClusterPeers;
   readonly calls: Calls;
@@ -53,6 +54,7 @@ export class SessionRuntime implements StreamEnvironment {
     @Inject(CallObserver) private readonly observer: CallObserver,
   ) {
     this.events$ = this.#events$.asObservable();
+    this.comeBackMs = options.retryMs;
     this.nodeId = bus.nodeId;
     this.peers = new ClusterPeers(bus);
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);

@@ -22,7 +22,7 @@ import type { SessionRuntime } from '../live/session-runtime.js';
 export class SessionStreams implements StreamObserver {
   /** Made with the first: an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
-  /** Responses that wait until the log is available, and then end. */
+  /** Responses that wait until the log is available. */
   #held: Set<Subscriber<McpEvent>> | undefined;
   /** Commands to the log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
@@ -83,19 +83,18 @@ export class SessionStreams implements StreamObserver {
     }
     // The client knows the id of the stream before its first append is complete.
     const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
-    if (begun) return { kind: 'events', open: () => this.#held$(begun, cursor) };
+    if (begun) return { kind: 'events', open: (flow) => this.#held$(begun, cursor, flow) };
     let start: Start | undefined;
     try {
       start = await this.#find(cursor);
     } catch (error) {
       if (error instanceof McpError || error instanceof McpEventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
-      return { kind: 'events', open: () => this.#held$(undefined, cursor) };
+      return { kind: 'events', open: (flow) => this.#held$(undefined, cursor, flow) };
     }
     // After an empty 200 both official clients reconnect endlessly; after 405 neither reports an error (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
-    const { streamId, after, ...rest } = start;
-    return { kind: 'events', open: (flow) => this.events$(this.#obtain(streamId), after, { flow, ...rest }) };
+    return { kind: 'events', open: (flow) => this.#resume(start, flow) };
   }
 
   /** @returns where a response begins; `undefined` when there is nothing left to send, now or ever */
@@ -113,13 +112,17 @@ export class SessionStreams implements StreamObserver {
     }
   }
 
+  #resume({ streamId, after, ...rest }: Start, flow: StreamFlow): Observable<McpEvent> {
+    return this.events$(this.#obtain(streamId), after, { flow, ...rest });
+  }
+
   /**
-   * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again. Then it
-   * ends, and its client comes back: if it was given up, as the client may have done, it must not replace a newer one.
+   * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again. If that
+   * took so long that its client may have opened a newer one, it ends, and a client that still waits comes back.
    *
    * @param begun settles when the log may know the stream
    */
-  #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined): Observable<McpEvent> {
+  #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
@@ -131,8 +134,15 @@ export class SessionStreams implements StreamObserver {
         waiting.cancel();
       });
       subscriber.next(COMMENT);
-      const end = (): void => subscriber.complete();
-      (begun ?? waiting.run(() => this.#find(cursor))).then(end, end);
+      const since = clock.now();
+      const find = () => waiting.run(() => this.#find(cursor));
+      (begun ? begun.then(find) : find())
+        .then((start) => {
+          if (!start || clock.now() - since >= this.runtime.comeBackMs) return subscriber.complete();
+          held.delete(subscriber);
+          if (!subscriber.closed) subscriber.add(this.#resume(start, flow).subscribe(subscriber));
+        })
+        .catch(() => subscriber.complete());
     });
   }
 
