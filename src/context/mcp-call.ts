@@ -151,14 +151,13 @@ export class McpCall implements McpHttpCall {
   /** Of the JSON-RPC request; `undefined` for a notification. */
   readonly requestId: RequestId | undefined;
 
-  /** The body that it came in. */
-  readonly #held: McpHttpCall['held'];
+  /** The body that it came in, which a request holds until it, and the task that it may become, are over. */
+  #held: McpHttpCall['held'];
   #abort: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
   #cancelled = false;
   #answered = false;
   #takenOver: 'no' | 'running' | 'over' = 'no';
-  #holds = false;
 
   // Each of these is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
   /** A guard of the handler refused the caller. @internal */
@@ -193,7 +192,8 @@ export class McpCall implements McpHttpCall {
     this.session = from.info;
     this.method = message.method;
     this.requestId = 'id' in message ? message.id : undefined;
-    this.#held = http.held;
+    this.#held = exchange && http.held;
+    this.#held?.share();
   }
 
   /** The name and capabilities that the client declared. @internal */
@@ -261,13 +261,6 @@ export class McpCall implements McpHttpCall {
     return this.from.request(question, options, this);
   }
 
-  /** Holds the body that it came in until it, and the task that it may become, are over. @internal */
-  hold(): void {
-    if (!this.#held) return;
-    this.#holds = true;
-    this.#held.share();
-  }
-
   /** @internal */
   answered(): void {
     this.#answered = true;
@@ -310,9 +303,9 @@ export class McpCall implements McpHttpCall {
   }
 
   #letGo(): void {
-    if (!this.#holds || this.isServed) return;
-    this.#holds = false;
-    this.#held!.release();
+    if (!this.#held || this.isServed) return;
+    this.#held.release();
+    this.#held = undefined;
   }
 }
 

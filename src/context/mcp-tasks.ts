@@ -6,8 +6,8 @@ import type { StreamFlow } from './mcp-exchange.js';
 /*
  * # Calls that become tasks (the extension `io.modelcontextprotocol/tasks`)
  *
- * What the core asks of the module of tasks: {@link TaskRunner.serve} may take over a call, and answer for it. The call then has
- * a {@link Takeover}, which its context and its run find there. Without the module no tool of the app has the option `task`.
+ * What the core asks of the module of tasks: {@link TaskRunner.serve} may take over a call, and answer for it. The call then has a
+ * `takeover`, which its context and its run find there. Without the module no tool of the app has the option `task`.
  */
 
 /** The content of a notification about a task. @internal */

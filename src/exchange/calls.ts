@@ -80,7 +80,6 @@ export class Calls {
     calls.set(call.requestId!, call);
     this.#count++;
     this.admission.enter(call);
-    call.hold();
     const { clock, requestTimeoutMs } = this.options;
     if (requestTimeoutMs === Infinity) return;
     call.timer = clock.setTimeout(() => {
