@@ -36,7 +36,7 @@ export class BareRequests {
         mode,
         sseAfterMs,
         batch,
-        clientsComeBack: false,
+        clientsComeBack: () => false,
         sink: (_requests, cut) => new ResponseSink(this.options.maxBufferedBytes, cut),
         clientGone: () => {
           for (const call of made) calls.cancel(call, new Error('The client closed the connection.'));

@@ -59,7 +59,7 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
       mode,
       sseAfterMs: Infinity,
       batch: false,
-      clientsComeBack: false,
+      clientsComeBack: () => false,
       sink: (_open, cut) => new ResponseSink(1_000, cut),
       clientGone: () => calls.cancel(call, new Error('gone')),
     });
@@ -380,7 +380,7 @@ describe('the calls of a node', () => {
     const [here, elsewhere] = [clientOf({ client: 'in a session' }), clientOf({ client: 'in a session' })];
     const begin = (from: CallingClient, id: RequestId) => {
       const message = { jsonrpc: '2.0', id, method: 'tools/call' } as const;
-      const form = { clock, mode: 'json', sseAfterMs: Infinity, batch: false, clientsComeBack: false } as const;
+      const form = { clock, mode: 'json', sseAfterMs: Infinity, batch: false, clientsComeBack: () => false } as const;
       const exchange = new Exchange([id], { ...form, sink: (_open, cut) => new ResponseSink(1_000, cut) });
       const call = new McpCall({ era: 'legacy', principal: undefined, request: undefined }, message, from, exchange);
       calls.add(call);

@@ -65,7 +65,7 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
     mode: 'auto',
     sseAfterMs: 500,
     batch: false,
-    clientsComeBack: kind === 'a log',
+    clientsComeBack: () => kind === 'a log',
     clientGone,
     ...form,
     sink: (open, cut) => {
@@ -463,7 +463,7 @@ describe('closeStream()', () => {
   });
 
   it.each(SINKS)('does nothing over %s for a client that would not come back, nor after the end', async (kind) => {
-    const old = await setup(kind, { clientsComeBack: false });
+    const old = await setup(kind, { clientsComeBack: () => false });
     expect(old.exchange.closeStream()).toBe(false);
     expect(await replyOf(old.exchange)).toBeUndefined();
     const { exchange } = await setup(kind);

@@ -100,7 +100,7 @@ export class Exchange implements McpExchange {
   }
 
   closeStream(): boolean {
-    if (this.carries !== 'messages' || !this.form.clientsComeBack) return false;
+    if (this.carries !== 'messages' || !this.form.clientsComeBack()) return false;
     if (!this.stream()!.disconnect()) this.#headOnly = true;
     return true;
   }
@@ -165,7 +165,7 @@ export interface ExchangeForm {
   /** The answer is an array even if it has one element. */
   readonly batch: boolean;
   /** From 2025-11-25 on clients resume when a connection is closed (G9, G10). */
-  readonly clientsComeBack: boolean;
+  clientsComeBack(): boolean;
   /**
    * Makes the stream, once.
    *

@@ -18,7 +18,7 @@ function callWith(meta?: Record<string, unknown>, mode: McpResponseMode = 'auto'
     mode,
     sseAfterMs: 500,
     batch: false,
-    clientsComeBack: false,
+    clientsComeBack: () => false,
     sink: (_requests, cut) => new ResponseSink(1_000, cut),
   });
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: meta && { _meta: meta } } as const;

@@ -215,7 +215,7 @@ export class McpSession implements CallingClient {
     const mode = requests[0]!.method === 'initialize' ? 'json' : responseMode;
     const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
     const sink = (open: readonly RequestId[]): LoggedSink => this.#streams.begin(open);
-    const clientsComeBack = this.primes;
+    const clientsComeBack = (): boolean => this.primes;
     const exchange = new Exchange(ids, { clock, mode, sseAfterMs, batch, clientsComeBack, sink, clientGone });
     if (mode === 'sse') exchange.stream();
     return exchange;
