@@ -30,6 +30,7 @@ const ANSWER_LOST =
 @Injectable()
 export class Reaper {
   readonly #retry: Retry;
+  readonly #others: ((node: string) => Promise<void>)[] = [];
 
   constructor(
     @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$' | 'reconnected$'>,
@@ -42,15 +43,25 @@ export class Reaper {
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     this.#retry = new Retry(patience, clock, (error) => error instanceof McpEventStoreError);
     bus.lost$.subscribe({
-      next: (lost) => this.#inBackground(this.#endCallsOf(lost)),
+      next: (lost) => this.#inBackground(this.#endAllOf(lost)),
       complete: () => this.#retry.cancel(),
     });
     bus.reconnected$.subscribe(() => this.#inBackground(this.#endLostCalls()));
   }
 
-  async #endCallsOf(lost: McpLostNode): Promise<void> {
+  /**
+   * Adds what an extension has to end when a node has died.
+   *
+   * @param end must be repeatable; it is tried again until it resolves, or this node stops
+   */
+  also(end: (node: string) => Promise<void>): void {
+    this.#others.push(end);
+  }
+
+  async #endAllOf(lost: McpLostNode): Promise<void> {
+    const others = this.#others.map((end) => this.#retry.run(() => end(lost.node)));
     const unfinished = await this.#unfinished(lost.node);
-    await Promise.all(unfinished.map((stream) => this.#answer(stream, NODE_DIED)));
+    await Promise.all([...others, ...unfinished.map((stream) => this.#answer(stream, NODE_DIED))]);
     await lost.done();
   }
 
