@@ -9,7 +9,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { McpMessageBus } from './bus/message-bus.js';
+import { BusNodes } from './nodes/bus-nodes.js';
 import { MCP_DEV_STORES } from './context/replaceable-part.js';
 import type { DevStores } from './dev/dev-stores.js';
 import { HandlerTable } from './handlers/registry/handler-table.js';
@@ -60,7 +60,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
-    @Inject(McpMessageBus) private readonly bus: McpMessageBus,
+    @Inject(BusNodes) private readonly nodes: BusNodes,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
@@ -179,7 +179,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.reader.close();
     await this.endpoint.close();
     await this.responder.drain(LAST_READS_MS);
-    await this.bus.close();
+    await this.nodes.leave();
   }
 
   /** All of the app. */

@@ -1,6 +1,6 @@
 import type { Implementation } from '@modelcontextprotocol/server';
 import { AUTH_NAMES, type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
-import { MESSAGE_BUS_METHODS, type McpMessageBus } from './bus/message-bus.js';
+import { MESSAGE_BUS_METHODS, type McpMessageBus } from './nodes/message-bus.js';
 import {
   assertNames,
   contract,

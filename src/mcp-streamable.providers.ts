@@ -5,7 +5,7 @@ import { logError, logger } from './context/operator-log.js';
 import { MCP_OPTIONS } from './common/options.js';
 import { once } from './common/promises.js';
 import { authProviders } from './auth/auth.providers.js';
-import { busProviders } from './bus/bus.providers.js';
+import { nodeProviders } from './nodes/node.providers.js';
 import { devProvider } from './dev/dev-stores.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
 import { endpointProviders } from './endpoint/endpoint.providers.js';
@@ -45,7 +45,7 @@ const dispatcherProvider: Provider = {
 export const endpointParts: Provider[] = [
   { provide: McpClock, useValue: systemClock },
   devProvider,
-  ...busProviders,
+  ...nodeProviders,
   ...stateProviders,
   ...streamProviders,
   ...sessionProviders,

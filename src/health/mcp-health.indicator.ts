@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { McpMessageBus } from '../bus/message-bus.js';
+import { BusNodes } from '../nodes/bus-nodes.js';
 import { McpClock } from '../common/clock.js';
 import { timer } from '../common/options.js';
 import { within } from '../common/promises.js';
@@ -46,7 +46,7 @@ export class McpHealthIndicator {
     @Inject(McpSessionService) private readonly service: McpSessionService,
     @Inject(McpSessionStore) private readonly sessionStore: McpSessionStore,
     @Inject(McpEventStore) private readonly eventStore: McpEventStore,
-    @Inject(McpMessageBus) private readonly bus: McpMessageBus,
+    @Inject(BusNodes) private readonly nodes: BusNodes,
     @Inject(McpClock) private readonly clock: McpClock,
   ) {}
 
@@ -69,7 +69,7 @@ export class McpHealthIndicator {
       this.#answers(counted, timeoutMs),
       // A store in the memory of this process is always available.
       this.#answers(async () => isShared(this.eventStore) && this.eventStore.unfinished(NO_NODE), timeoutMs),
-      this.#answers(async () => this.bus.ping?.(), timeoutMs),
+      this.#answers(() => this.nodes.ping(), timeoutMs),
     ]);
     const draining = !this.service.accepting;
     const reasons = [

@@ -5,7 +5,7 @@ import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
 import { getMcpToken } from '../context/inject-mcp.js';
-import { McpMessageBus } from '../bus/message-bus.js';
+import { BusNodes } from '../nodes/bus-nodes.js';
 import type { McpClock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
@@ -116,7 +116,7 @@ export class LiveEndpoint {
       const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpToken(McpHealthIndicator, name)).check('mcp');
       const answers = async () =>
         Promise.all([
-          health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,
+          health.messageBus === 'up' ? this.#get(BusNodes).alive() : undefined,
           health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
           health.sessionStore === 'up' ? this.#elsewhere(health) : undefined,
         ]);

@@ -1,4 +1,4 @@
-import type { McpMessageBus } from '../bus/message-bus.js';
+import type { McpMessageBus } from '../nodes/message-bus.js';
 import type { McpSessionStore } from '../session/store/session-store.js';
 import type { McpStateStore } from '../state/state-store.js';
 import type { McpSharedEventStore } from '../stream/event-store.js';

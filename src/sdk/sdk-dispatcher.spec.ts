@@ -1,5 +1,7 @@
 import { McpServer, Server } from '@modelcontextprotocol/server';
 import { NEVER } from 'rxjs';
+import { BusNodes } from '../nodes/bus-nodes.js';
+import { InMemoryMessageBus } from '../nodes/in-memory-message-bus.js';
 import { describe, expect, it } from 'vitest';
 import { resolveOptions } from '../common/options.js';
 import { deferred } from '../common/promises.js';
@@ -28,16 +30,6 @@ const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: { of: 
 const CLIENT = { capabilities: { roots: {} }, clientInfo: { name: 'spec', version: '1' } };
 const INITIALIZE = { protocolVersion: '2025-11-25', ...CLIENT };
 const CAPABILITIES = { capabilities: { logging: {}, resources: { subscribe: true }, tools: {} } };
-
-const NO_OTHER_NODE = {
-  nodeId: 'n',
-  messages$: NEVER,
-  reconnected$: NEVER,
-  lost$: NEVER,
-  send: () => {},
-  broadcast: () => {},
-  close: () => Promise.resolve(),
-};
 
 type Make = (server: Server, count: number) => unknown;
 type Context = Parameters<SdkDispatcherParts['make']>[0];
@@ -68,7 +60,15 @@ function setup(make: Make = () => {}) {
     new InMemorySessionStore(clock),
     new CallObserver(),
   ];
-  const runtime = new SessionRuntime(options, clock, records, store, NO_OTHER_NODE, dispatcher, observer);
+  const runtime = new SessionRuntime(
+    options,
+    clock,
+    records,
+    store,
+    BusNodes.over(new InMemoryMessageBus('n')),
+    dispatcher,
+    observer,
+  );
   runtime.events$.subscribe((event) => events.push(event));
   runtime.serve({
     suspect: () => {},

@@ -14,7 +14,6 @@ import { STANDALONE_STREAM } from '../wire/events.js';
 import { changeOf, reachesLevel } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
-import { ChangeFeed } from './cluster/change-feed.js';
 import { type LiveSession, LiveSessions } from './live/live-sessions.js';
 import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
@@ -47,7 +46,6 @@ export class McpSessionService {
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
     @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
-    @Inject(ChangeFeed) private readonly changes: ChangeFeed,
     @Inject(CallObserver) observer: CallObserver,
     @Inject(ENDPOINT_NAME) { name, path }: EndpointName,
     @Inject(TaskHost) private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
@@ -138,7 +136,7 @@ export class McpSessionService {
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   async resourceUpdated(uri: string): Promise<number> {
-    this.changes.publish({ uri });
+    this.runtime.nodes.changed({ uri });
     const subscribed = (await this.#records()).filter(({ subscriptions }) => subscriptions.includes(uri));
     return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
   }
@@ -200,13 +198,20 @@ export class McpSessionService {
     }
     const [live, inFlight] = [this.sessions.size, this.runtime.calls.count];
     const tasks = this.tasks.runner?.running ?? 0;
-    return { live, inFlight, ...sum, subscriptions: this.changes.listeners, tasks, heldBytes: this.runtime.held.count };
+    return {
+      live,
+      inFlight,
+      ...sum,
+      subscriptions: this.runtime.nodes.listeners,
+      tasks,
+      heldBytes: this.runtime.held.count,
+    };
   }
 
   /** Notifies subscribers without a session, if it is a change. */
   #publish(notification: { method: string; params?: Record<string, unknown> }): void {
     const change = changeOf(notification);
-    if (change) this.changes.publish(change);
+    if (change) this.runtime.nodes.changed(change);
   }
 
   /** Removes the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */

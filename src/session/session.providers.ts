@@ -2,11 +2,8 @@ import type { Provider } from '@nestjs/common';
 import { McpClock } from '../common/clock.js';
 import { replaceablePart } from '../context/replaceable-part.js';
 import { CallObserver } from '../exchange/call-observer.js';
-import { ChangeFeed } from './cluster/change-feed.js';
-import { ClusterListener } from './cluster/cluster-listener.js';
 import { InMemorySessionStore } from './store/in-memory-session-store.js';
 import { LiveSessions } from './live/live-sessions.js';
-import { Reaper } from './cluster/reaper.js';
 import { FaultLog, SessionRuntime } from './live/session-runtime.js';
 import { McpSessionStore, SESSION_STORE_METHODS } from './store/session-store.js';
 
@@ -21,8 +18,5 @@ export const sessionProviders: Provider[] = [
   CallObserver,
   SessionRuntime,
   LiveSessions,
-  ClusterListener,
-  Reaper,
-  ChangeFeed,
   FaultLog,
 ];

@@ -2,7 +2,8 @@ import type { McpServer, Server } from '@modelcontextprotocol/server';
 import { systemClock, type McpClock, type ClockTimer } from '../common/clock.js';
 import { resolveOptions } from '../common/options.js';
 import { randomToken } from '../common/random-token.js';
-import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
+import { BusNodes } from '../nodes/bus-nodes.js';
+import { InMemoryMessageBus } from '../nodes/in-memory-message-bus.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
@@ -57,9 +58,9 @@ export async function createMcpSession(
   const store = options.eventStore ?? new InMemoryEventStore(options.eventLog, clock);
   const report = (error: unknown): void => runtime.event({ type: 'protocol-error', sessionId: id, error });
   const dispatcher = new SdkDispatcher({ make: () => server, report, onLegacyServer: () => {} });
-  const [records, bus] = [new InMemorySessionStore(clock), new InMemoryMessageBus()];
+  const [records, nodes] = [new InMemorySessionStore(clock), BusNodes.over(new InMemoryMessageBus())];
   const resolved = resolveOptions(SESSION_TABLE, options);
-  const runtime = new SessionRuntime(resolved, clock, records, store, bus, dispatcher, new CallObserver());
+  const runtime = new SessionRuntime(resolved, clock, records, store, nodes, dispatcher, new CallObserver());
   await store.open(id);
   let tick: ClockTimer | undefined;
   const endReplaced = (): void => {

@@ -8,8 +8,8 @@
 export type { McpBackend } from '../mcp-streamable.options.js';
 export { McpClock, systemClock } from '../common/clock.js';
 
-export { McpMessageBus, type McpLostNode } from '../bus/message-bus.js';
-export { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
+export { McpMessageBus, type McpLostNode } from '../nodes/message-bus.js';
+export { InMemoryMessageBus, InMemoryMessageHub } from '../nodes/in-memory-message-bus.js';
 
 export {
   MCP_DROPPED_SESSION_MS,

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
-import type { McpMessageBus } from '../bus/message-bus.js';
+import type { McpMessageBus } from '../nodes/message-bus.js';
 import type { McpClock, ClockTimer } from '../common/clock.js';
 import { ShutdownState } from '../common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';

@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
-import { McpMessageBus } from '../bus/message-bus.js';
+import { McpMessageBus } from '../nodes/message-bus.js';
 import { McpClock } from '../common/clock.js';
 import { contract, McpOptionError, required } from '../common/options.js';
 import { TaskHost } from '../context/mcp-tasks.js';

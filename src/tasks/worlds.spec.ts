@@ -2,7 +2,7 @@ import { type Observable, NEVER } from 'rxjs';
 import { expect, it } from 'vitest';
 import { type Fate, LossyBus, NodeBackend } from '../../test/support/node-backend.js';
 import { share, seededRandom } from '../../test/support/share.js';
-import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
+import { InMemoryMessageBus, InMemoryMessageHub } from '../nodes/in-memory-message-bus.js';
 import { McpCall } from '../context/mcp-call.js';
 import type { Takeover, ToolTask } from '../context/mcp-task.js';
 import type { TaskNotification } from '../context/mcp-tasks.js';

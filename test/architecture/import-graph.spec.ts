@@ -108,7 +108,7 @@ describe('the check itself', () => {
     ['src/endpoint/legacy/a.ts', `import { x } from '../modern/b.js'; import { y } from '../../session/y.js';`],
     ['src/http/a.ts', `import type { Request } from 'express'; import { type FastifyReply } from 'fastify';`],
     ['src/mcp-streamable.module.ts', `import { x } from './http/mcp.controller.js'; import { y } from './b.js';`],
-    ['src/redis/a.ts', `import { x } from '../session/session-store.js'; import { y } from '../bus/message-bus.js';`],
+    ['src/redis/a.ts', `import { x } from '../session/session-store.js'; import { y } from '../nodes/message-bus.js';`],
     ['src/testing/a.ts', `import { x } from '../stream/event-store.errors.js'; import { y } from '../wire/errors.js';`],
     ['src/stream/a.spec.ts', `import { x } from '../testing/index.js'; import { expect } from 'vitest';`],
     [

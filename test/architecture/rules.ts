@@ -31,23 +31,23 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   common: [],
   wire: [],
   context: ['common', 'wire'],
-  bus: ['common', 'wire', 'context'],
   state: ['common', 'wire', 'context'],
-  stream: ['common', 'wire', 'context', 'bus'],
+  stream: ['common', 'wire', 'context'],
   exchange: ['common', 'wire', 'context', 'stream'],
-  session: ['common', 'wire', 'context', 'bus', 'stream', 'exchange'],
+  session: ['common', 'wire', 'context', 'stream', 'exchange'],
+  nodes: ['common', 'wire', 'context', 'stream', 'exchange', 'session'],
   dev: ['common', 'wire', 'context', 'state', 'stream', 'session'],
-  health: ['common', 'bus', 'stream', 'session'],
+  health: ['common', 'nodes', 'stream', 'session'],
   handlers: ['common', 'wire', 'context'],
   questions: ['common', 'wire', 'context', 'handlers'],
   methods: ['common', 'wire', 'context', 'state', 'session', 'handlers', 'questions'],
   sdk: ['common', 'wire', 'context', 'stream', 'exchange', 'session'],
-  endpoint: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'handlers', 'questions', 'methods'],
+  endpoint: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'handlers', 'questions', 'methods'],
   http: [
     'common',
     'wire',
     'context',
-    'bus',
+    'nodes',
     'stream',
     'exchange',
     'session',
@@ -69,16 +69,16 @@ const ROOT = '(root)';
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'wire'], contracts: true },
-  stores: { rooms: ['common', 'bus', 'state', 'stream', 'session', ROOT], contracts: false },
+  stores: { rooms: ['common', 'nodes', 'state', 'stream', 'session', ROOT], contracts: false },
   // The SDK's classes, from the copy that the module uses: the main entry does not load them.
   server: { rooms: ['wire', 'session', 'sdk'], contracts: false },
   live: {
-    rooms: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'health', 'http'],
+    rooms: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'health', 'http'],
     contracts: false,
   },
   stdio: { rooms: ['common', 'wire', 'context', 'session', 'endpoint', 'http'], contracts: false },
   standalone: {
-    rooms: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
+    rooms: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
     contracts: false,
   },
   client: { rooms: ['common', 'wire', 'context'], contracts: false },
@@ -87,7 +87,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   decorators: { rooms: ['common', 'wire', 'context', 'handlers'], contracts: false },
   otel: { rooms: ['common', 'wire', 'context'], contracts: false },
   // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
-  tasks: { rooms: ['common', 'wire', 'context', 'bus', 'methods'], contracts: false },
+  tasks: { rooms: ['common', 'wire', 'context', 'nodes', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
   testing: { rooms: ['common', 'wire', 'client', 'stores', ROOT], contracts: true },
 };

@@ -40,14 +40,15 @@ export class LegacyEndpoint {
   post(http: McpHttpCall, body: IncomingBody, known: KnownSession | undefined): PendingReply | Promise<PendingReply> {
     if (!known) return new Initialization(this, http, body);
     const live = this.sessions.enter(known);
-    const alone = live && !live.ready && this.environment.store.scope === 'node';
-    return alone ? live.session.receive(http, body) : this.#post(http, body, known);
+    if (!live || live.ready) return this.#post(http, body, known);
+    const handedOn = live.session.handOn(body);
+    return handedOn ? handedOn.then(() => live.session.receive(http, body)) : live.session.receive(http, body);
   }
 
-  /** To a session that has yet to be made ready, or may be live elsewhere too. */
+  /** To a session that has yet to be made ready. */
   async #post(http: McpHttpCall, body: IncomingBody, known: KnownSession): Promise<PendingReply> {
     const session = await this.#session(known);
-    if (this.environment.store.scope === 'shared') await session.handOn(body);
+    await session.handOn(body);
     return session.receive(http, body);
   }
 

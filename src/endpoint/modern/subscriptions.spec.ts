@@ -5,7 +5,7 @@ import { logger } from '../../context/operator-log.js';
 import type { McpCall } from '../../context/mcp-call.js';
 import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
-import type { HeardChange } from '../../session/cluster/change-feed.js';
+import type { HeardChange } from '../../nodes/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import type { McpEvent } from '../../wire/events.js';

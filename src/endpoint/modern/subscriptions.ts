@@ -11,7 +11,7 @@ import type { McpCallOutcome } from '../../context/mcp-instrumentation.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
 import { CallObserver } from '../../exchange/call-observer.js';
-import { ChangeFeed, type HeardChange } from '../../session/cluster/change-feed.js';
+import { ChangeFeed, type HeardChange } from '../../nodes/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
 import { limitReached, McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';

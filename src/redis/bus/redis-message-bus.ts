@@ -1,5 +1,5 @@
 import { defer, type Observable, Subject } from 'rxjs';
-import type { McpLostNode, McpMessageBus } from '../../bus/message-bus.js';
+import type { McpLostNode, McpMessageBus } from '../../nodes/message-bus.js';
 import { deferred, within } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { RedisConnection } from '../connection/redis-connection.js';

@@ -2,7 +2,7 @@ import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { resolveOptions } from '../../common/options.js';
 import { deferred } from '../../common/promises.js';
-import { InMemoryMessageBus, InMemoryMessageHub } from '../../bus/in-memory-message-bus.js';
+import { InMemoryMessageBus, InMemoryMessageHub } from '../../nodes/in-memory-message-bus.js';
 import type { McpCall, McpHttpCall } from '../../context/mcp-call.js';
 import type { EndpointName } from '../../context/endpoint-name.js';
 import { CallObserver } from '../../exchange/call-observer.js';
@@ -12,10 +12,10 @@ import { ManualClock } from '../../testing/index.js';
 import type { JsonRpcMessage } from '../../wire/json-rpc.js';
 import { InMemorySessionStore } from '../store/in-memory-session-store.js';
 import { type LiveSession, LiveSessions } from './live-sessions.js';
-import { ChangeFeed } from '../cluster/change-feed.js';
-import { ClusterListener } from '../cluster/cluster-listener.js';
+import { BusNodes } from '../../nodes/bus-nodes.js';
+import { NodeListener } from '../../nodes/node-listener.js';
 import { McpSessionService } from '../mcp-session.service.js';
-import { Reaper } from '../cluster/reaper.js';
+import { DeadNodes } from '../../nodes/dead-nodes.js';
 import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { SessionRuntime } from './session-runtime.js';
@@ -77,10 +77,18 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   const dispatcher = new SpecDispatcher(hooks);
   const resolved = resolveOptions(SESSION_TABLE, { idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options });
   const observer = new CallObserver();
-  const environment = new SessionRuntime(resolved, clock, sessionStore, eventStore, bus, dispatcher, observer);
+  const environment = new SessionRuntime(
+    resolved,
+    clock,
+    sessionStore,
+    eventStore,
+    BusNodes.over(bus),
+    dispatcher,
+    observer,
+  );
   const sessions = new LiveSessions(sessionStore, environment, { ...resolved, keepAliveMs: KEEP_ALIVE_MS });
-  const parts = [new ClusterListener(bus, sessions, environment), new Reaper(bus, environment, sessions)];
-  const service = new McpSessionService(sessions, sessionStore, environment, new ChangeFeed(bus), observer, AT_MCP);
+  const parts = [new NodeListener(bus, sessions, environment), new DeadNodes(bus, environment, sessions)];
+  const service = new McpSessionService(sessions, sessionStore, environment, observer, AT_MCP);
   const events: McpSessionEvent[] = [];
   environment.events$.subscribe((event) => events.push(event));
 

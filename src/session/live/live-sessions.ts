@@ -166,7 +166,7 @@ export class LiveSessions {
   async end(id: string, reason: McpSessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
     // An earlier attempt may have removed the record without getting the answer. Ending the rest twice does no harm.
-    const taken = record !== undefined || this.store.scope === 'node';
+    const taken = record !== undefined || !this.runtime.sharedRecords;
     const rest = record !== undefined || (!taken && this.#live.has(id));
     // Only the node that removed the record reports the end; the client gets the reason in any case.
     if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
@@ -203,7 +203,7 @@ export class LiveSessions {
       void session.end('shutdown');
       this.#track(this.discard(id, session));
     }
-    const forget = this.store.scope === 'node';
+    const forget = !this.runtime.sharedRecords;
     for (const id of this.#live.keys()) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
     if (forget) await this.#forgetAll(known).catch((error: unknown) => this.runtime.storeFault('', error));
     await this.settled();
@@ -224,7 +224,7 @@ export class LiveSessions {
 
   /** Whether the logs are in this process, so that no other node can drop them. */
   get #ownsLogs(): boolean {
-    return this.runtime.store.scope === 'node';
+    return !this.runtime.sharedLogs;
   }
 
   #finish(id: string, reason: McpSessionEndReason, rest: Rest): void {
@@ -241,17 +241,16 @@ export class LiveSessions {
   }
 
   async #windUp(id: string, live: LiveSession | undefined, reason: McpSessionEndReason, rest: Rest): Promise<void> {
-    const [also, advice] =
-      this.store.scope === 'shared'
-        ? ['', 'Repeat it']
-        : [', and its session with it', 'Start a new session, and repeat the request'];
+    const [also, advice] = this.runtime.sharedRecords
+      ? ['', 'Repeat it']
+      : [', and its session with it', 'Start a new session, and repeat the request'];
     const text = `This server is shutting down and ended this request before it was answered${also}. Whether it had an effect is not known. ${advice} if that does no harm.`;
     await live?.session.end(reason, reason === 'shutdown' ? text : undefined);
     this.runtime.event({ type: 'closed', sessionId: id, reason });
     if (rest.record) this.runtime.sessionOver(rest.record);
     if (rest.forget) await this.forget(id, reason);
     // Afterwards, so that readers on other nodes find the end in the log.
-    if (rest.notifyNodes) this.runtime.peers.ended(id, reason);
+    if (rest.notifyNodes) this.runtime.nodes.ended(id, reason);
   }
 
   /** Drops a log; retries after transient faults, since no other node would. Never rejects. */
@@ -279,7 +278,7 @@ export class LiveSessions {
     runtime.event({ type: 'rebuilt', sessionId: id, session: session.info });
     // The session may have ended or changed on another node since its record was read.
     this.#touchNow(live);
-    if (this.store.scope === 'shared') this.#verify(live);
+    if (this.runtime.sharedRecords) this.#verify(live);
     return live;
   }
 
@@ -366,10 +365,7 @@ export class LiveSessions {
       this.end(session.sessionId, 'terminated').catch((error: unknown) => this.runtime.storeFault('', error));
     else if (session.busy || (used && session.lastSeenAt > touchedAt)) this.#touch(live);
     // Idle on this node. The message of another node that ended it may have been lost.
-    else if (
-      this.store.scope === 'shared' &&
-      now - Math.max(touchedAt, askedAt) >= Math.min(idleTimeoutMs, VERIFY_MS)
-    ) {
+    else if (this.runtime.sharedRecords && now - Math.max(touchedAt, askedAt) >= Math.min(idleTimeoutMs, VERIFY_MS)) {
       this.#verify(live);
     }
     session.refresh();

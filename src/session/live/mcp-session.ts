@@ -29,7 +29,7 @@ import { reachesLevel } from '../../wire/notifications.js';
 import { hasPrimingEvents, negotiated } from '../../wire/revisions.js';
 import { admit } from './admission.js';
 import { RelatedCalls } from './related-calls.js';
-import { type FromClient, Inbox } from '../cluster/inbox.js';
+import type { FromClient, SessionInbox } from '../other-nodes.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { McpSessionEndReason } from '../session-events.js';
 import { infoOf, SessionInfo, SessionState, STATE_PATCHES } from './session-state.js';
@@ -63,7 +63,7 @@ export class McpSession implements CallingClient {
   readonly #outgoing: OutgoingMessages;
   /** Created by the first subscriber, or at the end, to save memory in thousands of sessions. */
   #closed$: AsyncSubject<McpSessionEndReason> | undefined;
-  #inbox: Inbox | undefined;
+  #inbox: SessionInbox | undefined;
   #info: SessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
@@ -117,9 +117,15 @@ export class McpSession implements CallingClient {
     return (this.#closed$ ??= new AsyncSubject());
   }
   /** @internal */
-  get inbox(): Inbox {
-    const running = { has: (id: RequestId) => this.#calls.has(id) };
-    return (this.#inbox ??= new Inbox(this.sessionId, this.runtime, running, (m) => this.#receiveFromPeer(m)));
+  get inbox(): SessionInbox {
+    return (this.#inbox ??= this.runtime.nodes.inboxOf(
+      {
+        sessionId: this.sessionId,
+        isRunning: (id) => this.#calls.has(id as RequestId),
+        take: (message) => this.#receiveFromPeer(message),
+      },
+      this.runtime,
+    ));
   }
   /** `initialize` was answered with success. @internal */
   get initialized(): boolean {
@@ -265,14 +271,17 @@ export class McpSession implements CallingClient {
    * Forwards the messages for other nodes before the others are received here, so that no message is lost after a 202;
    * first takes messages that the client sent to other nodes before.
    *
-   * @throws McpError (rejects) as `receive` does, and UNAVAILABLE while the log is unavailable
+   * @returns `undefined` when there is nothing to do
+   * @throws McpError as `receive` does, and (rejects) UNAVAILABLE while the log is unavailable
    * @internal
    */
-  async handOn(body: IncomingBody): Promise<void> {
+  handOn(body: IncomingBody): Promise<void> | undefined {
     if (this.inbox.concerns(body.messages)) {
       this.#admit(body);
-      await this.inbox.put(body.messages);
-    } else if (this.#outgoing.waiting > 0 && !body.messages.every(isRequest)) await this.inbox.glance();
+      return this.inbox.put(body.messages);
+    }
+    if (this.#outgoing.waiting === 0 || body.messages.every(isRequest)) return undefined;
+    return this.inbox.lookOnce();
   }
 
   /** Takes a message that the client has sent to another node. */
@@ -286,11 +295,11 @@ export class McpSession implements CallingClient {
   /** Looks for messages from other nodes, and events. @param missed hints may have been lost @internal */
   refresh(missed = false): void {
     this.#streams.refresh();
-    if (this.runtime.store.scope === 'node' || this.over) return;
+    if (this.over) return;
     if (missed) {
       this.#streams.reopen();
       this.inbox.look();
-    } else if (this.#calls.size > 0 || this.#outgoing.waiting > 0) void this.inbox.glance();
+    } else if (this.#calls.size > 0 || this.#outgoing.waiting > 0) void this.inbox.lookOnce();
   }
 
   // ---- from the server ------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import { NEVER_LATE, processLag } from '../../common/loop-lag.js';
 import { logError, logger } from '../../context/operator-log.js';
 import { Retry } from '../../common/retry.js';
 import { MCP_OPTIONS } from '../../common/options.js';
-import { McpMessageBus } from '../../bus/message-bus.js';
 import type { McpSessionInfo } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { CallObserver } from '../../exchange/call-observer.js';
@@ -16,7 +15,7 @@ import { McpEventStore } from '../../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
 import { askStore } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import { ClusterPeers } from '../cluster/cluster-messages.js';
+import { OTHER_NODES, type OtherNodes } from '../other-nodes.js';
 import type { McpSessionEvent, McpSessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions } from '../session.options.js';
@@ -36,7 +35,7 @@ export class SessionRuntime implements StreamEnvironment {
   readonly maxQueuedBytes = DEFAULT_MAX_QUEUED_BYTES;
   readonly comeBackMs: number;
   readonly nodeId: string;
-  readonly peers: ClusterPeers;
+  readonly peers: OtherNodes;
   readonly calls: Calls;
   readonly held: HeldBytes;
   readonly events$: Observable<McpSessionEvent>;
@@ -49,14 +48,14 @@ export class SessionRuntime implements StreamEnvironment {
     @Inject(McpClock) readonly clock: McpClock,
     @Inject(McpSessionStore) private readonly records: McpSessionStore,
     @Inject(McpEventStore) readonly store: McpEventStore,
-    @Inject(McpMessageBus) private readonly bus: McpMessageBus,
+    @Inject(OTHER_NODES) readonly nodes: OtherNodes,
     @Inject(McpDispatcher) readonly dispatcher: McpDispatcher,
     @Inject(CallObserver) private readonly observer: CallObserver,
   ) {
     this.events$ = this.#events$.asObservable();
     this.comeBackMs = options.retryMs;
-    this.nodeId = bus.nodeId;
-    this.peers = new ClusterPeers(bus);
+    this.nodeId = nodes.nodeId;
+    this.peers = nodes;
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
     this.held = new HeldBytes(options.maxHeldBytes);
     this.calls = new Calls(
@@ -70,7 +69,7 @@ export class SessionRuntime implements StreamEnvironment {
       // With the clock of a test the process is never late.
       clock === systemClock ? processLag : NEVER_LATE,
     );
-    bus.messages$.subscribe({
+    nodes.left$.subscribe({
       complete: () => {
         this.#patches.cancel();
         this.#events$.complete();
@@ -117,14 +116,21 @@ export class SessionRuntime implements StreamEnvironment {
   async patched(sessionId: string, patch: McpSessionPatch): Promise<void> {
     try {
       await this.#patches.run(() => this.records.patch(sessionId, patch));
-      if (this.records.scope !== 'shared') return;
-      this.peers.patched(sessionId, patch);
       // Once answered, the client may send its next request to another node, which must have the change by then.
-      await this.bus.flushed?.();
+      if (this.sharedRecords) await this.nodes.patched(sessionId, patch);
     } catch (error) {
       this.storeFault(sessionId, error);
       throw error;
     }
+  }
+
+  /** Whether other nodes, or the next process, have the records of sessions. */
+  get sharedRecords(): boolean {
+    return this.records.scope === 'shared';
+  }
+  /** Whether they have the logs. */
+  get sharedLogs(): boolean {
+    return this.store.scope === 'shared';
   }
 
   /** The log no longer has a session: it may have ended on another node. */

@@ -6,11 +6,12 @@ import { capabilityNames, missingCapabilities, requiredCapabilities } from '../.
 import { STANDALONE_STREAM } from '../../wire/events.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
 import type { Related } from '../live/related-calls.js';
-import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
+import { givenUp, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
 import { McpServerRequestError } from '../../context/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
+import type { SessionInbox } from '../other-nodes.js';
 
 /**
  * # The streams that notifications and requests of a server go to
@@ -29,7 +30,10 @@ export class OutgoingMessages {
   constructor(
     private readonly runtime: SessionRuntime,
     private readonly streams: SessionStreams,
-    private readonly session: { readonly info: McpSessionInfo },
+    private readonly session: {
+      readonly info: McpSessionInfo;
+      readonly inbox: Pick<SessionInbox, 'isAwaitedElsewhere'>;
+    },
   ) {}
 
   /** Requests of the server that wait for the client. */
@@ -80,8 +84,7 @@ export class OutgoingMessages {
 
   /** An answer may come to any node; the id names the one that waits, which gets it from its {@link Inbox}. */
   #isAwaitedElsewhere(wireId: unknown): boolean {
-    const { nodeId, store } = this.runtime;
-    return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
+    return this.session.inbox.isAwaitedElsewhere(wireId);
   }
 
   /** A call is over: its requests to the client fail. */

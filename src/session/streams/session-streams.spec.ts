@@ -2,7 +2,8 @@ import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply } from '../../context/mcp-exchange.js';
-import { InMemoryMessageBus } from '../../bus/in-memory-message-bus.js';
+import { BusNodes } from '../../nodes/bus-nodes.js';
+import { InMemoryMessageBus } from '../../nodes/in-memory-message-bus.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
 import { ManualClock } from '../../testing/index.js';
@@ -31,13 +32,13 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000, scope = 'n
   const store = new FaultyEventStore(log, clock, faults);
   const events: McpSessionEvent[] = [];
   const failures: [string, unknown][] = [];
-  const [options, records, bus] = [
+  const [options, records, nodes] = [
     resolveOptions(SESSION_TABLE, { retryMs: 77 }),
     new InMemorySessionStore(clock),
-    new InMemoryMessageBus('n'),
+    BusNodes.over(new InMemoryMessageBus('n')),
   ];
   const runtime = Object.assign(
-    new SessionRuntime(options, clock, records, store, bus, dispatcher, new CallObserver()),
+    new SessionRuntime(options, clock, records, store, nodes, dispatcher, new CallObserver()),
     { maxQueuedBytes: 100_000, retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 } },
   );
   runtime.events$.subscribe((event) => events.push(event));

@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { McpMessageBus } from '../../bus/message-bus.js';
-import { clusterMessage, type ClusterMessage } from './cluster-messages.js';
-import { LiveSessions } from '../live/live-sessions.js';
-import { SessionRuntime } from '../live/session-runtime.js';
+import { McpMessageBus } from './message-bus.js';
+import { nodeMessage, type NodeMessage } from './node-messages.js';
+import { LiveSessions } from '../session/live/live-sessions.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
 
 /**
  * Receives the messages of other nodes about the sessions that are live here.
@@ -11,21 +11,21 @@ import { SessionRuntime } from '../live/session-runtime.js';
  * every live session is refreshed when it has reconnected.
  */
 @Injectable()
-export class ClusterListener {
+export class NodeListener {
   constructor(
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
     @Inject(SessionRuntime) private readonly runtime: Pick<SessionRuntime, 'event'>,
   ) {
     bus.messages$.subscribe((message) => {
-      const known = clusterMessage(message);
+      const known = nodeMessage(message);
       if (known) this.#take(known);
     });
     bus.reconnected$.subscribe(() => sessions.refreshAll());
   }
 
   /** A node of another version may send something unexpected; that must not end this one. */
-  #take(message: ClusterMessage): void {
+  #take(message: NodeMessage): void {
     try {
       this.#handle(message);
     } catch (error) {
@@ -33,7 +33,7 @@ export class ClusterListener {
     }
   }
 
-  #handle(message: ClusterMessage): void {
+  #handle(message: NodeMessage): void {
     if ('node' in message && message.node === this.bus.nodeId) return;
     if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session, message.reason);
     const session = this.sessions.peek(message.session)?.session;

@@ -1,8 +1,8 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { McpMessageBus } from '../../bus/message-bus.js';
-import { ClusterListener } from './cluster-listener.js';
-import type { LiveSessions } from '../live/live-sessions.js';
+import type { McpMessageBus } from './message-bus.js';
+import { NodeListener } from './node-listener.js';
+import type { LiveSessions } from '../session/live/live-sessions.js';
 
 function setup() {
   const done: unknown[] = [];
@@ -24,7 +24,7 @@ function setup() {
   };
   const [messages$, reconnected$] = [new Subject<unknown>(), new Subject<void>()];
   const bus = { nodeId: 'me', messages$, reconnected$, send: note('sent') } as unknown as McpMessageBus;
-  const listener = new ClusterListener(bus, sessions as unknown as LiveSessions, { event: note('event') });
+  const listener = new NodeListener(bus, sessions as unknown as LiveSessions, { event: note('event') });
   return { done, messages$, reconnected$, listener };
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { messageBusContract } from '../testing/index.js';
-import { InMemoryMessageBus, InMemoryMessageHub } from './in-memory-message-bus.js';
+import { InMemoryMessageBus, InMemoryMessageHub } from '../nodes/in-memory-message-bus.js';
 
 messageBusContract(
   'InMemoryMessageBus',

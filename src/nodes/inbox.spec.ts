@@ -1,19 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { InMemoryMessageBus } from '../../bus/in-memory-message-bus.js';
-import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
-import { CallObserver } from '../../exchange/call-observer.js';
-import { MCP_DROPPED_SESSION_MS } from '../../stream/event-store.js';
-import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
-import type { McpAppendOptions, McpReadResult } from '../../stream/event-store.js';
-import { DEFAULT_RETRY } from '../../stream/stream.options.js';
-import { ManualClock } from '../../testing/index.js';
-import type { JsonRpcMessage } from '../../wire/json-rpc.js';
+import { BusNodes } from './bus-nodes.js';
+import { InMemoryMessageBus } from './in-memory-message-bus.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import { CallObserver } from '../exchange/call-observer.js';
+import { MCP_DROPPED_SESSION_MS } from '../stream/event-store.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import type { McpAppendOptions, McpReadResult } from '../stream/event-store.js';
+import { DEFAULT_RETRY } from '../stream/stream.options.js';
+import { ManualClock } from '../testing/index.js';
+import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { addressee, Inbox } from './inbox.js';
-import type { McpSessionEvent } from '../session-events.js';
-import { InMemorySessionStore } from '../store/in-memory-session-store.js';
-import { SessionRuntime } from '../live/session-runtime.js';
-import { resolveOptions } from '../../common/options.js';
-import { SESSION_TABLE } from '../session.options.js';
+import type { McpSessionEvent } from '../session/session-events.js';
+import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
+import { resolveOptions } from '../common/options.js';
+import { SESSION_TABLE } from '../session/session.options.js';
 
 const answer = (id: string) => ({ jsonrpc: '2.0', id, result: {} }) as const;
 const note = (method: string, params: object = {}) => ({ jsonrpc: '2.0', method, params }) as JsonRpcMessage;
@@ -44,6 +45,8 @@ const dispatcher: McpDispatcher = {
   capabilities: () => ({}),
 };
 
+const isRunning = (id: unknown): boolean => id === 'mine';
+
 async function setup() {
   const clock = new ManualClock();
   const log = new Log({}, clock, 'shared');
@@ -52,16 +55,15 @@ async function setup() {
   const events: McpSessionEvent[] = [];
   const node = (nodeId: string, take?: (message: unknown) => void) => {
     const taken: unknown[] = [];
-    const [options, records, bus] = [
+    const [options, records, nodes] = [
       resolveOptions(SESSION_TABLE, {}),
       new InMemorySessionStore(clock),
-      new InMemoryMessageBus(nodeId),
+      BusNodes.over(new InMemoryMessageBus(nodeId)),
     ];
-    const runtime = new SessionRuntime(options, clock, records, log, bus, dispatcher, new CallObserver());
-    runtime.peers.delivered = (_, to) => void told.push(to);
+    const runtime = new SessionRuntime(options, clock, records, log, nodes, dispatcher, new CallObserver());
     runtime.events$.subscribe((event) => events.push(event));
-    const calls = { has: (id: unknown) => id === 'mine' };
-    return { taken, inbox: new Inbox('s', runtime, calls, take ?? ((message) => taken.push(message))) };
+    const session = { sessionId: 's', isRunning, take: take ?? ((message: unknown) => void taken.push(message)) };
+    return { taken, inbox: new Inbox(session, runtime, (to) => told.push(to)) };
   };
   return { clock, log, told, events, node };
 }
@@ -160,11 +162,11 @@ describe('an inbox', () => {
     log.fails = 'before';
     a.inbox.look();
     await clock.advance(60_000);
-    await a.inbox.glance();
+    await a.inbox.lookOnce();
     await clock.advance(0);
     expect([a.taken.length, clock.pending]).toEqual([1, 0]);
     log.fails = undefined;
-    await a.inbox.glance();
+    await a.inbox.lookOnce();
     await clock.advance(0);
     expect([a.taken.length, clock.pending]).toEqual([2, 0]);
     log.fails = 'before';
@@ -215,7 +217,6 @@ describe('an inbox', () => {
 });
 
 describe('a message of the client', () => {
-  const calls = { has: (id: unknown) => id === 'mine' };
   it.each([
     ['other', answer('other-x-1')],
     [undefined, answer('me-x-1')],
@@ -230,6 +231,6 @@ describe('a message of the client', () => {
     [undefined, note('notifications/initialized')],
     [undefined, { jsonrpc: '2.0', id: 1, method: 'ping' } as const],
   ])('concerns %s: %j', (expected, message) => {
-    expect(addressee(message, 'me', calls)).toBe(expected);
+    expect(addressee(message, 'me', { isRunning })).toBe(expected);
   });
 });

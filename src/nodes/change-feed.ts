@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, Subject } from 'rxjs';
-import { McpMessageBus } from '../../bus/message-bus.js';
-import { isChangedList, type McpChange } from '../../wire/notifications.js';
+import { McpMessageBus } from './message-bus.js';
+import { isChangedList, type McpChange } from '../wire/notifications.js';
 
 /** A change, or `missed`: some changes may have been lost. @internal */
 export type HeardChange = McpChange | 'missed';

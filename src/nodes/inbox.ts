@@ -1,18 +1,15 @@
-import { randomToken } from '../../common/random-token.js';
-import { Retry } from '../../common/retry.js';
-import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../../stream/event-store.errors.js';
-import { MCP_INBOX_STREAM, type McpReadResult } from '../../stream/event-store.js';
-import { McpError } from '../../wire/errors.js';
-import {
-  isResponse,
-  type JsonRpcMessage,
-  type JsonRpcNotification,
-  type JsonRpcResponse,
-  type RequestId,
-} from '../../wire/json-rpc.js';
-import { issuerElsewhere } from '../streams/outbound-requests.js';
-import { SESSION_OVER } from '../session.errors.js';
-import type { SessionRuntime } from '../live/session-runtime.js';
+import { DONE } from '../common/promises.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
+import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
+import { MCP_INBOX_STREAM, type McpReadResult } from '../stream/event-store.js';
+import { McpError } from '../wire/errors.js';
+import { isResponse, type JsonRpcMessage } from '../wire/json-rpc.js';
+import { issuerElsewhere } from '../session/streams/outbound-requests.js';
+import { SESSION_OVER } from '../session/session.errors.js';
+import type { SessionRuntime } from '../session/live/session-runtime.js';
+import type { FromClient, InboxOwner, SessionInbox } from '../session/other-nodes.js';
+import { ALL_NODES } from './node-messages.js';
 
 /**
  * # Messages of a client that arrived on another node
@@ -27,7 +24,7 @@ import type { SessionRuntime } from '../live/session-runtime.js';
  * - a message of a client is in the log, within its bounds, or was refused (503): no message is lost after a 202;
  * - each entry is handed over once, in the order of the log, which uses no index twice (G12); a node ignores its own entries.
  */
-export class Inbox {
+export class Inbox implements SessionInbox {
   /** Index of the last entry that was read. */
   #seen = 0;
   /** Settles when the first entry to read is known; `undefined`: it is known, or is the first one of the log. */
@@ -38,13 +35,17 @@ export class Inbox {
   readonly #retry: Retry;
 
   constructor(
-    private readonly sessionId: string,
+    private readonly session: InboxOwner,
     private readonly runtime: SessionRuntime,
-    private readonly calls: RunningHere,
-    private readonly take: (message: FromClient) => void,
+    /** Tells a node, or `*`, that there is something to read. */
+    private readonly announce: (to: string) => void,
   ) {
     const { retry, clock } = runtime;
     this.#retry = new Retry(retry, clock, (error) => error instanceof McpEventStoreError);
+  }
+
+  isAwaitedElsewhere(id: unknown): boolean {
+    return issuerElsewhere(id, this.runtime.nodeId) !== undefined;
   }
 
   /** Whether a POST has messages for other nodes. */
@@ -59,14 +60,14 @@ export class Inbox {
    * @throws McpError (rejects) UNAVAILABLE while the log is unavailable, SESSION_NOT_FOUND when the session has ended
    */
   async put(messages: readonly JsonRpcMessage[]): Promise<void> {
-    const { nodeId: from, peers } = this.runtime;
+    const { nodeId: from } = this.runtime;
     const entries = messages.flatMap((message): Entry[] => {
       const to = this.#addressee(message);
       return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
-    await this.runtime.ask(this.sessionId, () => this.#append(texts));
-    for (const to of new Set(entries.map((entry) => entry.to))) peers.delivered(this.sessionId, to);
+    await this.runtime.ask(this.session.sessionId, () => this.#append(texts));
+    for (const to of new Set(entries.map((entry) => entry.to))) this.announce(to);
   }
 
   /**
@@ -74,7 +75,6 @@ export class Inbox {
    * it, and it reads once: later entries must not be skipped.
    */
   skip(): void {
-    if (this.runtime.store.scope === 'node') return;
     const skipped = this.#read(0).then(
       ({ last }) => {
         this.#seen = Math.max(this.#seen, last);
@@ -97,7 +97,7 @@ export class Inbox {
   }
 
   /** Reads once, in case an announcement was lost. @returns settles when it was read, or cannot be */
-  glance(): Promise<void> {
+  lookOnce(): Promise<void> {
     return this.#readWhile(() => this.#readSome());
   }
 
@@ -108,10 +108,13 @@ export class Inbox {
 
   async #append(texts: readonly string[]): Promise<void> {
     try {
-      await this.runtime.store.append(this.sessionId, MCP_INBOX_STREAM, texts, { writer: randomToken(), seq: 1 });
+      await this.runtime.store.append(this.session.sessionId, MCP_INBOX_STREAM, texts, {
+        writer: randomToken(),
+        seq: 1,
+      });
     } catch (error) {
       if (!(error instanceof McpSessionGoneError)) throw error;
-      this.runtime.suspect(this.sessionId);
+      this.runtime.suspect(this.session.sessionId);
       throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     }
   }
@@ -145,42 +148,32 @@ export class Inbox {
   }
 
   async #read(limit: number): Promise<McpReadResult> {
-    return this.runtime.store.read(this.sessionId, MCP_INBOX_STREAM, this.#seen, limit);
+    return this.runtime.store.read(this.session.sessionId, MCP_INBOX_STREAM, this.#seen, limit);
   }
 
   #open({ from, to, message }: Entry): void {
     const { nodeId } = this.runtime;
     if (from === nodeId || (to !== nodeId && to !== ALL_NODES)) return;
     try {
-      this.take(message);
+      this.session.take(message);
     } catch (error) {
-      this.runtime.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+      this.runtime.event({ type: 'protocol-error', sessionId: this.session.sessionId, error });
     }
   }
 
   /** The other node that has to get a message, or `*`; `undefined`: none. */
   #addressee(message: JsonRpcMessage): string | undefined {
-    return addressee(message, this.runtime.nodeId, this.calls);
+    return addressee(message, this.runtime.nodeId, this.session);
   }
 
   #failed(error: unknown): void {
-    if (error instanceof McpSessionGoneError) return this.runtime.suspect(this.sessionId);
-    this.runtime.storeFault(this.sessionId, error, MCP_INBOX_STREAM);
+    if (error instanceof McpSessionGoneError) return this.runtime.suspect(this.session.sessionId);
+    this.runtime.storeFault(this.session.sessionId, error, MCP_INBOX_STREAM);
   }
 }
 
-/** All live copies of a session. */
-export const ALL_NODES = '*';
 /** Entries that are read in one step. */
 const AT_ONCE = 100;
-
-/** A message that one node takes from a client for another. */
-export type FromClient = JsonRpcResponse | JsonRpcNotification;
-
-/** The requests of a session that run on this node. */
-export interface RunningHere {
-  has(id: RequestId): boolean;
-}
 
 interface Entry {
   readonly from: string;
@@ -194,7 +187,11 @@ interface Entry {
  *
  * @param calls the requests in flight here
  */
-export function addressee(message: JsonRpcMessage, nodeId: string, calls: RunningHere): string | undefined {
+export function addressee(
+  message: JsonRpcMessage,
+  nodeId: string,
+  calls: Pick<InboxOwner, 'isRunning'>,
+): string | undefined {
   if (isResponse(message)) return issuerElsewhere(message.id, nodeId);
   const { method, params } = message;
   switch (method) {
@@ -210,6 +207,17 @@ export function addressee(message: JsonRpcMessage, nodeId: string, calls: Runnin
 }
 
 /** Whether a request may run on another node. */
-function isElsewhere(id: unknown, calls: RunningHere): boolean {
-  return (typeof id === 'string' || typeof id === 'number') && !calls.has(id);
+function isElsewhere(id: unknown, calls: Pick<InboxOwner, 'isRunning'>): boolean {
+  return (typeof id === 'string' || typeof id === 'number') && !calls.isRunning(id);
 }
+
+/** No other node has the session. */
+export const NO_INBOX: SessionInbox = {
+  concerns: () => false,
+  isAwaitedElsewhere: () => false,
+  put: () => DONE,
+  skip: () => {},
+  look: () => {},
+  lookOnce: () => undefined,
+  close: () => {},
+};

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { randomToken } from '../../common/random-token.js';
-import { Retry } from '../../common/retry.js';
-import { type McpLostNode, McpMessageBus } from '../../bus/message-bus.js';
-import { McpEventStoreError } from '../../stream/event-store.errors.js';
-import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../../stream/event-store.js';
-import { errorResponse, REQUEST_FAILED } from '../../wire/errors.js';
-import { LiveSessions } from '../live/live-sessions.js';
-import { SessionRuntime } from '../live/session-runtime.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
+import { type McpLostNode, McpMessageBus } from './message-bus.js';
+import { McpEventStoreError } from '../stream/event-store.errors.js';
+import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../stream/event-store.js';
+import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
+import { LiveSessions } from '../session/live/live-sessions.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
 
 const NODE_DIED =
   'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';
@@ -28,14 +28,14 @@ const ANSWER_LOST =
  * fences a node that only seemed dead.
  */
 @Injectable()
-export class Reaper {
+export class DeadNodes {
   readonly #retry: Retry;
   readonly #others: ((node: string) => Promise<void>)[] = [];
 
   constructor(
     @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$' | 'reconnected$'>,
     @Inject(SessionRuntime)
-    private readonly runtime: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'storeFault'>,
+    private readonly runtime: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'nodes' | 'storeFault'>,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
   ) {
     const { retry, clock } = runtime;
@@ -98,7 +98,7 @@ export class Reaper {
 
   /** The reader may be on this node. */
   #notify(session: string, stream: string, reader: McpReaderRef | undefined): void {
-    if (reader && reader.node !== this.runtime.nodeId) return this.runtime.peers.appended(session, stream, reader);
+    if (reader && reader.node !== this.runtime.nodeId) return this.runtime.nodes.appended(session, stream, reader);
     this.sessions.peek(session)?.session.streams.look(stream);
   }
 }

@@ -1,14 +1,16 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { McpLostNode } from '../../bus/message-bus.js';
-import { McpStreamEndedError } from '../../stream/event-store.errors.js';
-import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
-import { ManualClock } from '../../testing/index.js';
-import { EventStoreFault, FaultyEventStore } from '../../../test/support/faulty-event-store.js';
-import { ClusterPeers, type ClusterMessage } from './cluster-messages.js';
-import type { LiveSessions } from '../live/live-sessions.js';
-import { Reaper } from './reaper.js';
-import type { McpSessionEvent } from '../session-events.js';
+import type { McpLostNode } from './message-bus.js';
+import { McpStreamEndedError } from '../stream/event-store.errors.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import { ManualClock } from '../testing/index.js';
+import { EventStoreFault, FaultyEventStore } from '../../test/support/faulty-event-store.js';
+import { BusNodes } from './bus-nodes.js';
+import { InMemoryMessageBus } from './in-memory-message-bus.js';
+import type { NodeMessage } from './node-messages.js';
+import type { LiveSessions } from '../session/live/live-sessions.js';
+import { DeadNodes } from './dead-nodes.js';
+import type { McpSessionEvent } from '../session/session-events.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 100, giveUpAfterMs: 1_000 };
 
@@ -17,11 +19,9 @@ async function setup() {
   const clock = new ManualClock();
   const log = new InMemoryEventStore({}, new ManualClock(), 'shared');
   const store = new FaultyEventStore(log, clock);
-  const sent: [node: string, message: ClusterMessage][] = [];
-  const peers = new ClusterPeers({
-    nodeId: 'n',
-    send: (node, message) => sent.push([node, message]),
-    broadcast: () => {},
+  const sent: [node: string, message: NodeMessage][] = [];
+  const bus = Object.assign(new InMemoryMessageBus('n'), {
+    send: (node: string, message: unknown) => void sent.push([node, message as NodeMessage]),
   });
   const [events, looked, lost$]: [McpSessionEvent[], string[], Subject<McpLostNode>] = [[], [], new Subject()];
   const reconnected$ = new Subject<void>();
@@ -30,13 +30,13 @@ async function setup() {
     clock,
     nodeId: 'n',
     retry: RETRY,
-    peers,
+    nodes: BusNodes.over(bus),
     storeFault: (sessionId: string, error: unknown) =>
       events.push({ type: 'store-fault', sessionId, streamId: '', fatal: false, error }),
   };
   const session = { streams: { look: (stream: string) => looked.push(stream) } };
   const sessions = { peek: (id: string) => (id === 'live' ? { session } : undefined) };
-  const reaper = new Reaper({ lost$, reconnected$ }, environment, sessions as unknown as LiveSessions);
+  const deadNodes = new DeadNodes({ lost$, reconnected$ }, environment, sessions as unknown as LiveSessions);
   const begin = async (of: string, stream: string, requests: (string | number)[], node = 'dead'): Promise<void> => {
     await log.open(of);
     await log.append(of, stream, [], { writer: 'dead', seq: 1, opens: { node, requests } });
@@ -55,7 +55,7 @@ async function setup() {
     sent,
     events,
     looked,
-    reaper,
+    deadNodes,
     stop: () => lost$.complete(),
     begin,
     done,
