@@ -41,7 +41,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   handlers: ['common', 'wire', 'context'],
   questions: ['common', 'wire', 'context', 'handlers'],
   methods: ['common', 'wire', 'context', 'state', 'session', 'handlers', 'questions'],
-  sdk: ['common', 'wire', 'context', 'stream', 'exchange', 'session'],
+  sdk: ['common', 'wire', 'context', 'stream', 'exchange', 'session', 'nodes'],
   endpoint: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'handlers', 'questions', 'methods'],
   http: [
     'common',

@@ -40,7 +40,7 @@ export class LegacyEndpoint {
   post(http: McpHttpCall, body: IncomingBody, known: KnownSession | undefined): PendingReply | Promise<PendingReply> {
     if (!known) return new Initialization(this, http, body);
     const live = this.sessions.enter(known);
-    if (!live || live.ready) return this.#post(http, body, known);
+    if (!live || live.ready || live.session.over) return this.#post(http, body, known);
     const handedOn = live.session.handOn(body);
     return handedOn ? handedOn.then(() => live.session.receive(http, body)) : live.session.receive(http, body);
   }
