@@ -94,8 +94,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
 
-/** The rooms that a specification may import, wherever it stands; and what all tests share. */
-const OF_SPECS: readonly string[] = ['common', 'testing'];
+/** The rooms that a specification may import, wherever it stands (one of sessions has other nodes); and what all tests share. */
+const OF_SPECS: readonly string[] = ['common', 'testing', 'nodes'];
 const SHARED_BY_TESTS = 'test/support/';
 
 /** The interface of a replaceable part, or its errors; not one of its implementations. */
