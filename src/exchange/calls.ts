@@ -144,8 +144,10 @@ export class Calls {
     for (const calls of this.#running.values()) {
       for (const call of calls.values()) {
         if (call.session) continue;
-        if (call.exchange!.refuse(retryLater('UNAVAILABLE', text, 1))) this.#cancelled(call, new Error(text));
-        else this.fail(call, REQUEST_FAILED, text);
+        const refused = call.exchange!.refuse(retryLater('UNAVAILABLE', text, 1));
+        if (!refused) this.fail(call, REQUEST_FAILED, text);
+        // A caller in this process may have ended it already.
+        else if (call.state === 'open') this.#cancelled(call, new Error(text));
       }
     }
   }
