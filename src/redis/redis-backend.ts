@@ -63,10 +63,11 @@ export function makeRedisBackend(
 ): RedisBackend & { readonly messageBus: RedisMessageBus } {
   const connection = new RedisConnection(redis, options, internals);
   const messageBus = new RedisMessageBus(connection);
-  const eventStore = new RedisEventStore(connection, messageBus.nodeId, () => messageBus.known());
+  const known = (): Promise<void> => messageBus.known();
+  const eventStore = new RedisEventStore(connection, messageBus.nodeId, known);
   const sessionStore = new RedisSessionStore(connection);
   const stateStore = new RedisStateStore(connection);
-  const taskStore = new RedisTaskStore(connection);
+  const taskStore = new RedisTaskStore(connection, known);
   const claim = (endpoint: ClaimingEndpoint): void => claimKeys(connection, endpoint);
   return { sessionStore, stateStore, eventStore, taskStore, messageBus, claim, close: () => messageBus.close() };
 }

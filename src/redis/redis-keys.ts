@@ -81,6 +81,11 @@ export class RedisKeys {
     return `${this.prefix}:{:node:${encoded(node)}}:calls`;
   }
 
+  /** The tasks of a node that have not ended. */
+  tasksOf(node: string): string {
+    return `${this.tasks}on:${encoded(node)}`;
+  }
+
   channel(node: string): string {
     return `${this.nodeChannel}${encoded(node)}`;
   }

@@ -22,10 +22,12 @@ import type { ResolvedTasksOptions } from './tasks.options.js';
 
 /** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
-/** Tasks of a subscription that the store is asked for at a time. */
+/** Tasks of a subscription, or of a dead node, that the store is asked for at a time. */
 const ASKED_AT_ONCE = 50;
-/** Times that a lease is renewed before it would end. */
-const RENEWALS = 3;
+/** Milliseconds between two ticks. */
+const TICK_MS = 5_000;
+/** The tasks that clients listen to are read at each third tick. */
+const TICKS_OF_WATCHES = 3;
 
 /** A message between nodes: the record of this task has changed. */
 interface TaskSignal {
@@ -37,12 +39,13 @@ interface TaskSignal {
  * # The tasks of an endpoint on this node
  *
  * The records of the store decide. The bus carries signals to read them, which may get lost. So a node reads them again at each
- * tick, three times per lease, while it runs a task or a client listens to one:
+ * tick, while it runs a task or a client listens to one:
  *
- * - it renews its lease, which is one for all its tasks
  * - it reads its tasks that wait for answers, and those that were ended by other nodes
- * - it makes tasks fail if the lease of their node has expired, and its own tasks that were stored and did not start
- * - once per lease it reads the tasks that clients listen to
+ * - it makes its own tasks fail that were stored and did not start
+ * - at each third tick it reads the tasks that clients listen to
+ *
+ * When a node has died, another one makes its tasks fail, as it ends its calls (`failTasksOf`).
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time is over──▶ stopped
  */
@@ -152,11 +155,11 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   }
 
   async #create(about: McpNewTask): Promise<void> {
-    const { maxTasks, maxTasksPerPrincipal, maxAnonymousTasks, leaseMs } = this.options;
+    const { maxTasks, maxTasksPerPrincipal, maxAnonymousTasks } = this.options;
     const anonymous = about.principal === undefined;
     const perPrincipal = anonymous ? maxAnonymousTasks : maxTasksPerPrincipal;
     const outcome = await this.#asking(() =>
-      this.store.create(about, { total: maxTasks, perPrincipal }, leaseMs).catch((error: unknown) => {
+      this.store.create(about, { total: maxTasks, perPrincipal }).catch((error: unknown) => {
         this.#leftOrphan();
         throw error;
       }),
@@ -187,10 +190,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   async find(id: string, of?: Pick<McpCall, 'principal' | 'routeParams'>): Promise<McpStoredTask | undefined> {
     if (!ID.test(id)) return undefined;
     const task = await this.#asking(() => this.store.get(id));
-    if (!task || (of && !isOwner(of, task))) return undefined;
-    if (!task.lost || this.#running.has(id)) return task;
-    await this.#fail(id, LOST);
-    return this.#asking(() => this.store.get(id));
+    return task && (!of || isOwner(of, task)) ? task : undefined;
   }
 
   /** @returns whether there was a task that had not ended */
@@ -255,7 +255,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     logger.error(error === undefined ? text : `${text} ${inspect(error)}`);
   }
 
-  // ---- signals and ticks -----------------------------------------------------------------------------------------
+  // ---- signals, ticks and dead nodes -----------------------------------------------------------------------------------------
 
   #hear(message: unknown): void {
     const { type, id } = (message ?? {}) as { type?: unknown; id?: unknown };
@@ -278,7 +278,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   #keepTicking(): void {
     const needed = this.#state.is !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
     if (needed && !this.#tick) {
-      this.#tick = this.clock.setInterval(() => void this.#onTick(), this.options.leaseMs / RENEWALS);
+      this.#tick = this.clock.setInterval(() => void this.#onTick(), TICK_MS);
     } else if (!needed && this.#tick) {
       this.clock.clear(this.#tick);
       this.#tick = undefined;
@@ -290,22 +290,36 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     if (this.#ticking) return;
     this.#ticking = true;
     try {
-      const { active, lost } = await this.store.renew(this.bus.nodeId, this.options.leaseMs);
-      const known = new Set(active);
-      for (const task of this.#running.values()) if (task.asks || !known.has(task.id)) task.look();
-      // Stored, but the answer of the store was lost.
-      const orphans = active.filter((id) => !this.#running.has(id) && !this.#making.has(id));
-      for (const id of orphans) await this.#fail(id, ORPHAN);
-      for (const id of lost) await this.#fail(id, LOST);
-      // A task whose creation is in progress may become an orphan.
-      if (this.#making.size === 0) this.#orphans = false;
+      if (this.#running.size > 0 || this.#orphans) await this.#readOwn();
       // A signal may be lost without a lost connection.
-      if (++this.#ticks % RENEWALS === 0) this.#missed$.next();
+      if (++this.#ticks % TICKS_OF_WATCHES === 0) this.#missed$.next();
     } catch {
       // The store has logged it.
     } finally {
       this.#ticking = false;
       this.#keepTicking();
+    }
+  }
+
+  async #readOwn(): Promise<void> {
+    const active = new Set(await this.store.active(this.bus.nodeId));
+    for (const task of this.#running.values()) if (task.asks || !active.has(task.id)) task.look();
+    // Stored, but the answer of the store was lost.
+    const orphans = [...active].filter((id) => !this.#running.has(id) && !this.#making.has(id));
+    for (const id of orphans) await this.#fail(id, ORPHAN);
+    // A task whose creation is in progress may become an orphan.
+    if (this.#making.size === 0) this.#orphans = false;
+  }
+
+  /**
+   * Makes the tasks of a dead node fail. Can be repeated, and by several nodes at a time.
+   *
+   * @throws McpError UNAVAILABLE
+   */
+  async failTasksOf(node: string): Promise<void> {
+    const ids = await this.#asking(() => this.store.active(node));
+    for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
+      await Promise.all(ids.slice(start, start + ASKED_AT_ONCE).map((id) => this.#fail(id, NODE_DIED)));
     }
   }
 
@@ -361,5 +375,5 @@ function refusing(call: McpCall): Takeover {
 }
 
 const AWAY = 'The storage of this server is unavailable. The request may be repeated: try again soon.';
-const LOST = 'The server that ran this task failed before the task had ended.';
+const NODE_DIED = 'The server that ran this task failed before the task had ended.';
 const ORPHAN = 'The server could not start this task.';

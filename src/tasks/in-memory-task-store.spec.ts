@@ -16,7 +16,7 @@ describe('InMemoryTaskStore', () => {
     const clock = new ManualClock();
     const store = new InMemoryTaskStore(clock);
     const about = { principal: 'p', tool: 't', node: 'A', createdAt: 0, ttlMs: 1_000, pollIntervalMs: 1 };
-    for (let n = 0; n < 5; n++) await store.create({ ...about, id: `${n}` }, { total: 9, perPrincipal: 9 }, 100);
+    for (let n = 0; n < 5; n++) await store.create({ ...about, id: `${n}` }, { total: 9, perPrincipal: 9 });
     expect([store.size, clock.pending]).toEqual([5, 0]);
     await clock.advance(1_000);
     expect(store.size).toBe(0);

@@ -1,6 +1,5 @@
 import { systemClock, type McpClock } from '../common/clock.js';
 import {
-  ACTIVE,
   hasEnded,
   type McpStoredTask,
   type McpTaskInfo,
@@ -8,28 +7,24 @@ import {
   type McpTaskStore,
   type McpNewTask,
   type McpTaskChange,
-  type McpTaskLease,
   type McpTaskLimits,
 } from './task-store.js';
-
-/** Maximum number of lost tasks that one renewal returns. */
-const MAX_LOST = 100;
 
 /**
  * # Tasks in the memory of this process
  *
- * There is no timer: an expired task is not found, and is removed when a task is created or listed, or a lease is renewed.
- * Values are kept as JSON, so that callers share no object with the store.
+ * There is no timer: an expired task is not found, and is removed when a task is created, or tasks are listed. Values are kept as
+ * JSON, so that callers share no object with the store.
  *
- * Invariant: `#leases` has every node with a task that has not ended.
+ * Invariant: `#active` has the tasks of `#tasks` that have not ended, by their nodes.
  *
  * @publicApi
  */
 export class InMemoryTaskStore implements McpTaskStore {
   readonly scope = 'node';
   readonly #tasks = new Map<string, Entry>();
-  /** When the lease of a node ends. */
-  readonly #leases = new Map<string, number>();
+  /** Ids by node. */
+  readonly #active = new Map<string, Set<string>>();
 
   constructor(private readonly clock: McpClock = systemClock) {}
 
@@ -42,7 +37,6 @@ export class InMemoryTaskStore implements McpTaskStore {
   async create(
     task: McpNewTask,
     { total, perPrincipal }: McpTaskLimits,
-    leaseMs: number,
   ): Promise<'created' | 'total-cap' | 'principal-cap'> {
     const now = this.#expire();
     if (this.#tasks.size >= total) return 'total-cap';
@@ -50,7 +44,8 @@ export class InMemoryTaskStore implements McpTaskStore {
     const info: McpTaskInfo = { ...task, status: 'working', lastUpdatedAt: task.createdAt };
     const [questions, answers] = [new Map<string, string>(), new Map<string, string>()];
     this.#tasks.set(task.id, { info, outcome: '{}', questions, answers, expiresAt: now + task.ttlMs });
-    this.#leases.set(task.node, Math.max(this.#leases.get(task.node) ?? 0, now + leaseMs));
+    const ofNode = this.#active.get(task.node) ?? new Set();
+    this.#active.set(task.node, ofNode.add(task.id));
     return 'created';
   }
 
@@ -63,7 +58,6 @@ export class InMemoryTaskStore implements McpTaskStore {
       ...(JSON.parse(outcome) as Outcome),
       questions: parsed(questions),
       answers: parsed(answers) as Record<string, object>,
-      lost: this.#isLost(info, this.clock.now()),
     };
   }
 
@@ -76,6 +70,7 @@ export class InMemoryTaskStore implements McpTaskStore {
     if (hasEnded(entry.info.status)) {
       entry.questions.clear();
       entry.answers.clear();
+      this.#deactivate(entry.info);
     }
     return true;
   }
@@ -102,28 +97,19 @@ export class InMemoryTaskStore implements McpTaskStore {
   }
 
   async delete(id: string): Promise<boolean> {
-    return this.#current(id) !== undefined && this.#tasks.delete(id);
+    const entry = this.#current(id);
+    if (entry) this.#remove(entry.info);
+    return entry !== undefined;
   }
 
-  async renew(node: string, leaseMs: number): Promise<McpTaskLease> {
-    const now = this.#expire();
-    this.#leases.set(node, now + leaseMs);
-    const infos = Array.from(this.#tasks.values(), ({ info }) => info).filter(({ status }) => ACTIVE.includes(status));
-    const nodes = new Set(infos.map((info) => info.node));
-    for (const [other, until] of this.#leases) if (until <= now && !nodes.has(other)) this.#leases.delete(other);
-    const active = infos.filter((info) => info.node === node);
-    const lost = infos.filter((info) => info.node !== node && this.#isLost(info, now));
-    return { active: active.map(({ id }) => id), lost: lost.slice(0, MAX_LOST).map(({ id }) => id) };
+  async active(node: string): Promise<string[]> {
+    return Array.from(this.#active.get(node) ?? []).filter((id) => this.#current(id));
   }
 
   async list({ principal }: { principal?: string | null } = {}): Promise<McpTaskInfo[]> {
     this.#expire();
     const infos = Array.from(this.#tasks.values(), ({ info }) => ({ ...info }));
     return principal === undefined ? infos : infos.filter((info) => info.principal === (principal ?? undefined));
-  }
-
-  #isLost({ node, status }: McpTaskInfo, now: number): boolean {
-    return !hasEnded(status) && (this.#leases.get(node) ?? 0) <= now;
   }
 
   #countOf(principal: string | undefined): number {
@@ -140,8 +126,18 @@ export class InMemoryTaskStore implements McpTaskStore {
   /** @returns the time */
   #expire(): number {
     const now = this.clock.now();
-    for (const [id, { expiresAt }] of this.#tasks) if (expiresAt <= now) this.#tasks.delete(id);
+    for (const { info, expiresAt } of this.#tasks.values()) if (expiresAt <= now) this.#remove(info);
     return now;
+  }
+
+  #remove(info: McpTaskInfo): void {
+    this.#tasks.delete(info.id);
+    this.#deactivate(info);
+  }
+
+  #deactivate({ id, node }: McpTaskInfo): void {
+    const ofNode = this.#active.get(node);
+    if (ofNode?.delete(id) && ofNode.size === 0) this.#active.delete(node);
   }
 }
 

@@ -10,7 +10,6 @@ export type {
   McpNewTask,
   McpTaskChange,
   McpTaskFailure,
-  McpTaskLease,
   McpTaskLimits,
 } from './task-store.js';
 export type { McpTasksOptions } from './tasks.options.js';

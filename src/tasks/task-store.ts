@@ -10,8 +10,8 @@
  *
  * - **Records** are plain JSON. Changes that a caller makes to an object that it passed or got have no effect on the store.
  * - **Time**: a task is removed `ttlMs` after `create`, whether or not it has ended. No call prolongs it.
- * - **Leases**: each node that runs tasks renews one lease for all of them. A task is `lost` if the lease of its node has
- *   expired: any node that reads it makes it fail. A task that has ended is never lost.
+ * - **Nodes that die**: the message bus finds them (`lost$`), and another node makes each of their `active` tasks fail. The store does
+ *   not know which nodes are alive.
  * - Calls run concurrently, from several nodes; each of them is atomic. A call may be repeated if its answer was lost.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
@@ -23,12 +23,11 @@ export interface McpTaskStore {
   readonly scope: 'node' | 'shared';
 
   /**
-   * Stores a new task with the status `working`, and extends the lease of its node to `leaseMs` at least. When it resolves,
-   * `get` finds the task on every node.
+   * Stores a new task with the status `working`. When it resolves, `get` and `active` find the task on every node.
    *
    * @returns `'created'`, or the limit that was reached; then nothing has changed
    */
-  create(task: McpNewTask, limits: McpTaskLimits, leaseMs: number): Promise<'created' | 'total-cap' | 'principal-cap'>;
+  create(task: McpNewTask, limits: McpTaskLimits): Promise<'created' | 'total-cap' | 'principal-cap'>;
 
   /** @returns the task; `undefined` if there is none, or it has expired */
   get(id: string): Promise<McpStoredTask | undefined>;
@@ -62,13 +61,11 @@ export interface McpTaskStore {
   delete(id: string): Promise<boolean>;
 
   /**
-   * Renews the lease of a node.
+   * A node calls it every few seconds while it runs tasks, so it should need no search through all tasks.
    *
-   * @param leaseMs 0 ends it
-   * @returns the tasks of the node that have not ended, and some lost tasks of other nodes: each call returns them until they
-   *   have ended
+   * @returns the ids of all tasks of a node that have neither ended nor expired, in any order
    */
-  renew(node: string, leaseMs: number): Promise<McpTaskLease>;
+  active(node: string): Promise<string[]>;
 
   /** All tasks, or those of one principal (`null`: of anonymous callers), the oldest first. */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]>;
@@ -115,8 +112,6 @@ export interface McpStoredTask extends McpTaskInfo {
   readonly questions: Readonly<Record<string, unknown>>;
   /** Answers, by key, until the task ends. */
   readonly answers: Readonly<Record<string, object>>;
-  /** The task has not ended, and the lease of its node has expired. */
-  readonly lost: boolean;
 }
 
 /** A JSON-RPC error. @publicApi */
@@ -141,12 +136,6 @@ export interface McpTaskLimits {
   readonly total: number;
   /** For the principal of the task; anonymous callers count as one. */
   readonly perPrincipal: number;
-}
-
-/** @publicApi */
-export interface McpTaskLease {
-  readonly active: string[];
-  readonly lost: string[];
 }
 
 /** The statuses of a task that has not ended. */

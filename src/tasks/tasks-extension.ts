@@ -1,5 +1,6 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
+import { DeadNodes } from '../nodes/dead-nodes.js';
 import { McpMessageBus } from '../nodes/message-bus.js';
 import { McpClock } from '../common/clock.js';
 import { contract, McpOptionError, required } from '../common/options.js';
@@ -48,9 +49,10 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const backend = endpoint.get<Backend | undefined>(MCP_BACKEND, { strict: true });
     const access = endpoint.get(ToolAccess, { strict: true });
     const fault = endpoint.get<ReportStoreFault>(STORE_FAULT, { strict: true });
-    this.#tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options, access, fault);
-    host.runner = this.#tasks;
-    return taskMethods(this.#tasks, access);
+    const tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options, access, fault);
+    endpoint.get(DeadNodes, { strict: true }).also((node) => tasks.failTasksOf(node));
+    this.#tasks = host.runner = tasks;
+    return taskMethods(tasks, access);
   }
 
   override async drain(limitMs: number): Promise<void> {

@@ -27,14 +27,6 @@ export interface McpTasksOptions {
    */
   pollIntervalMs?: number;
   /**
-   * Milliseconds after which the tasks of a node that did not renew its lease fail. It renews its lease three times in
-   * this time, with one write for all its tasks. Lower: tasks of a dead node fail sooner, but a node that paused loses its
-   * tasks sooner, too.
-   *
-   * @default 15000
-   */
-  leaseMs?: number;
-  /**
    * Maximum number of tasks, ended ones included, until their `ttlMs` is over. One more is refused with 429. The memory of the
    * store is bounded by this times `maxResultBytes`.
    *
@@ -55,14 +47,13 @@ export interface McpTasksOptions {
 }
 
 /** The methods of a store. */
-export const STORE_METHODS = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'renew', 'list'] as const;
+export const STORE_METHODS = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'active', 'list'] as const;
 
 const TASKS_TABLE = {
   endpoint: text(undefined),
   store: contract(undefined, STORE_METHODS),
   ttlMs: timer(600_000),
   pollIntervalMs: timer(1_000),
-  leaseMs: timer(15_000, { min: 3 }),
   maxTasks: count(5_000, { infinite: true }),
   maxTasksPerPrincipal: count(100, { infinite: true }),
   maxAnonymousTasks: count(1_000, { infinite: true }),

@@ -6,16 +6,19 @@ import { InMemoryMessageBus, InMemoryMessageHub } from '../nodes/in-memory-messa
 import { McpCall } from '../context/mcp-call.js';
 import type { Takeover, ToolTask } from '../context/mcp-task.js';
 import type { TaskNotification } from '../context/mcp-tasks.js';
+import { DeadNodes } from '../nodes/dead-nodes.js';
 import { ManualClock } from '../testing/index.js';
 import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
 import type { McpStoredTask, McpTaskStore } from './task-store.js';
 import { resolveTasksOptions } from './tasks.options.js';
 
-const LEASE_MS = 6_000;
+/** More than a tick. */
+const ROUND_MS = 6_000;
+const RETRY = { firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: 30_000 };
 const TTL_MS = 10_000_000;
 const STEPS = 70;
-const FAULTY = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'renew'] as const;
+const FAULTY = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'active'] as const;
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 /** What the handler of a task does, and what came of it. */
@@ -95,7 +98,7 @@ class World {
   #node(name: string): Node {
     const backend = new NodeBackend();
     const bus = new LossyBus(new InMemoryMessageBus(undefined, this.#hub));
-    const options = resolveTasksOptions({ leaseMs: LEASE_MS, ttlMs: TTL_MS, maxTasks: 15 });
+    const options = resolveTasksOptions({ ttlMs: TTL_MS, maxTasks: 15 });
     const tasks = new EndpointTasks(
       backend.over(this.#store),
       this.#clock,
@@ -108,6 +111,9 @@ class World {
       () => {},
     );
     tasks.report = () => {};
+    const runtime = { store: { scope: 'node' }, clock: this.#clock, retry: RETRY, storeFault: () => {} };
+    const deadNodes = new DeadNodes(bus, runtime as never, {} as never);
+    deadNodes.also((dead) => tasks.failTasksOf(dead));
     return { name, backend, bus, tasks, is: 'alive' };
   }
 
@@ -251,13 +257,26 @@ class World {
     node.is = 'dead';
     node.backend.die();
     this.#hub.kill(node.bus.nodeId);
+    this.#claimAgain();
     // Its process is gone, and its clients with it.
     for (const work of this.#works) if (work.node === node && !work.outcome) work.call.cancelled(new Error('killed'));
   }
 
   #stop(node: Node): void {
     node.is = 'stopped';
-    void node.tasks.drain(this.#int(0, 2_000)).then(() => node.tasks.close());
+    const limitMs = this.#int(0, 2_000);
+    void (async () => {
+      await node.tasks.drain(limitMs);
+      node.tasks.close();
+      await node.bus.close();
+      this.#claimAgain();
+    })();
+  }
+
+  /** As buses do: a dead node is claimed again when the node that claimed it ends, and a node that leaves tasks behind counts as dead. */
+  #claimAgain(): void {
+    const heirs = this.#nodes.filter(({ is }) => is === 'alive');
+    for (const { is, bus } of this.#nodes) if (is !== 'alive') this.#one(heirs).bus.mourn(bus.nodeId);
   }
 
   // ---- the end ---------------------------------------------------------------------------------------------------
@@ -271,15 +290,13 @@ class World {
     const [node] = alive as [Node];
     // Whoever is asked something answers; everything else comes to its end by itself.
     for (let round = 0; round < 12; round++) {
-      await this.#clock.advance(LEASE_MS);
+      await this.#clock.advance(ROUND_MS);
       for (const { id } of this.#works) if (id !== undefined) await this.#answerAll(this.#one(alive), id);
     }
     for (const work of this.#works) await this.#judge(work, node);
-    for (const { id, node: of } of await this.#store.list()) {
-      // Of a node that is gone, a task that no client knows of ends when it is asked for.
-      const alone = alive.some(({ bus }) => bus.nodeId === of);
-      const task = alone ? await this.#store.get(id) : await node.tasks.find(id);
-      if (!ENDED.includes(task!.status)) this.wrong.push(`${id}: ${task!.status} for ever`);
+    // Also tasks that no client knows of, and those of nodes that are gone.
+    for (const { id, status } of await this.#store.list()) {
+      if (!ENDED.includes(status)) this.wrong.push(`${id}: ${status} for ever`);
     }
     for (const { node: at, id, heard, leave } of this.#watched) {
       const end = (await this.#store.get(id))?.status;
@@ -327,7 +344,7 @@ class World {
 
   /** Nothing is left, of nodes that were killed either. */
   async #closed(): Promise<void> {
-    const closing = Promise.all(this.#nodes.map(({ tasks }) => tasks.drain(0)));
+    const closing = Promise.all(this.#nodes.map(({ tasks, bus }) => tasks.drain(0).then(() => bus.close())));
     await this.#clock.advance(5_000);
     await closing;
     for (const { tasks } of this.#nodes) {

@@ -24,14 +24,13 @@ export function taskStoreContract(
   make: () => Promise<McpTaskStoreHarness>,
   api?: McpContractTestApi,
 ): void {
-  const chapters = { records: recordTests, questions: questionTests, caps: capTests, leases: leaseTests };
+  const chapters = { records: recordTests, questions: questionTests, caps: capTests, nodes: nodeTests };
   runContract(name, make, { ...chapters, time: timeTests }, api);
 }
 
 type Tests = ContractTests<McpTaskStoreHarness>;
 
 const TTL_MS = 60_000;
-const LEASE_MS = 15_000;
 const AT = 1_700_000_000_000;
 const NO_LIMITS = { total: Infinity, perPrincipal: Infinity };
 const ACTIVE = ['working', 'input_required'] as const;
@@ -48,7 +47,7 @@ const about = (id: string, more: Partial<McpNewTask> = {}): McpNewTask => ({
   ...more,
 });
 const begin = (store: McpTaskStore, id: string, more: Partial<McpNewTask> = {}, limits = NO_LIMITS) =>
-  store.create(about(id, more), limits, LEASE_MS);
+  store.create(about(id, more), limits);
 const idsOf = async (store: McpTaskStore, filter?: { principal?: string | null }) =>
   (await store.list(filter)).map(({ id }) => id).toSorted();
 
@@ -56,7 +55,7 @@ const recordTests: Tests = {
   'get gives a task that was created, on every node': async ({ store, peer = store }) => {
     assert.equal(await store.get('a'), undefined);
     assert.equal(await begin(store, 'a', { principal: 'ü😀' }), 'created');
-    const expected = { ...about('a', { principal: 'ü😀' }), status: 'working', lastUpdatedAt: AT, lost: false };
+    const expected = { ...about('a', { principal: 'ü😀' }), status: 'working', lastUpdatedAt: AT };
     const { questions, answers, ...task } = (await peer.get('a'))!;
     assert.deepEqual({ ...task }, expected);
     assert.deepEqual([{ ...questions }, { ...answers }], [{}, {}]);
@@ -294,60 +293,40 @@ const capTests: Tests = {
   },
 };
 
-const leaseTests: Tests = {
-  'a task is lost when the lease of its node is over': async ({ store, peer = store, advance }) => {
-    if (!advance) return;
-    await begin(store, 'a', { node: 'A' });
-    await advance(LEASE_MS - 1_000);
-    assert.equal((await peer.get('a'))!.lost, false);
-    await store.renew('A', LEASE_MS);
-    await advance(LEASE_MS - 1_000);
-    assert.equal((await peer.get('a'))!.lost, false);
-    await advance(1_001);
-    assert.equal((await peer.get('a'))!.lost, true);
-    await store.renew('A', LEASE_MS);
-    assert.equal((await peer.get('a'))!.lost, false);
-  },
-
-  'a new task renews the lease of its node, and shortens it never': async ({ store, advance }) => {
-    if (!advance) return;
-    await store.renew('A', 2 * LEASE_MS);
-    await begin(store, 'a', { node: 'A' });
-    await advance(LEASE_MS + 1_000);
-    assert.equal((await store.get('a'))!.lost, false);
-    await begin(store, 'b', { node: 'A' });
-    await advance(LEASE_MS - 1_000);
-    assert.equal((await store.get('a'))!.lost, false);
-  },
-
-  'renew gives the tasks of the node that have not ended': async ({ store, peer = store }) => {
-    for (const id of ['a', 'b', 'c']) await begin(store, id, { node: 'A' });
-    await begin(peer, 'd', { node: 'B' });
+const nodeTests: Tests = {
+  'active gives the tasks of a node that have not ended, on every node': async ({ store, peer = store }) => {
+    for (const id of ['a', 'b', 'c', 'd']) await begin(store, id, { node: 'A' });
+    await begin(peer, 'e', { node: 'B' });
     await store.ask('b', { x: {} }, AT + 1);
     await store.patch('c', ACTIVE, DONE);
-    const { active, lost } = await store.renew('A', LEASE_MS);
-    assert.deepEqual([active.toSorted(), lost], [['a', 'b'], []]);
-    await store.delete('a');
-    assert.deepEqual((await store.renew('A', LEASE_MS)).active, ['b']);
-    assert.deepEqual(await store.renew('C', LEASE_MS), { active: [], lost: [] });
+    await peer.patch('d', ACTIVE, { status: 'failed', lastUpdatedAt: AT + 1 });
+    for (const at of [store, peer]) {
+      assert.deepEqual((await at.active('A')).toSorted(), ['a', 'b']);
+      assert.deepEqual(await at.active('B'), ['e']);
+      assert.deepEqual(await at.active('C'), []);
+    }
+    await peer.delete('a');
+    assert.deepEqual(await store.active('A'), ['b']);
   },
 
-  'renew names lost tasks of other nodes until they have ended': async ({ store, peer = store }) => {
-    for (const id of ['a', 'b', 'c']) await begin(store, id, { node: 'A' });
-    await begin(peer, 'd', { node: 'B' });
-    await store.patch('c', ACTIVE, DONE);
-    // A node that stops says so.
-    await store.renew('A', 0);
-    assert.equal((await peer.get('a'))!.lost, true);
-    for (let n = 0; n < 2; n++) {
-      const { active, lost } = await peer.renew('B', LEASE_MS);
-      assert.deepEqual([active, lost.toSorted()], [['d'], ['a', 'b']]);
-    }
-    assert.equal(await peer.patch('a', ACTIVE, { status: 'failed', lastUpdatedAt: AT + 1 }), true);
-    assert.deepEqual((await peer.renew('B', LEASE_MS)).lost, ['b']);
-    assert.equal((await store.get('a'))!.lost, false);
-    await peer.delete('b');
-    assert.deepEqual((await peer.renew('B', LEASE_MS)).lost, []);
+  'a task stays active while it changes, and is active no more once another node has ended it': async ({
+    store,
+    peer = store,
+  }) => {
+    await begin(store, 'a', { node: 'A' });
+    await store.patch('a', ACTIVE, { statusMessage: 'half', lastUpdatedAt: AT + 1 });
+    await store.ask('a', { x: {} }, AT + 2);
+    await peer.answer('a', { x: {} }, AT + 3);
+    assert.deepEqual(await store.active('A'), ['a']);
+    assert.equal(await peer.patch('a', ACTIVE, { status: 'cancelled', lastUpdatedAt: AT + 4 }), true);
+    assert.deepEqual(await store.active('A'), []);
+    assert.equal(await store.patch('a', ACTIVE, DONE), false);
+    assert.deepEqual(await store.active('A'), []);
+  },
+
+  'active takes no node for another, whatever their ids are': async ({ store }) => {
+    for (const [n, node] of FORGED_IDS.entries()) await begin(store, `id${n}`, { node });
+    for (const [n, node] of FORGED_IDS.entries()) assert.deepEqual(await store.active(node), [`id${n}`]);
   },
 };
 
@@ -360,16 +339,15 @@ const timeTests: Tests = {
     await store.ask('a', { x: {} }, AT + 1);
     await store.answer('a', { x: {} }, AT + 2);
     await store.patch('a', ACTIVE, DONE);
-    await store.renew('A', LEASE_MS);
     assert.equal((await store.get('a'))!.status, 'completed');
     await advance(1_001);
     assert.equal(await store.get('a'), undefined);
     assert.equal(await store.patch('a', ['completed'], DONE), false);
     assert.equal(await store.delete('a'), false);
     assert.deepEqual(await idsOf(store), ['long']);
-    assert.deepEqual((await store.renew('A', LEASE_MS)).active, ['long']);
+    assert.deepEqual(await store.active('A'), ['long']);
     await advance(9 * TTL_MS);
-    assert.deepEqual([await store.list(), await store.renew('A', LEASE_MS)], [[], { active: [], lost: [] }]);
+    assert.deepEqual([await store.list(), await store.active('A')], [[], []]);
   },
 };
 

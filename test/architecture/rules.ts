@@ -86,7 +86,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // What is written without the module: it loads neither that nor the SDK.
   decorators: { rooms: ['common', 'wire', 'context', 'handlers'], contracts: false },
   otel: { rooms: ['common', 'wire', 'context'], contracts: false },
-  // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
+  // An extension of the protocol: adds its methods, puts its runner where the core looks for one, and ends the tasks of dead nodes.
   tasks: { rooms: ['common', 'wire', 'context', 'nodes', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
   testing: { rooms: ['common', 'wire', 'client', 'stores', ROOT], contracts: true },

@@ -27,11 +27,11 @@ describeRedis('the task store on Redis', () => {
       const { taskStore } = room.node();
       const about = { principal: 'p', tool: 't', createdAt: 0, ttlMs: TTL_MS, pollIntervalMs: 1 };
       for (const [id, node] of Object.entries({ a: 'A', b: 'B' })) {
-        await taskStore.create({ ...about, id, node }, { total: 9, perPrincipal: 9 }, 1_000);
+        await taskStore.create({ ...about, id, node }, { total: 9, perPrincipal: 9 });
       }
       await taskStore.ask('a', { x: {} }, 1);
       expect(await room.keys()).toEqual(
-        ['ids', 'nodes', 'of:=p', 'on:A', 'on:B', 'task:a', 'task:b'].map((key) => `{:tasks}:${key}`),
+        ['ids', 'of:=p', 'on:A', 'on:B', 'task:a', 'task:b'].map((key) => `{:tasks}:${key}`),
       );
       expect(await room.lasting(TTL_MS)).toEqual([]);
       await room.advance(TTL_MS);

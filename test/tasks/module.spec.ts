@@ -91,7 +91,7 @@ describe('McpTasksModule', () => {
   it.each<[unknown, RegExp]>([
     [{ ttl: 1 }, /no option "ttl"/],
     [{ ttlMs: Infinity }, /"ttlMs"/],
-    [{ leaseMs: 1 }, /"leaseMs"/],
+    [{ leaseMs: 15_000 }, /no option "leaseMs"/],
     [{ maxTasks: 0 }, /"maxTasks"/],
     [{ endpoint: '' }, /"endpoint"/],
     [{ store: {} }, /"store".*no method "create"/],

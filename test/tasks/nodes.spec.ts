@@ -10,9 +10,8 @@ import { RedisRoom } from '../support/redis-room.js';
 import { TaskTools } from './task-tools.js';
 import { accept, type TaskCaller, tasksApps, until } from './tasks-app.js';
 
-const LEASE_MS = 15_000;
-/** The tick at which another node looks for tasks that are lost. */
-const TICK_MS = LEASE_MS / 3;
+/** Milliseconds between two ticks, at which a node reads its tasks. */
+const TICK_MS = 5_000;
 
 /** What the nodes of one deployment share, below a clock that all of them, and the store, go by. */
 interface Shared {
@@ -45,7 +44,7 @@ async function onRedis(): Promise<Shared> {
       const backend = room.node({ heartbeatMs: 600_000, deadAfterMs: 2_000_000, commandTimeoutMs: 15_000 });
       return { store: calls.over(backend.taskStore), bus: backend.messageBus, backend };
     },
-    // In steps, as time passes: a lease is renewed before it ends.
+    // In steps, as time passes: a tick finds the answers to the one before it.
     advance: async (ms) => {
       for (let left = ms; left > 0; left -= 1_000) {
         await room.advance(Math.min(left, 1_000));
@@ -89,15 +88,16 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
         ...(backend && { backend: { ...backend, messageBus: link.bus } as never }),
         ...(!backend && { messageBus: link.bus }),
       },
-      tasks: { store: link.backend.over(store), leaseMs: LEASE_MS },
+      tasks: { store: link.backend.over(store) },
     });
     return { ...started, ...link, tools: started.app.get(TaskTools), caller: await started.as() };
   };
   const three = async () => [await node(), await node(), await node()] as const;
-  /** Its process is gone: it writes nothing, and hears nothing. */
-  const kill = ({ backend, bus }: (typeof links)[number]): void => {
+  /** Its process is gone, it writes nothing, and hears nothing; the bus of each of the others emits it as a dead node. */
+  const kill = ({ backend, bus }: (typeof links)[number], ...others: (typeof links)[number][]): void => {
     backend.away();
     bus.fate = () => 'lost';
+    for (const other of others) other.bus.mourn(bus.nodeId);
   };
   const status = async (caller: TaskCaller, id: string): Promise<string> => (await caller.get(id)).status;
 
@@ -146,31 +146,72 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await heard.close();
   });
 
-  it('T6: a task of the killed node A fails within the lease, on every node', async () => {
+  it('T6: the tasks of the dead node A fail, on every node, and it completes none of them when it comes back', async () => {
     const [a, b, c] = await three();
-    const id = await a.caller.begin('slow', { label: 'x' });
-    await shared.advance(LEASE_MS);
-    expect(await status(b.caller, id)).toBe('working');
-    kill(a);
-    await shared.advance(LEASE_MS);
+    const [id, asks, bs] = [
+      await a.caller.begin('slow', { label: 'x' }),
+      await a.caller.begin('asks'),
+      await b.caller.begin('slow', { label: 'y' }),
+    ];
+    await until(async () => (await b.caller.get(asks)).status === 'input_required');
+    kill(a, b);
+    await until(async () => (await status(c.caller, id)) === 'failed' && (await status(c.caller, asks)) === 'failed');
     const failed = await c.caller.get(id);
-    expect(failed).toMatchObject({
-      status: 'failed',
-      error: { code: -32603, message: expect.stringContaining('failed before') },
-    });
-    // It comes back: what it has to say comes too late.
+    expect(failed).toMatchObject({ error: { code: -32603, message: expect.stringContaining('failed before') } });
+    expect(await status(c.caller, bs)).toBe('working');
+    // Its result comes too late.
     a.backend.back();
     a.tools.door.open();
     await shared.advance(TICK_MS);
+    await until(() => a.service.running === 0);
     expect(await b.caller.get(id)).toEqual(failed);
   });
 
-  it('T6, T7: a subscriber at B is notified of the failed task of the killed node A within the lease and a tick', async () => {
+  it('T6: a node that only seemed dead aborts its failed tasks at the next tick, and serves new ones', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
+    a.bus.fate = () => 'lost';
+    b.bus.mourn(a.bus.nodeId);
+    await until(async () => (await status(b.caller, id)) === 'failed');
+    await shared.advance(TICK_MS);
+    await until(() => a.tools.seen.length === 2);
+    expect(a.tools.seen[1]).toBe(`aborted: The task ${id} was failed.`);
+    a.tools.door.open();
+    const next = await a.caller.begin('slow', { label: 'z' });
+    await until(async () => (await status(b.caller, next)) === 'completed');
+  });
+
+  it('T6: a task of the dead node A has one end when two nodes find A dead at a time', async () => {
+    const [a, b, c] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
     const heard = await b.caller.listen([id]);
-    kill(a);
-    await shared.advance(LEASE_MS + TICK_MS);
+    kill(a, b, c);
+    await until(() => heard().length === 2);
+    const failed = await b.caller.get(id);
+    expect(failed.status).toBe('failed');
+    await shared.advance(3 * TICK_MS);
+    expect(await c.caller.get(id)).toEqual(failed);
+    expect(heard()).toHaveLength(2);
+    await heard.close();
+  });
+
+  it('T6: the tasks of A fail once the store is back, which was away when A died', async () => {
+    const [a, b, c] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    b.backend.refuse('active', 'patch');
+    kill(a, b);
+    await shared.advance(60_000);
+    expect(await status(c.caller, id)).toBe('working');
+    b.backend.back();
+    await shared.advance(10_000);
+    await until(async () => (await status(c.caller, id)) === 'failed');
+  });
+
+  it('T6, T7: a subscriber at B is notified of the failed task of the dead node A', async () => {
+    const [a, b, c] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    const heard = await b.caller.listen([id]);
+    kill(a, c);
     await until(() => heard().length === 2);
     expect(heard()[1]).toMatchObject({ params: { taskId: id, status: 'failed' } });
     await heard.close();

@@ -58,8 +58,8 @@ export class Heartbeat {
   }
 
   /**
-   * Takes this node off the list, so that it never counts as dead; unless it leaves open calls behind, which another node
-   * then has to end. Never rejects.
+   * Takes this node off the list, so that it never counts as dead; unless it leaves open calls or tasks behind, which
+   * another node then has to end. Never rejects.
    */
   async stop(): Promise<void> {
     if (this.#stopped) return;
@@ -68,8 +68,10 @@ export class Heartbeat {
     await this.#beating;
     if (!this.#registered) return;
     const { keys } = this.connection;
-    const leave = async (client: RedisClient): Promise<unknown> =>
-      (await client.scard(keys.calls(this.node))) === 0 && client.zrem(`${keys.bus}nodes`, this.node);
+    const leave = async (client: RedisClient): Promise<void> => {
+      const left = await Promise.all([keys.calls(this.node), keys.tasksOf(this.node)].map((key) => client.scard(key)));
+      if (left.every((count) => count === 0)) await client.zrem(`${keys.bus}nodes`, this.node);
+    };
     await this.connection.command('leave', leave).catch(() => {});
   }
 

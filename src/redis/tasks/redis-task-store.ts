@@ -5,52 +5,51 @@ import type {
   McpTaskStore,
   McpNewTask,
   McpTaskChange,
-  McpTaskLease,
   McpTaskLimits,
 } from '../../tasks/task-store.js';
 import type { RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { encoded } from '../redis-keys.js';
 import * as scripts from './task.scripts.js';
 
-/** Maximum number of lost tasks that one renewal returns. */
-const MAX_LOST = 100;
-
 /**
  * # Tasks in Redis
  *
- * All keys are in one slot, so that one script checks the limits and finds lost tasks. task.scripts.ts lists the keys.
+ * All keys are in one slot, so that one script checks the limits. task.scripts.ts lists the keys.
  *
  * @publicApi
  */
 export class RedisTaskStore implements McpTaskStore {
   readonly scope = 'shared';
 
-  constructor(private readonly connection: RedisConnection) {}
+  /** @param known resolves when this node counts as dead once it stops to beat: only then another node ends its tasks */
+  constructor(
+    private readonly connection: RedisConnection,
+    private readonly known: () => Promise<void>,
+  ) {}
 
   async create(
     task: McpNewTask,
     { total, perPrincipal }: McpTaskLimits,
-    leaseMs: number,
   ): Promise<'created' | 'total-cap' | 'principal-cap'> {
+    await this.known();
     const { id, principal, node, ttlMs, createdAt } = task;
     const caps = [total, perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
     const about = JSON.stringify(task);
     const where = [id, ownerOf(principal), encoded(node)];
-    const outcome = await this.#run(scripts.create, ...where, ttlMs, leaseMs, ...caps, about, createdAt);
+    const outcome = await this.#run(scripts.create, ...where, ttlMs, ...caps, about, createdAt);
     return outcome as 'created' | 'total-cap' | 'principal-cap';
   }
 
   async get(id: string): Promise<McpStoredTask | undefined> {
-    const found = (await this.#run(scripts.get, encoded(id))) as [number, string[]] | null;
-    if (!found) return undefined;
+    const found = (await this.#run(scripts.get, encoded(id))) as string[];
+    if (found.length === 0) return undefined;
     const fields = new Map<string, string>();
-    for (let at = 0; at < found[1].length; at += 2) fields.set(found[1][at]!, found[1][at + 1]!);
+    for (let at = 0; at < found.length; at += 2) fields.set(found[at]!, found[at + 1]!);
     return {
       ...infoOf(['about', 'status', 'message', 'updated'].map((name) => fields.get(name) ?? null)),
       ...(JSON.parse(fields.get('outcome') ?? '{}') as Pick<McpStoredTask, 'result' | 'error'>),
       questions: valuesOf(fields, 'q'),
       answers: valuesOf(fields, 'a') as Record<string, object>,
-      lost: found[0] === 1,
     };
   }
 
@@ -78,9 +77,8 @@ export class RedisTaskStore implements McpTaskStore {
     return (await this.#run(scripts.remove, encoded(id))) === 1;
   }
 
-  async renew(node: string, leaseMs: number): Promise<McpTaskLease> {
-    const [active, lost] = (await this.#run(scripts.renew, encoded(node), leaseMs, MAX_LOST)) as [string[], string[]];
-    return { active, lost };
+  async active(node: string): Promise<string[]> {
+    return (await this.#run(scripts.active, encoded(node))) as string[];
   }
 
   async list({ principal }: { principal?: string | null } = {}): Promise<McpTaskInfo[]> {

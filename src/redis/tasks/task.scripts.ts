@@ -7,14 +7,13 @@ import { RedisScript } from '../connection/redis-connection.js';
  *                         questions, and answers
  *     :ids          zset  all tasks; score: when they expire
  *     :of:<owner>   zset  the same of one owner
- *     :on:<node>    set   tasks of a node that have not ended
- *     :nodes        zset  nodes that have tasks; score: when their lease ends
+ *     :on:<node>    set   tasks of a node that have not ended; those that have expired, until it is read
  *
  * Values are texts that only the nodes read. Task keys expire in Redis; the indexes are cleaned by the next script that reads them.
  */
 const TASKS = `
 local base = KEYS[1]
-local IDS, NODES = base..'ids', base..'nodes'
+local IDS = base..'ids'
 local function task(id) return base..'task:'..id end
 local function of(owner) return base..'of:'..owner end
 local function on(node) return base..'on:'..node end
@@ -26,51 +25,29 @@ end
 
 local function status(id) return call('HGET', task(id), 'status') end
 local function active(status) return status == 'working' or status == 'input_required' end
-
--- The tasks of a node that have not ended.
-local function running(node)
-  local ids = {}
-  for _, id in ipairs(call('SMEMBERS', on(node))) do
-    if active(status(id)) then table.insert(ids, id) else call('SREM', on(node), id) end
-  end
-  return ids
-end
 `;
 
-/** ARGV: id, owner, node, milliseconds that it is kept, lease, limit in all, limit of the owner (-1: none), about, time. */
+/** ARGV: id, owner, node, milliseconds that it is kept, limit in all, limit of the owner (-1: none), about, time. */
 export const create = new RedisScript(
   'create task',
   `${TASKS}
-local id, owner, node, ttl, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local total, each = tonumber(ARGV[6]), tonumber(ARGV[7])
+local id, owner, node, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local total, each = tonumber(ARGV[5]), tonumber(ARGV[6])
 local at = now()
 for _, key in ipairs({IDS, of(owner)}) do call('ZREMRANGEBYSCORE', key, '-inf', int(at)) end
 if total >= 0 and call('ZCARD', IDS) >= total then return 'total-cap' end
 if each >= 0 and call('ZCARD', of(owner)) >= each then return 'principal-cap' end
-call('HSET', task(id), 'about', ARGV[8], 'owner', owner, 'node', node, 'status', 'working', 'updated', ARGV[9])
+call('HSET', task(id), 'about', ARGV[7], 'owner', owner, 'node', node, 'status', 'working', 'updated', ARGV[8])
 call('PEXPIRE', task(id), ttl)
 for _, key in ipairs({IDS, of(owner)}) do call('ZADD', key, int(at + ttl), id) end
 call('SADD', on(node), id)
-call('ZADD', NODES, 'GT', int(at + lease), node)
-for _, key in ipairs({IDS, of(owner), on(node), NODES}) do live(key, ttl) end
+for _, key in ipairs({IDS, of(owner), on(node)}) do live(key, ttl) end
 return 'created'
 `,
 );
 
-/** ARGV: id. Returns whether it is lost, and all fields and values. */
-export const get = new RedisScript(
-  'get task',
-  `${TASKS}
-local fields = call('HGETALL', task(ARGV[1]))
-if #fields == 0 then return false end
-local lost = 0
-if active(status(ARGV[1])) then
-  local ends = call('ZSCORE', NODES, call('HGET', task(ARGV[1]), 'node'))
-  if not ends or tonumber(ends) <= now() then lost = 1 end
-end
-return {lost, fields}
-`,
-);
+/** ARGV: id. Returns all fields and values. */
+export const get = new RedisScript('get task', `${TASKS}return call('HGETALL', task(ARGV[1]))`);
 
 /** ARGV: id, the expected ones, each between commas; fields and values. Returns whether it was changed. */
 export const patch = new RedisScript(
@@ -145,23 +122,15 @@ return 1
 `,
 );
 
-/** ARGV: node, milliseconds of its lease, maximum of lost tasks. Returns the tasks of the node, and lost tasks of others. */
-export const renew = new RedisScript(
-  'renew tasks',
+/** ARGV: node. Returns its tasks that have not ended. */
+export const active = new RedisScript(
+  'active tasks',
   `${TASKS}
-local node, lease, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local at = now()
-call('ZADD', NODES, int(at + lease), node)
-live(NODES, lease)
-local lost = {}
-for _, other in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at))) do
-  local left = running(other)
-  if #left == 0 then call('ZREM', NODES, other) end
-  for _, id in ipairs(left) do
-    if other ~= node and #lost < most then table.insert(lost, id) end
-  end
+local ids = {}
+for _, id in ipairs(call('SMEMBERS', on(ARGV[1]))) do
+  if active(status(id)) then table.insert(ids, id) else call('SREM', on(ARGV[1]), id) end
 end
-return {running(node), lost}
+return ids
 `,
 );
 
