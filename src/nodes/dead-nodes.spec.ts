@@ -133,6 +133,39 @@ describe('what a dead node leaves behind', () => {
     expect(events).toMatchObject([{ type: 'store-fault', error: expect.any(EventStoreFault) as unknown }]);
   });
 
+  it('what extensions have, too: each is tried again until it has ended, and the dead node is done after that', async () => {
+    const { clock, deadNodes, begin, die, texts, done } = await setup();
+    await begin('s', 'one', [1]);
+    const tries: string[] = [];
+    let broken = true;
+    deadNodes.also(async (node) => {
+      tries.push(node);
+      if (broken) throw new Error('away');
+    });
+    const other = vi.fn<(node: string) => Promise<void>>(async () => {});
+    deadNodes.also(other);
+    await die();
+    await clock.advance(600_000);
+    expect(tries.length).toBeGreaterThan(100);
+    expect(new Set(tries)).toEqual(new Set(['dead']));
+    expect([await texts('s', 'one'), other.mock.calls, done.mock.calls]).toMatchObject([[{ id: 1 }], [['dead']], []]);
+    broken = false;
+    await clock.advance(1_000);
+    expect([done.mock.calls.length, clock.pending]).toEqual([1, 0]);
+  });
+
+  it('what extensions have, which a stopping node leaves to another one, as the calls', async () => {
+    const { clock, store, deadNodes, begin, die, stop, events, done } = await setup();
+    await begin('s', 'one', [1]);
+    store.faults = { failBefore: () => true };
+    deadNodes.also(() => Promise.reject(new Error('away')));
+    await die();
+    stop();
+    // A rejection that is not handled would fail the run.
+    await clock.advance(0);
+    expect([clock.pending, done.mock.calls.length, events.length]).toEqual([0, 0, 1]);
+  });
+
   it('calls, each of which is answered once when two nodes find it at a time', async () => {
     const { begin, die, texts } = await setup();
     await begin('s', 'one', [1, 2]);

@@ -19,7 +19,7 @@ const ANSWER_LOST =
  *
  * A dead node never answers its calls, so another node does: it answers each logged call with an error, on the stream
  * of the call, where a client that reconnects to any node finds it. The readers of the dead node stay in the log until
- * newer ones claim their streams.
+ * newer ones claim their streams. Extensions end in the same way what they have of the dead node, such as tasks (`also`).
  *
  * When the storage was away, it may have lost the answers of this node (G12): of its own calls in the log, those that do not run are
  * answered in the same way.
@@ -60,9 +60,13 @@ export class DeadNodes {
 
   async #endAllOf(lost: McpLostNode): Promise<void> {
     const others = this.#others.map((end) => this.#retry.run(() => end(lost.node)));
-    const unfinished = await this.#unfinished(lost.node);
-    await Promise.all([...others, ...unfinished.map((stream) => this.#answer(stream, NODE_DIED))]);
+    await Promise.all([...others, this.#endCallsOf(lost.node)]);
     await lost.done();
+  }
+
+  async #endCallsOf(node: string): Promise<void> {
+    const unfinished = await this.#unfinished(node);
+    await Promise.all(unfinished.map((stream) => this.#answer(stream, NODE_DIED)));
   }
 
   /** A call is registered here before the log has it, until its answer is in the log. */

@@ -44,7 +44,7 @@ export interface McpMessageBus<Message = unknown> {
 /** A node that has died. @publicApi */
 export interface McpLostNode {
   readonly node: string;
-  /** Confirms that the calls of the dead node were ended. Never rejects. */
+  /** Confirms that the calls and tasks of the dead node were ended. Never rejects. */
   done(): Promise<void>;
 }
 

@@ -7,6 +7,16 @@ import { describeRedis } from '../support/redis.js';
 import { RedisRoom, testBackend } from '../support/redis-room.js';
 
 const QUICK = { heartbeatMs: 20, deadAfterMs: 200 };
+const NO_LIMITS = { total: Infinity, perPrincipal: Infinity };
+const task = (id: string, node: string) => ({
+  id,
+  node,
+  principal: undefined,
+  tool: 'tool',
+  createdAt: 0,
+  ttlMs: 60_000,
+  pollIntervalMs: 1_000,
+});
 
 describeRedis('nodes that live and die', () => {
   let room: RedisRoom;
@@ -24,11 +34,11 @@ describeRedis('nodes that live and die', () => {
 
   /** A node, and the dead that it was told of. */
   const living = async () => {
-    const { messageBus, eventStore } = room.node(QUICK);
+    const { messageBus, eventStore, taskStore } = room.node(QUICK);
     const lost: McpLostNode[] = [];
     subscriptions.push(messageBus.lost$.subscribe((node) => lost.push(node)));
     await messageBus.connected();
-    return { messageBus, eventStore, lost };
+    return { messageBus, eventStore, taskStore, lost };
   };
   /** A node that beats only when its clock is turned. */
   const pausable = async (life = QUICK) => {
@@ -130,6 +140,29 @@ describeRedis('nodes that live and die', () => {
     await eventStore.append('s', 'call', [], { writer: 'w', seq: 1, opens: { node, requests: [1] } });
     expect(await registered()).toContain(node);
     await Promise.all([close(), clock.advance(10_000)]);
+  });
+
+  it('a task is created when other nodes would notice that its node has died, not before', async () => {
+    const clock = new ManualClock();
+    const { messageBus, taskStore, close } = testBackend(room.redis.url, { prefix: room.prefix, ...QUICK }, { clock });
+    subscriptions.push(messageBus.messages$.subscribe());
+    await taskStore.create(task('a', messageBus.nodeId), NO_LIMITS);
+    expect(await registered()).toContain(messageBus.nodeId);
+    await Promise.all([close(), clock.advance(10_000)]);
+  });
+
+  it('a node that closes and could not end a task counts as dead later; one whose tasks have ended does not', async () => {
+    const [one, two, other] = [await living(), await living(), await living()];
+    await one.taskStore.create(task('a', one.messageBus.nodeId), NO_LIMITS);
+    await two.taskStore.create(task('b', two.messageBus.nodeId), NO_LIMITS);
+    await two.taskStore.patch('b', ['working'], { status: 'completed', result: {}, lastUpdatedAt: 1 });
+    await one.messageBus.close();
+    await two.messageBus.close();
+    await vi.waitFor(() => expect(other.lost).toHaveLength(1), 5_000);
+    expect(other.lost[0]!.node).toBe(one.messageBus.nodeId);
+    expect(await other.taskStore.active(one.messageBus.nodeId)).toEqual(['a']);
+    await other.lost[0]!.done();
+    expect(await registered()).toEqual([other.messageBus.nodeId]);
   });
 
   it('a node that has closed is not reported as dead', async () => {
