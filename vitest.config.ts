@@ -35,7 +35,7 @@ const LONG = process.env['QUICK']
   ? [
       '**/*.fuzz.spec.ts',
       'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**',
-      'src/http/edge/http-edge.spec.ts',
+      'src/core/http/edge/http-edge.spec.ts',
       'test/{auth,live}/nodes.spec.ts',
       'test/stdio/processes.spec.ts',
       'test/tasks/killed.spec.ts',

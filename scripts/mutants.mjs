@@ -13,7 +13,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
-const FOLDERS = ['src/stream', 'src/exchange', 'src/session'];
+const FOLDERS = ['src/core/log', 'src/core/calls', 'src/core/sessions', 'src/core/nodes'];
 const RESULTS = 'test/mutants.json';
 const COUNT = 150;
 const SEED = 18;

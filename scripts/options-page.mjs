@@ -15,46 +15,46 @@ const SECTIONS = [
     title: 'The module',
     about:
       'What Nest must know before the app starts. In `forRootAsync()` these stand beside `useFactory`, not in what it returns.',
-    interfaces: [['src/http/endpoint-extras.ts', 'McpStreamableExtras']],
+    interfaces: [['src/core/http/endpoint-extras.ts', 'McpStreamableExtras']],
   },
   {
     title: 'HTTP',
     about: 'How the endpoint speaks HTTP.',
     interfaces: [
-      ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
-      ['src/http/http.options.ts', 'McpHttpOptions'],
-      ['src/exchange/response.options.ts', 'McpResponseOptions'],
+      ['src/core/http/edge/host-origin.ts', 'HostOriginOptions'],
+      ['src/core/http/http.options.ts', 'McpHttpOptions'],
+      ['src/core/calls/response.options.ts', 'McpResponseOptions'],
     ],
   },
   {
     title: 'Sessions and calls',
     about: 'How sessions behave, how calls are answered, and how many there may be. See [sessions](sessions.md).',
-    interfaces: [['src/session/session.options.ts', 'McpSessionOptions']],
+    interfaces: [['src/core/sessions/session.options.ts', 'McpSessionOptions']],
   },
   {
     title: 'McpEras',
     about: 'See [both eras](both-eras.md).',
-    interfaces: [['src/endpoint/protocol.options.ts', 'McpProtocolOptions']],
+    interfaces: [['src/core/eras/protocol.options.ts', 'McpProtocolOptions']],
   },
   {
     title: 'Handlers',
     about: 'See [handlers](handlers.md).',
-    interfaces: [['src/handlers/handlers.options.ts', 'McpHandlerOptions']],
+    interfaces: [['src/core/handlers/handlers.options.ts', 'McpHandlerOptions']],
   },
   {
     title: 'Questions of handlers',
     about: 'In revision 2026-07-28; see [questions](questions.md#the-state).',
-    interfaces: [['src/questions/request-state.options.ts', 'McpRequestStateOptions']],
+    interfaces: [['src/core/handlers/questions/request-state.options.ts', 'McpRequestStateOptions']],
   },
   {
     title: 'Extensions',
     about: 'See [extensions](extensions.md).',
-    interfaces: [['src/methods/capabilities.ts', 'McpExtensionOptions']],
+    interfaces: [['src/core/handlers/methods/capabilities.ts', 'McpExtensionOptions']],
   },
   {
     title: 'State that outlives a call',
     about: 'See [state](state.md).',
-    interfaces: [['src/state/state.options.ts', 'McpStateOptions']],
+    interfaces: [['src/core/handlers/state/state.options.ts', 'McpStateOptions']],
   },
   {
     title: 'Authentication',
@@ -77,7 +77,7 @@ const SECTIONS = [
     title: 'Properties of `eventLog`',
     about: 'Bounds of the event log in memory. Other event stores have options of their own.',
     within: 'eventLog',
-    interfaces: [['src/stream/stream.options.ts', 'McpEventLogOptions']],
+    interfaces: [['src/core/log/stream.options.ts', 'McpEventLogOptions']],
   },
 ];
 

@@ -6,18 +6,18 @@ export type {
   McpStreamableModuleAsyncOptions,
   McpStreamableModuleOptions,
 } from './mcp-streamable.module-definition.js';
-export type { McpStreamableExtras } from './http/endpoint-extras.js';
-export type { McpEras } from './endpoint/protocol.options.js';
-export type { McpResponseMode } from './exchange/exchange.js';
-export { McpOptionError } from './common/options.js';
+export type { McpStreamableExtras } from './core/http/endpoint-extras.js';
+export type { McpEras } from './core/eras/protocol.options.js';
+export type { McpResponseMode } from './core/calls/exchange.js';
+export { McpOptionError } from './core/common/options.js';
 
-export { McpError, type McpErrorCode } from './wire/errors.js';
-export type { McpEra } from './wire/era.js';
+export { McpError, type McpErrorCode } from './core/protocol/errors.js';
+export type { McpEra } from './core/protocol/era.js';
 
-export { McpContext } from './context/mcp-context.js';
-export type { McpAnswer, McpElicitAnswer, McpElicitation, McpForm, McpQuestion } from './context/mcp-questions.js';
-export { type McpPrincipalState, type McpState, McpStateError, McpUnknownStateError } from './context/mcp-state.js';
-export { McpExecutionContext } from './context/mcp-execution-context.js';
+export { McpContext } from './core/calls/mcp-context.js';
+export type { McpAnswer, McpElicitAnswer, McpElicitation, McpForm, McpQuestion } from './core/calls/mcp-questions.js';
+export { type McpPrincipalState, type McpState, McpStateError, McpUnknownStateError } from './core/calls/mcp-state.js';
+export { McpExecutionContext } from './core/calls/mcp-execution-context.js';
 export type {
   McpCallEnd,
   McpCallInfo,
@@ -27,8 +27,8 @@ export type {
   McpQuestionOutcome,
   McpRefusal,
   McpSessionEnd,
-} from './context/mcp-instrumentation.js';
-export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
+} from './core/calls/mcp-instrumentation.js';
+export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './core/calls/mcp-call.js';
 
 export {
   AppView,
@@ -42,7 +42,7 @@ export {
   ResourceTemplate,
   Tool,
   Tools,
-} from './handlers/decorators/handler.decorators.js';
+} from './core/handlers/decorators/handler.decorators.js';
 export type {
   AppViewOptions,
   CompleteOptions,
@@ -56,8 +56,8 @@ export type {
   ResourceTemplateOptions,
   ToolOptions,
   ToolsOptions,
-} from './handlers/decorators/handler-options.js';
-export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';
+} from './core/handlers/decorators/handler-options.js';
+export { McpArgs, McpCtx } from './core/handlers/decorators/param.decorators.js';
 export {
   toolLog,
   toolProgress,
@@ -65,8 +65,8 @@ export {
   type ToolEvent,
   type ToolLog,
   type ToolProgress,
-} from './handlers/results/tool-event.js';
-export { audio, file, image, type McpContent, McpFile, resourceLink, text } from './handlers/results/files.js';
+} from './core/handlers/results/tool-event.js';
+export { audio, file, image, type McpContent, McpFile, resourceLink, text } from './core/handlers/results/files.js';
 export {
   McpArgumentsError,
   McpDuplicateHandlerError,
@@ -74,9 +74,9 @@ export {
   McpHandlerResultError,
   McpHandlerSignal,
   McpHandlerTimeoutError,
-} from './handlers/handlers.errors.js';
-export type { McpHandlerSchema } from './handlers/schema/handler-schema.js';
-export type { McpHandlerDecorator } from './handlers/schema/schema-types.js';
+} from './core/handlers/handlers.errors.js';
+export type { McpHandlerSchema } from './core/handlers/schema/handler-schema.js';
+export type { McpHandlerDecorator } from './core/handlers/schema/schema-types.js';
 export {
   McpRegistry,
   type McpHandlerFunction,
@@ -86,24 +86,24 @@ export {
   type McpResourceRegistration,
   type McpResourceTemplateRegistration,
   type McpToolRegistration,
-} from './handlers/registry/mcp-registry.js';
+} from './core/handlers/registry/mcp-registry.js';
 export {
   type McpListedTool,
   type McpToolCallEvent,
   type McpToolCallOptions,
   McpToolCaller,
-} from './methods/mcp-tool-caller.js';
+} from './core/handlers/methods/mcp-tool-caller.js';
 
-export { McpSession } from './session/live/mcp-session.js';
-export type { McpSessionDetails } from './session/live/session-state.js';
-export { type McpCounts, McpSessionService } from './session/mcp-session.service.js';
-export type { McpSessionEvent, McpSessionEndReason } from './session/session-events.js';
-export { McpUnknownSessionError } from './session/session.errors.js';
-export { McpServerRequestError } from './context/server-request.error.js';
-export { type McpHealth, McpHealthIndicator } from './health/mcp-health.indicator.js';
+export { McpSession } from './core/sessions/live/mcp-session.js';
+export type { McpSessionDetails } from './core/sessions/live/session-state.js';
+export { type McpCounts, McpSessionService } from './core/sessions/mcp-session.service.js';
+export type { McpSessionEvent, McpSessionEndReason } from './core/sessions/session-events.js';
+export { McpUnknownSessionError } from './core/sessions/session.errors.js';
+export { McpServerRequestError } from './core/calls/server-request.error.js';
+export { type McpHealth, McpHealthIndicator } from './core/nodes/mcp-health.indicator.js';
 
-export { mcpCors, type McpCors } from './http/mcp-cors.js';
-export { McpController } from './http/mcp.controller.js';
-export { McpSessionGuard } from './http/mcp-session.guard.js';
-export type { McpRequest, McpPrincipalFunction } from './http/principal.js';
-export { getMcpToken, InjectMcp } from './context/inject-mcp.js';
+export { mcpCors, type McpCors } from './core/http/mcp-cors.js';
+export { McpController } from './core/http/mcp.controller.js';
+export { McpSessionGuard } from './core/http/mcp-session.guard.js';
+export type { McpRequest, McpPrincipalFunction } from './core/http/principal.js';
+export { getMcpToken, InjectMcp } from './core/calls/inject-mcp.js';

@@ -1,22 +1,22 @@
 import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { getMcpToken } from './context/inject-mcp.js';
+import { getMcpToken } from './core/calls/inject-mcp.js';
 import { McpBearerGuard } from './auth/bearer.guard.js';
-import { assertNames, MCP_OPTIONS, McpOptionError } from './common/options.js';
-import { createEndpointController } from './http/endpoint-controller.js';
-import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
-import { loadSdk } from './wire/spec.js';
+import { assertNames, MCP_OPTIONS, McpOptionError } from './core/common/options.js';
+import { createEndpointController } from './core/http/endpoint-controller.js';
+import { ENDPOINT_KEY } from './core/http/edge/endpoint-route.js';
+import { loadSdk } from './core/protocol/spec.js';
 import { type McpStreamableOptions, OPTION_NAMES, resolveEndpointOptions } from './mcp-streamable.options.js';
-import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './http/endpoint-extras.js';
-import { McpHealthIndicator } from './health/mcp-health.indicator.js';
-import { ENDPOINT_NAME } from './context/endpoint-name.js';
-import { nameOfGuard } from './context/operator-log.js';
+import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './core/http/endpoint-extras.js';
+import { McpHealthIndicator } from './core/nodes/mcp-health.indicator.js';
+import { ENDPOINT_NAME } from './core/calls/endpoint-name.js';
+import { nameOfGuard } from './core/calls/operator-log.js';
 import { endpointParts } from './mcp-streamable.providers.js';
-import { EndpointMark } from './handlers/discovery/app-scan.js';
-import { McpRegistry } from './handlers/registry/mcp-registry.js';
-import { McpToolCaller } from './methods/mcp-tool-caller.js';
-import { McpSessionService } from './session/mcp-session.service.js';
-import { McpShutdownModule } from './http/endpoint-shutdown.js';
+import { EndpointMark } from './core/handlers/discovery/app-scan.js';
+import { McpRegistry } from './core/handlers/registry/mcp-registry.js';
+import { McpToolCaller } from './core/handlers/methods/mcp-tool-caller.js';
+import { McpSessionService } from './core/sessions/mcp-session.service.js';
+import { McpShutdownModule } from './core/http/endpoint-shutdown.js';
 
 /** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];

@@ -9,15 +9,15 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { BusNodes } from './nodes/bus-nodes.js';
-import { MCP_DEV_STORES } from './context/replaceable-part.js';
-import type { DevStores } from './dev/dev-stores.js';
-import { HandlerTable } from './handlers/registry/handler-table.js';
-import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
-import { ENDPOINT_KEY, type EndpointKey } from './http/edge/endpoint-route.js';
-import { HttpEdge } from './http/edge/http-edge.js';
-import { McpRequestReader } from './http/mcp-incoming.js';
-import { McpResponder } from './http/responder.js';
+import { BusNodes } from './core/nodes/bus-nodes.js';
+import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
+import type { DevStores } from './dev-stores.js';
+import { HandlerTable } from './core/handlers/registry/handler-table.js';
+import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
+import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
+import { HttpEdge } from './core/http/edge/http-edge.js';
+import { McpRequestReader } from './core/http/mcp-incoming.js';
+import { McpResponder } from './core/http/responder.js';
 import {
   assertAsyncOptions,
   assertOptions,
@@ -26,13 +26,13 @@ import {
   type McpStreamableModuleAsyncOptions,
   type McpStreamableModuleOptions,
 } from './mcp-streamable.module-definition.js';
-import { featureModule } from './handlers/discovery/app-scan.js';
-import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
-import { assertOwnName, assertOwnPath, routerPathOf } from './http/edge/shared-path.js';
+import { featureModule } from './core/handlers/discovery/app-scan.js';
+import { ENDPOINT_NAME, type EndpointName } from './core/calls/endpoint-name.js';
+import { assertOwnName, assertOwnPath, routerPathOf } from './core/http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { logWhatIsServed } from './handlers/discovery/start-log.js';
-import { McpEndpoint } from './endpoint/mcp-endpoint.js';
-import { EndpointShutdown } from './http/endpoint-shutdown.js';
+import { logWhatIsServed } from './core/handlers/discovery/start-log.js';
+import { McpEndpoint } from './core/eras/mcp-endpoint.js';
+import { EndpointShutdown } from './core/http/endpoint-shutdown.js';
 
 /** Milliseconds that clients have to read their responses to the end, at shutdown. */
 const LAST_READS_MS = 300;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { McpOptionError } from './common/options.js';
-import { EXTRA_NAMES } from './http/endpoint-extras.js';
+import { McpOptionError } from './core/common/options.js';
+import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
 import { OPTION_NAMES, resolveEndpointOptions, type McpStreamableOptions } from './mcp-streamable.options.js';
 
 const serverInfo = { name: 'orders', version: '1.0.0' };

@@ -1,6 +1,6 @@
 import type { Implementation } from '@modelcontextprotocol/server';
 import { AUTH_NAMES, type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
-import { MESSAGE_BUS_METHODS, type McpMessageBus } from './nodes/message-bus.js';
+import { MESSAGE_BUS_METHODS, type McpMessageBus } from './core/nodes/message-bus.js';
 import {
   assertNames,
   contract,
@@ -13,21 +13,21 @@ import {
   required,
   resolveOptions,
   text,
-} from './common/options.js';
-import type { EndpointName } from './context/endpoint-name.js';
-import type { McpInstrumentation } from './context/mcp-instrumentation.js';
-import { HANDLER_TABLE, type McpHandlerOptions } from './handlers/handlers.options.js';
-import { EXTRA_NAMES } from './http/endpoint-extras.js';
-import { HTTP_TABLE, type McpHttpOptions } from './http/http.options.js';
-import { type McpProtocolOptions, PROTOCOL_TABLE } from './endpoint/protocol.options.js';
-import { EXTENSION_TABLE, type McpExtensionOptions } from './methods/capabilities.js';
-import type { McpServerFunction } from './sdk/server-factory.js';
-import { maxAnonymousSessions, type McpSessionOptions, SESSION_TABLE } from './session/session.options.js';
-import { type McpSessionStore, SESSION_STORE_METHODS } from './session/store/session-store.js';
-import { type McpStateStore, STATE_STORE_METHODS } from './state/state-store.js';
-import { type McpStateOptions, STATE_TABLE } from './state/state.options.js';
-import { EVENT_STORE_METHODS, SHARED_EVENT_STORE_METHODS, type McpEventStore } from './stream/event-store.js';
-import { EVENT_LOG_TABLE, type McpEventLogOptions } from './stream/stream.options.js';
+} from './core/common/options.js';
+import type { EndpointName } from './core/calls/endpoint-name.js';
+import type { McpInstrumentation } from './core/calls/mcp-instrumentation.js';
+import { HANDLER_TABLE, type McpHandlerOptions } from './core/handlers/handlers.options.js';
+import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
+import { HTTP_TABLE, type McpHttpOptions } from './core/http/http.options.js';
+import { type McpProtocolOptions, PROTOCOL_TABLE } from './core/eras/protocol.options.js';
+import { EXTENSION_TABLE, type McpExtensionOptions } from './core/handlers/methods/capabilities.js';
+import type { McpServerFunction } from './server/server-factory.js';
+import { maxAnonymousSessions, type McpSessionOptions, SESSION_TABLE } from './core/sessions/session.options.js';
+import { type McpSessionStore, SESSION_STORE_METHODS } from './core/sessions/store/session-store.js';
+import { type McpStateStore, STATE_STORE_METHODS } from './core/handlers/state/state-store.js';
+import { type McpStateOptions, STATE_TABLE } from './core/handlers/state/state.options.js';
+import { EVENT_STORE_METHODS, SHARED_EVENT_STORE_METHODS, type McpEventStore } from './core/log/event-store.js';
+import { EVENT_LOG_TABLE, type McpEventLogOptions } from './core/log/stream.options.js';
 
 /** The options of an endpoint; may come from `forRootAsync`. @publicApi */
 export interface McpStreamableOptions

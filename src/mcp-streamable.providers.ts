@@ -1,23 +1,23 @@
 import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { McpClock, systemClock } from './common/clock.js';
-import { logError, logger } from './context/operator-log.js';
-import { MCP_OPTIONS } from './common/options.js';
-import { once } from './common/promises.js';
+import { McpClock, systemClock } from './core/common/clock.js';
+import { logError, logger } from './core/calls/operator-log.js';
+import { MCP_OPTIONS } from './core/common/options.js';
+import { once } from './core/common/promises.js';
 import { authProviders } from './auth/auth.providers.js';
-import { nodeProviders } from './nodes/node.providers.js';
-import { devProvider } from './dev/dev-stores.js';
-import { McpDispatcher } from './context/mcp-dispatcher.js';
-import { endpointProviders } from './endpoint/endpoint.providers.js';
-import { handlerProviders } from './handlers/handler.providers.js';
-import { httpProviders } from './http/http.providers.js';
+import { nodeProviders } from './core/nodes/node.providers.js';
+import { devProvider } from './dev-stores.js';
+import { McpDispatcher } from './core/calls/mcp-dispatcher.js';
+import { endpointProviders } from './core/eras/endpoint.providers.js';
+import { handlerProviders } from './core/handlers/handler.providers.js';
+import { httpProviders } from './core/http/http.providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { MethodDispatcher } from './methods/method-dispatcher.js';
-import { methodProviders } from './methods/method.providers.js';
-import { McpSessionService } from './session/mcp-session.service.js';
-import { sessionProviders } from './session/session.providers.js';
-import { stateProviders } from './state/state.providers.js';
-import { streamProviders } from './stream/stream.providers.js';
+import { MethodDispatcher } from './core/handlers/methods/method-dispatcher.js';
+import { methodProviders } from './core/handlers/methods/method.providers.js';
+import { McpSessionService } from './core/sessions/mcp-session.service.js';
+import { sessionProviders } from './core/sessions/session.providers.js';
+import { stateProviders } from './core/handlers/state/state.providers.js';
+import { streamProviders } from './core/log/stream.providers.js';
 
 const LEGACY_SERVER =
   'The server of the option "server" does not support revision 2026-07-28, so clients of that revision are asked to use an older one. To serve it, create the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to serve older revisions only, set "eras" to "legacy".';
@@ -31,7 +31,7 @@ const dispatcherProvider: Provider = {
     module: ModuleRef,
   ): Promise<McpDispatcher> => {
     if (!server) return methods;
-    const { SdkDispatcher } = await import('./sdk/sdk-dispatcher.js');
+    const { SdkDispatcher } = await import('./server/sdk-dispatcher.js');
     return new SdkDispatcher({
       make: (context) => server({ ...context, sessions: module.get(McpSessionService) }),
       report: logError,

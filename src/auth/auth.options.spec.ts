@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { McpOptionError } from '../common/options.js';
+import { McpOptionError } from '../core/common/options.js';
 import { canonicalUri, type McpAuthOptions, resolveAuthOptions } from './auth.options.js';
 
 const RESOURCE = 'https://mcp.test/mcp';

@@ -15,8 +15,8 @@ import {
   resolveGroup,
   text,
   texts,
-} from '../common/options.js';
-import { shown } from '../wire/errors.js';
+} from '../core/common/options.js';
+import { shown } from '../core/protocol/errors.js';
 import { isScope, ScopeRules, type McpScopeImplication } from './scopes.js';
 
 /** The option by which an endpoint becomes an OAuth resource server. @publicApi */

@@ -1,9 +1,9 @@
 import type { OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type { InjectionToken, Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { McpClock } from '../common/clock.js';
-import { contract, MCP_OPTIONS, McpOptionError, required } from '../common/options.js';
-import { CHALLENGER } from '../http/credentials.js';
+import { McpClock } from '../core/common/clock.js';
+import { contract, MCP_OPTIONS, McpOptionError, required } from '../core/common/options.js';
+import { CHALLENGER } from '../core/http/credentials.js';
 import type { ResolvedAuthOptions } from './auth.options.js';
 import { McpBearerGuard, RESOURCE_SERVER } from './bearer.guard.js';
 import { JwtVerifier } from './jwt-verifier.js';

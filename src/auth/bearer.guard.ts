@@ -1,5 +1,5 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
-import { SESSION_METHODS } from '../http/edge/edge-policy.js';
+import { SESSION_METHODS } from '../core/http/edge/edge-policy.js';
 import type { ResourceServer } from './resource-server.js';
 
 /** The injection token of the {@link ResourceServer} of an endpoint; `null` without the option `auth`. */

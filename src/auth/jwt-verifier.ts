@@ -1,9 +1,9 @@
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type * as Jose from 'jose';
-import type { McpClock } from '../common/clock.js';
-import { McpOptionError } from '../common/options.js';
-import { isThenable } from '../common/promises.js';
-import { McpError, shown } from '../wire/errors.js';
+import type { McpClock } from '../core/common/clock.js';
+import { McpOptionError } from '../core/common/options.js';
+import { isThenable } from '../core/common/promises.js';
+import { McpError, shown } from '../core/protocol/errors.js';
 import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { requireJose } from './jose-package.cjs';
 import { keyOf, RefusedTokens } from './refused-tokens.js';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { McpOptionError } from '../common/options.js';
-import { HttpEdge } from '../http/edge/http-edge.js';
+import { McpOptionError } from '../core/common/options.js';
+import { HttpEdge } from '../core/http/edge/http-edge.js';
 import { RESOURCE_SERVER } from './bearer.guard.js';
 import { type ResourceServer, WELL_KNOWN } from './resource-server.js';
 

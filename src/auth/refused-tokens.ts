@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { McpClock } from '../common/clock.js';
+import type { McpClock } from '../core/common/clock.js';
 import type { TokenRefusedError } from './token.errors.js';
 
 /** Maximum number of tokens that are remembered; the oldest is removed first. */

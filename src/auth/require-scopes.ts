@@ -1,8 +1,8 @@
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import { type CanActivate, createParamDecorator, type ExecutionContext, UseGuards } from '@nestjs/common';
-import { authOf } from '../context/mcp-call.js';
-import { McpExecutionContext } from '../context/mcp-execution-context.js';
-import { ASKED_AGAIN, type GuardAskedAgain } from '../handlers/invocation/enhancers.js';
+import { authOf } from '../core/calls/mcp-call.js';
+import { McpExecutionContext } from '../core/calls/mcp-execution-context.js';
+import { ASKED_AGAIN, type GuardAskedAgain } from '../core/handlers/invocation/enhancers.js';
 import { challengeOf, resourceServerOf } from './resource-server.js';
 import { isScope, ScopeRules } from './scopes.js';
 import { McpInsufficientScopeError } from './token.errors.js';

@@ -1,7 +1,7 @@
-import type { McpClock } from '../common/clock.js';
-import { within } from '../common/promises.js';
-import { logger } from '../context/operator-log.js';
-import { shown } from '../wire/errors.js';
+import type { McpClock } from '../core/common/clock.js';
+import { within } from '../core/common/promises.js';
+import { logger } from '../core/calls/operator-log.js';
+import { shown } from '../core/protocol/errors.js';
 
 /** Milliseconds that an authorization server, or a verifier of the app, has to answer. */
 export const ANSWER_MS = 5_000;

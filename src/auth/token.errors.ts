@@ -1,6 +1,6 @@
 import { HttpException } from '@nestjs/common';
-import { DENIAL_DATA } from '../handlers/handlers.errors.js';
-import { shown } from '../wire/errors.js';
+import { DENIAL_DATA } from '../core/handlers/handlers.errors.js';
+import { shown } from '../core/protocol/errors.js';
 
 /**
  * The refusal of a token, with the error code of the challenge (RFC 6750 §3.1). The message is for the client.

@@ -1,4 +1,4 @@
-import { type McpError, retryLater } from '../wire/errors.js';
+import { type McpError, retryLater } from '../core/protocol/errors.js';
 
 /** Maximum number of verifications at once. */
 export const MOST_AT_ONCE = 50;

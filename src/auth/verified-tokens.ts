@@ -1,5 +1,5 @@
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
-import type { McpClock } from '../common/clock.js';
+import type { McpClock } from '../core/common/clock.js';
 import { keep, keyOf, RefusedTokens } from './refused-tokens.js';
 import { refusalBy, TokenRefusedError } from './token.errors.js';
 import { MOST_AT_ONCE, tooManyVerifications } from './verification-slots.js';

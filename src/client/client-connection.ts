@@ -1,6 +1,6 @@
 import type { Transport } from '@modelcontextprotocol/server';
 import { Subject } from 'rxjs';
-import type { JsonRpcMessage } from '../wire/json-rpc.js';
+import type { JsonRpcMessage } from '../core/protocol/json-rpc.js';
 import { McpHttpStatusError } from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
 import type { ClientSession, McpReconnectEvent } from './client-session.js';

@@ -1,7 +1,7 @@
 import { BehaviorSubject, type Observable, Subject } from 'rxjs';
-import { type Deferred, deferred } from '../common/promises.js';
-import { SESSION_ID_HEADER } from '../wire/headers.js';
-import type { JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
+import { type Deferred, deferred } from '../core/common/promises.js';
+import { SESSION_ID_HEADER } from '../core/protocol/headers.js';
+import type { JsonRpcRequest, RequestId } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError, closedError, McpSessionLostError } from './client.errors.js';
 import type { SessionHeaders } from './http-endpoint.js';
 import { discard } from './response-body.js';

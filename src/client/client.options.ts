@@ -1,4 +1,4 @@
-import { type McpClock, systemClock } from '../common/clock.js';
+import { type McpClock, systemClock } from '../core/common/clock.js';
 import {
   contract,
   count,
@@ -15,9 +15,9 @@ import {
   resolveOptions,
   text,
   timer,
-} from '../common/options.js';
-import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
-import { shown } from '../wire/errors.js';
+} from '../core/common/options.js';
+import type { JsonRpcRequest, JsonRpcResponse } from '../core/protocol/json-rpc.js';
+import { shown } from '../core/protocol/errors.js';
 import type { McpHttpUnauthorizedError } from './client.errors.js';
 
 /** A `fetch`; its URL is always that of the endpoint. @publicApi */

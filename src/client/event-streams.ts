@@ -1,5 +1,5 @@
 import type { EventSourceMessage } from 'eventsource-parser';
-import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
+import { type JsonRpcMessage, readMessages } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError, McpHttpStatusError, McpSessionLostError } from './client.errors.js';
 import type { ClientConnection } from './client-connection.js';
 import { type SentSession, sessionIdOf } from './client-session.js';

@@ -1,14 +1,14 @@
-import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { McpError, shown } from '../wire/errors.js';
+import { PROTOCOL_VERSION_META_KEY } from '../core/protocol/era.js';
+import { McpError, shown } from '../core/protocol/errors.js';
 import {
   LAST_EVENT_ID_HEADER,
   METHOD_HEADER,
   NAME_HEADER,
   PROTOCOL_VERSION_HEADER,
   SESSION_ID_HEADER,
-} from '../wire/headers.js';
-import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
-import { mirrorHeaders } from '../wire/modern-headers.js';
+} from '../core/protocol/headers.js';
+import { type JsonRpcMessage, readMessages } from '../core/protocol/json-rpc.js';
+import { mirrorHeaders } from '../core/protocol/modern-headers.js';
 import { parseAuthChallenge } from './auth-challenge.js';
 import {
   McpClientTransportError,

@@ -21,7 +21,7 @@ export {
   McpStreamLostError,
   McpUnexpectedContentError,
 } from './client.errors.js';
-export { getMcpToken, InjectMcp } from '../context/inject-mcp.js';
+export { getMcpToken, InjectMcp } from '../core/calls/inject-mcp.js';
 export { McpClientModule } from './nest/mcp-client.module.js';
 export type {
   McpClientAuth,

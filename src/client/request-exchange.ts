@@ -1,6 +1,6 @@
 import type { TransportSendOptions } from '@modelcontextprotocol/server';
 import type { EventSourceMessage } from 'eventsource-parser';
-import { deferred } from '../common/promises.js';
+import { deferred } from '../core/common/promises.js';
 import {
   isResponse,
   type JsonRpcErrorResponse,
@@ -9,9 +9,9 @@ import {
   type JsonRpcRequest,
   type JsonRpcResponse,
   type RequestId,
-} from '../wire/json-rpc.js';
-import { shown } from '../wire/errors.js';
-import { isModernRevision } from '../wire/revisions.js';
+} from '../core/protocol/json-rpc.js';
+import { shown } from '../core/protocol/errors.js';
+import { isModernRevision } from '../core/protocol/revisions.js';
 import {
   McpClientTransportError,
   McpHttpStatusError,

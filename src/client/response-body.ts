@@ -1,5 +1,5 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import type { McpClock } from '../common/clock.js';
+import type { McpClock } from '../core/common/clock.js';
 import { McpClientTransportError } from './client.errors.js';
 import { LinkedAbort, nextTurn } from './waiting.js';
 

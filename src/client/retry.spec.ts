@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
 import { delayMs, Idempotency, LONGEST_WAIT_MS, retryAfterMs } from './retry.js';
 import { abortable, pause } from './waiting.js';
 

@@ -1,4 +1,4 @@
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError, McpHttpStatusError } from './client.errors.js';
 import type { ReconnectPolicy, McpReplayPolicy } from './client.options.js';
 

@@ -1,5 +1,5 @@
-import { deferred, once } from '../common/promises.js';
-import { isRequest, type JsonRpcMessage, type RequestId } from '../wire/json-rpc.js';
+import { deferred, once } from '../core/common/promises.js';
+import { isRequest, type JsonRpcMessage, type RequestId } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError } from './client.errors.js';
 import { abortable } from './waiting.js';
 

@@ -9,7 +9,7 @@ import {
   type JsonRpcRequest,
   type JsonRpcResponse,
   type RequestId,
-} from '../wire/json-rpc.js';
+} from '../core/protocol/json-rpc.js';
 import { ClientConnection } from './client-connection.js';
 import { McpClientTransportError, closedError } from './client.errors.js';
 import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from './client.options.js';

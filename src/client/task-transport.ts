@@ -1,10 +1,10 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
-import { type McpClock, systemClock } from '../common/clock.js';
-import { deferred, type Deferred, quiet } from '../common/promises.js';
-import { randomToken } from '../common/random-token.js';
-import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
-import { TASKS_EXTENSION, type TaskReport } from '../wire/extensions.js';
+import { type McpClock, systemClock } from '../core/common/clock.js';
+import { deferred, type Deferred, quiet } from '../core/common/promises.js';
+import { randomToken } from '../core/common/random-token.js';
+import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../core/protocol/era.js';
+import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../core/protocol/errors.js';
+import { TASKS_EXTENSION, type TaskReport } from '../core/protocol/extensions.js';
 import {
   isNotification,
   isObject,
@@ -14,8 +14,8 @@ import {
   type JsonRpcRequest,
   type JsonRpcResponse,
   type RequestId,
-} from '../wire/json-rpc.js';
-import { isModernRevision } from '../wire/revisions.js';
+} from '../core/protocol/json-rpc.js';
+import { isModernRevision } from '../core/protocol/revisions.js';
 import { nextTurn, pause, sharedController } from './waiting.js';
 
 /** `_meta` key of a progress notification of a poll without a new status. @internal */

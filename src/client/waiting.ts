@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { McpClock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../core/common/clock.js';
 
 /** An `AbortController` for any number of concurrent listeners. */
 export function sharedController(): AbortController {

@@ -16,12 +16,12 @@ export {
   ResourceTemplate,
   Tool,
   Tools,
-} from '../handlers/decorators/handler.decorators.js';
-export { McpArgs, McpCtx } from '../handlers/decorators/param.decorators.js';
-export { McpContext } from '../context/mcp-context.js';
-export { McpExecutionContext } from '../context/mcp-execution-context.js';
-export { currentMcpCall } from '../context/mcp-call.js';
-export { McpError } from '../wire/errors.js';
-export { McpHandlerSignal } from '../handlers/handlers.errors.js';
-export { toolLog, toolProgress, type ToolEvent } from '../handlers/results/tool-event.js';
-export { audio, file, image, resourceLink, text } from '../handlers/results/files.js';
+} from '../core/handlers/decorators/handler.decorators.js';
+export { McpArgs, McpCtx } from '../core/handlers/decorators/param.decorators.js';
+export { McpContext } from '../core/calls/mcp-context.js';
+export { McpExecutionContext } from '../core/calls/mcp-execution-context.js';
+export { currentMcpCall } from '../core/calls/mcp-call.js';
+export { McpError } from '../core/protocol/errors.js';
+export { McpHandlerSignal } from '../core/handlers/handlers.errors.js';
+export { toolLog, toolProgress, type ToolEvent } from '../core/handlers/results/tool-event.js';
+export { audio, file, image, resourceLink, text } from '../core/handlers/results/files.js';

@@ -1,5 +1,5 @@
-import type { McpCallEnd, McpCallOutcome, McpRefusal } from '../context/mcp-instrumentation.js';
-import type { McpSessionEvent } from '../session/session-events.js';
+import type { McpCallEnd, McpCallOutcome, McpRefusal } from '../core/calls/mcp-instrumentation.js';
+import type { McpSessionEvent } from '../core/sessions/session-events.js';
 
 /** Events that are kept, and shown. */
 const KEPT = 200;

@@ -16,8 +16,8 @@ import {
   UseGuards,
   VERSION_NEUTRAL,
 } from '@nestjs/common';
-import { isCrossOrigin } from '../http/edge/host-origin.js';
-import { isLocalCaller } from '../wire/local-caller.js';
+import { isCrossOrigin } from '../core/http/edge/host-origin.js';
+import { isLocalCaller } from '../core/protocol/local-caller.js';
 import { LiveFeed } from './live-feed.js';
 import type { ResolvedLiveOptions } from './live.options.js';
 import { livePage } from './page/live-page.js';

@@ -9,7 +9,7 @@ import {
   type Resolved,
   resolveGroup,
   text,
-} from '../common/options.js';
+} from '../core/common/options.js';
 
 /** Options of `McpLiveModule.forRoot()`: `guards`, or `unguarded`. @publicApi */
 export interface McpLiveOptions {

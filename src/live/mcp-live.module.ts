@@ -1,5 +1,5 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { McpClock, systemClock } from '../common/clock.js';
+import { McpClock, systemClock } from '../core/common/clock.js';
 import { createLiveController } from './live.controller.js';
 import { LiveFeed } from './live-feed.js';
 import { LIVE_OPTIONS, type McpLiveOptions, resolveLiveOptions } from './live.options.js';

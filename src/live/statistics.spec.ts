@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 import { Timeline, ToolStatistics } from './statistics.js';
 
 const ended = (name: string | undefined, more: Partial<McpCallEnd> = {}, method = 'tools/call'): McpCallEnd => ({

@@ -1,4 +1,4 @@
-import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 
 /** Durations that are kept of each tool: its percentiles are those of its latest calls. */
 const RECENT = 256;

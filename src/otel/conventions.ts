@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { McpCallEnd, McpCallOutcome } from '../context/mcp-instrumentation.js';
-import { isKnownCode } from '../wire/errors.js';
-import { REQUEST_METHODS } from '../wire/json-rpc.js';
-import { isLegacyRevision, isModernRevision } from '../wire/revisions.js';
+import type { McpCallEnd, McpCallOutcome } from '../core/calls/mcp-instrumentation.js';
+import { isKnownCode } from '../core/protocol/errors.js';
+import { REQUEST_METHODS } from '../core/protocol/json-rpc.js';
+import { isLegacyRevision, isModernRevision } from '../core/protocol/revisions.js';
 
 /*
  * # The names of the semantic conventions for MCP

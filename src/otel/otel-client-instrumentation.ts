@@ -1,6 +1,6 @@
 import type { Attributes, Histogram, MeterProvider, Span, Tracer, TracerProvider } from '@opentelemetry/api';
-import { object, type OptionTable, type Resolved, resolveOptions } from '../common/options.js';
-import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
+import { object, type OptionTable, type Resolved, resolveOptions } from '../core/common/options.js';
+import type { JsonRpcRequest, JsonRpcResponse } from '../core/protocol/json-rpc.js';
 import {
   ATTR,
   CLIENT_OPERATION_DURATION,

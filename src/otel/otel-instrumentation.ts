@@ -1,6 +1,6 @@
 import type { Attributes, Context, Meter, MeterProvider, Span, Tracer, TracerProvider } from '@opentelemetry/api';
-import { flag, object, type OptionTable, type Resolved, resolveOptions } from '../common/options.js';
-import { currentMcpCall } from '../context/mcp-call.js';
+import { flag, object, type OptionTable, type Resolved, resolveOptions } from '../core/common/options.js';
+import { currentMcpCall } from '../core/calls/mcp-call.js';
 import type {
   McpCallEnd,
   McpCallInfo,
@@ -8,7 +8,7 @@ import type {
   McpQuestionInfo,
   McpQuestionOutcome,
   McpSessionEnd,
-} from '../context/mcp-instrumentation.js';
+} from '../core/calls/mcp-instrumentation.js';
 import {
   ATTR,
   BAGGAGE,

@@ -3,12 +3,12 @@ import { DiscoveryService } from '@nestjs/core';
 import type * as client from 'prom-client';
 import type { Gauge, Registry } from 'prom-client';
 import { Subscription } from 'rxjs';
-import { systemClock } from '../common/clock.js';
-import { McpOptionError } from '../common/options.js';
-import { within } from '../common/promises.js';
-import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import { systemClock } from '../core/common/clock.js';
+import { McpOptionError } from '../core/common/options.js';
+import { within } from '../core/common/promises.js';
+import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 import { ATTR, BUCKETS, methodOf, outcomeForServer, revisionOf } from '../otel/conventions.js';
-import { type McpCounts, McpSessionService } from '../session/mcp-session.service.js';
+import { type McpCounts, McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { requirePromClient } from './prom-client-package.cjs';
 
 type PromClient = typeof client;

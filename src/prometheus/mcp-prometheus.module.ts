@@ -1,6 +1,6 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { contract, type OptionTable, resolveOptions } from '../common/options.js';
+import { contract, type OptionTable, resolveOptions } from '../core/common/options.js';
 import { McpMetrics, type McpPrometheusOptions, PROMETHEUS_OPTIONS } from './mcp-metrics.js';
 
 const PROMETHEUS_TABLE = {

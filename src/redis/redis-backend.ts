@@ -1,9 +1,9 @@
-import type { McpMessageBus } from '../nodes/message-bus.js';
-import type { McpSessionStore } from '../session/store/session-store.js';
-import type { McpStateStore } from '../state/state-store.js';
-import type { McpSharedEventStore } from '../stream/event-store.js';
+import type { McpMessageBus } from '../core/nodes/message-bus.js';
+import type { McpSessionStore } from '../core/sessions/store/session-store.js';
+import type { McpStateStore } from '../core/handlers/state/state-store.js';
+import type { McpSharedEventStore } from '../core/log/event-store.js';
 import type { McpTaskStore } from '../tasks/task-store.js';
-import { McpOptionError } from '../common/options.js';
+import { McpOptionError } from '../core/common/options.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';
 import { RedisConnection, type ConnectionInternals } from './connection/redis-connection.js';

@@ -7,8 +7,8 @@ import {
   resolveGroup,
   text,
   timer,
-} from '../common/options.js';
-import { MCP_MIN_EVENTS } from '../stream/event-store.js';
+} from '../core/common/options.js';
+import { MCP_MIN_EVENTS } from '../core/log/event-store.js';
 
 /** Options of `redisBackend()`. @publicApi */
 export interface RedisBackendOptions {

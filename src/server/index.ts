@@ -4,6 +4,6 @@
  * @module nestjs-mcp-streamable/server
  */
 
-export { McpServer, Server, type McpServerContext, type McpServerFunction } from '../sdk/server-factory.js';
-export { McpServerFactoryError } from '../session/session.errors.js';
-export { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
+export { McpServer, Server, type McpServerContext, type McpServerFunction } from './server-factory.js';
+export { McpServerFactoryError } from '../core/sessions/session.errors.js';
+export { LEGACY_REVISIONS, MODERN_REVISIONS } from '../core/protocol/revisions.js';

@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { resolveOptions } from '../common/options.js';
-import type { McpReply, PendingReply } from '../context/mcp-exchange.js';
-import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../endpoint/mcp-endpoint.js';
-import { hostOriginPolicy } from '../http/edge/edge-policy.js';
-import { methodNotAllowed, refusalOf } from '../http/edge/http-edge.js';
-import { HTTP_TABLE, type McpHttpOptions } from '../http/http.options.js';
-import { refuse } from '../http/mcp-exception.filter.js';
-import { McpRequestReader } from '../http/mcp-incoming.js';
-import { McpController } from '../http/mcp.controller.js';
-import { McpResponder } from '../http/responder.js';
-import { sessionOf } from '../http/session-access.js';
-import type { KnownSession } from '../session/live/live-sessions.js';
-import type { McpSession } from '../session/live/mcp-session.js';
-import { McpError } from '../wire/errors.js';
-import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
+import { resolveOptions } from '../core/common/options.js';
+import type { McpReply, PendingReply } from '../core/calls/mcp-exchange.js';
+import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../core/eras/mcp-endpoint.js';
+import { hostOriginPolicy } from '../core/http/edge/edge-policy.js';
+import { methodNotAllowed, refusalOf } from '../core/http/edge/http-edge.js';
+import { HTTP_TABLE, type McpHttpOptions } from '../core/http/http.options.js';
+import { refuse } from '../core/http/mcp-exception.filter.js';
+import { McpRequestReader } from '../core/http/mcp-incoming.js';
+import { McpController } from '../core/http/mcp.controller.js';
+import { McpResponder } from '../core/http/responder.js';
+import { sessionOf } from '../core/http/session-access.js';
+import type { KnownSession } from '../core/sessions/live/live-sessions.js';
+import type { McpSession } from '../core/sessions/live/mcp-session.js';
+import { McpError } from '../core/protocol/errors.js';
+import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../core/protocol/headers.js';
 
 /**
  * Serves one session over plain Node HTTP, without Nest's application: what the module does, for a session that exists.

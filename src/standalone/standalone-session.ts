@@ -1,20 +1,20 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import { systemClock, type McpClock, type ClockTimer } from '../common/clock.js';
-import { resolveOptions } from '../common/options.js';
-import { randomToken } from '../common/random-token.js';
-import { BusNodes } from '../nodes/bus-nodes.js';
-import { InMemoryMessageBus } from '../nodes/in-memory-message-bus.js';
-import { CallObserver } from '../exchange/call-observer.js';
-import type { McpEventStore } from '../stream/event-store.js';
-import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import type { McpEventLogOptions } from '../stream/stream.options.js';
-import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
-import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
-import { loadSdk } from '../wire/spec.js';
-import { McpSession } from '../session/live/mcp-session.js';
-import type { McpSessionEvent } from '../session/session-events.js';
-import { SessionRuntime } from '../session/live/session-runtime.js';
-import { type McpSessionOptions, SESSION_TABLE } from '../session/session.options.js';
+import { systemClock, type McpClock, type ClockTimer } from '../core/common/clock.js';
+import { resolveOptions } from '../core/common/options.js';
+import { randomToken } from '../core/common/random-token.js';
+import { BusNodes } from '../core/nodes/bus-nodes.js';
+import { InMemoryMessageBus } from '../core/nodes/in-memory-message-bus.js';
+import { CallObserver } from '../core/calls/call-observer.js';
+import type { McpEventStore } from '../core/log/event-store.js';
+import { InMemoryEventStore } from '../core/log/in-memory-event-store.js';
+import type { McpEventLogOptions } from '../core/log/stream.options.js';
+import { SdkDispatcher } from '../server/sdk-dispatcher.js';
+import { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
+import { loadSdk } from '../core/protocol/spec.js';
+import { McpSession } from '../core/sessions/live/mcp-session.js';
+import type { McpSessionEvent } from '../core/sessions/session-events.js';
+import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
+import { type McpSessionOptions, SESSION_TABLE } from '../core/sessions/session.options.js';
 
 /** Milliseconds after which a response ends that a newer one has replaced (G7). */
 const TICK_MS = 15_000;

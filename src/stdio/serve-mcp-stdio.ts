@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { ConsoleLogger, type INestApplicationContext, type LogLevel } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { McpClock } from '../common/clock.js';
+import { McpClock } from '../core/common/clock.js';
 import {
   MCP_OPTIONS,
   McpOptionError,
@@ -11,12 +11,12 @@ import {
   resolveOptions,
   text,
   timer,
-} from '../common/options.js';
-import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
-import { logger } from '../context/operator-log.js';
-import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
-import { EndpointShutdown } from '../http/endpoint-shutdown.js';
-import type { ResolvedHttpOptions } from '../http/http.options.js';
+} from '../core/common/options.js';
+import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
+import { logger } from '../core/calls/operator-log.js';
+import { McpEndpoint } from '../core/eras/mcp-endpoint.js';
+import { EndpointShutdown } from '../core/http/endpoint-shutdown.js';
+import type { ResolvedHttpOptions } from '../core/http/http.options.js';
 import { StdioConnection, type StdioStreams } from './stdio-connection.js';
 
 /** Options of {@link serveMcpStdio}. @publicApi */

@@ -1,15 +1,15 @@
 import type { Readable, Writable } from 'node:stream';
 import { concat, defer, EMPTY, finalize, fromEvent, map, Observable, share, Subscription, tap } from 'rxjs';
-import type { McpClock } from '../common/clock.js';
-import { deferred, isThenable, type MaybePromise, within } from '../common/promises.js';
-import { logError } from '../context/operator-log.js';
-import type { PendingReply, StreamFlow } from '../context/mcp-exchange.js';
-import { beginsSession } from '../endpoint/legacy/legacy-endpoint.js';
-import { loneRequestId, type McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
-import type { KnownSession } from '../session/live/live-sessions.js';
-import { classifyPost, type McpEra } from '../wire/era.js';
-import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
-import { LAST_EVENT_ID_HEADER, type RequestHeaders, SESSION_ID_HEADER } from '../wire/headers.js';
+import type { McpClock } from '../core/common/clock.js';
+import { deferred, isThenable, type MaybePromise, within } from '../core/common/promises.js';
+import { logError } from '../core/calls/operator-log.js';
+import type { PendingReply, StreamFlow } from '../core/calls/mcp-exchange.js';
+import { beginsSession } from '../core/eras/legacy/legacy-endpoint.js';
+import { loneRequestId, type McpEndpoint, type McpIncoming } from '../core/eras/mcp-endpoint.js';
+import type { KnownSession } from '../core/sessions/live/live-sessions.js';
+import { classifyPost, type McpEra } from '../core/protocol/era.js';
+import { errorResponse, McpError, rpcErrorOf } from '../core/protocol/errors.js';
+import { LAST_EVENT_ID_HEADER, type RequestHeaders, SESSION_ID_HEADER } from '../core/protocol/headers.js';
 import {
   type IncomingBody,
   isNotification,
@@ -17,8 +17,8 @@ import {
   type JsonRpcMessage,
   readMessages,
   type RequestId,
-} from '../wire/json-rpc.js';
-import type { McpEvent } from '../wire/events.js';
+} from '../core/protocol/json-rpc.js';
+import type { McpEvent } from '../core/protocol/events.js';
 import { Lines, TOO_LONG } from './lines.js';
 
 /** Requests without a session that may be in flight; a session has a cap of its own. */

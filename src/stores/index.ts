@@ -6,10 +6,10 @@
  */
 
 export type { McpBackend } from '../mcp-streamable.options.js';
-export { McpClock, systemClock } from '../common/clock.js';
+export { McpClock, systemClock } from '../core/common/clock.js';
 
-export { McpMessageBus, type McpLostNode } from '../nodes/message-bus.js';
-export { InMemoryMessageBus, InMemoryMessageHub } from '../nodes/in-memory-message-bus.js';
+export { McpMessageBus, type McpLostNode } from '../core/nodes/message-bus.js';
+export { InMemoryMessageBus, InMemoryMessageHub } from '../core/nodes/in-memory-message-bus.js';
 
 export {
   MCP_DROPPED_SESSION_MS,
@@ -28,7 +28,7 @@ export {
   type McpStoredEvent,
   type McpStreamHead,
   type McpUnfinishedStream,
-} from '../stream/event-store.js';
+} from '../core/log/event-store.js';
 export {
   McpEventLogFullError,
   McpEventStoreError,
@@ -36,9 +36,9 @@ export {
   McpStreamEndedError,
   McpStreamNotFoundError,
   McpStreamOverflowError,
-} from '../stream/event-store.errors.js';
-export { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-export type { McpEventLogOptions } from '../stream/stream.options.js';
+} from '../core/log/event-store.errors.js';
+export { InMemoryEventStore } from '../core/log/in-memory-event-store.js';
+export type { McpEventLogOptions } from '../core/log/stream.options.js';
 
 export {
   McpSessionStore,
@@ -47,8 +47,8 @@ export {
   type McpSessionCaps,
   type McpSessionPatch,
   type McpSessionRecord,
-} from '../session/store/session-store.js';
-export { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
+} from '../core/sessions/store/session-store.js';
+export { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
 
-export { McpStateStore, type McpStateQuota } from '../state/state-store.js';
-export { InMemoryStateStore } from '../state/in-memory-state-store.js';
+export { McpStateStore, type McpStateQuota } from '../core/handlers/state/state-store.js';
+export { InMemoryStateStore } from '../core/handlers/state/in-memory-state-store.js';

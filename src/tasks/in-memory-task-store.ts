@@ -1,4 +1,4 @@
-import { systemClock, type McpClock } from '../common/clock.js';
+import { systemClock, type McpClock } from '../core/common/clock.js';
 import {
   hasEnded,
   type McpStoredTask,

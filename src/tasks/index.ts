@@ -1,4 +1,4 @@
-export type { McpTask } from '../context/mcp-task.js';
+export type { McpTask } from '../core/calls/mcp-task.js';
 export { InMemoryTaskStore } from './in-memory-task-store.js';
 export { type McpTaskCounts, McpTaskService } from './mcp-task.service.js';
 export { type McpTasksAsyncOptions, McpTasksModule } from './mcp-tasks.module.js';
@@ -13,4 +13,4 @@ export type {
   McpTaskLimits,
 } from './task-store.js';
 export type { McpTasksOptions } from './tasks.options.js';
-export { getMcpToken, InjectMcp } from '../context/inject-mcp.js';
+export { getMcpToken, InjectMcp } from '../core/calls/inject-mcp.js';

@@ -1,5 +1,5 @@
 import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
-import { getMcpToken } from '../context/inject-mcp.js';
+import { getMcpToken } from '../core/calls/inject-mcp.js';
 import { McpTaskService } from './mcp-task.service.js';
 import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTIONS } from './tasks.options.js';
 import { TasksExtension } from './tasks-extension.js';

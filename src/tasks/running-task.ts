@@ -1,14 +1,14 @@
 import { channel } from 'node:diagnostics_channel';
 import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import type { McpClock, ClockTimer } from '../common/clock.js';
-import { deferred, type Deferred, within } from '../common/promises.js';
-import { Retry } from '../common/retry.js';
-import type { McpCall } from '../context/mcp-call.js';
-import type { McpTask, ToolTask } from '../context/mcp-task.js';
-import { McpServerRequestError } from '../context/server-request.error.js';
-import { rpcErrorOf } from '../wire/errors.js';
-import { TASK_REPORTS_CHANNEL, type TaskReport } from '../wire/extensions.js';
+import type { McpClock, ClockTimer } from '../core/common/clock.js';
+import { deferred, type Deferred, within } from '../core/common/promises.js';
+import { Retry } from '../core/common/retry.js';
+import type { McpCall } from '../core/calls/mcp-call.js';
+import type { McpTask, ToolTask } from '../core/calls/mcp-task.js';
+import { McpServerRequestError } from '../core/calls/server-request.error.js';
+import { rpcErrorOf } from '../core/protocol/errors.js';
+import { TASK_REPORTS_CHANNEL, type TaskReport } from '../core/protocol/extensions.js';
 import {
   ACTIVE,
   hasEnded,

@@ -1,10 +1,10 @@
 import type { InputRequest } from '@modelcontextprotocol/server';
-import type { ClockTimer } from '../common/clock.js';
-import { deferred, quiet } from '../common/promises.js';
-import type { McpCall } from '../context/mcp-call.js';
-import type { McpTask, Takeover, ToolTask } from '../context/mcp-task.js';
-import { withoutUrlRequired } from '../methods/method-dispatcher.js';
-import { McpError, RefusedCall } from '../wire/errors.js';
+import type { ClockTimer } from '../core/common/clock.js';
+import { deferred, quiet } from '../core/common/promises.js';
+import type { McpCall } from '../core/calls/mcp-call.js';
+import type { McpTask, Takeover, ToolTask } from '../core/calls/mcp-task.js';
+import { withoutUrlRequired } from '../core/handlers/methods/method-dispatcher.js';
+import { McpError, RefusedCall } from '../core/protocol/errors.js';
 import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';
 import { taskResult } from './task-wire.js';
 

@@ -1,9 +1,9 @@
-import type { McpCall } from '../context/mcp-call.js';
-import type { ServedMethod, ServedMethods } from '../methods/method.js';
-import type { ToolAccess } from '../methods/tool-access.js';
-import { shown } from '../wire/errors.js';
-import { isObject, type JsonRpcRequest } from '../wire/json-rpc.js';
-import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import type { McpCall } from '../core/calls/mcp-call.js';
+import type { ServedMethod, ServedMethods } from '../core/handlers/methods/method.js';
+import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
+import { shown } from '../core/protocol/errors.js';
+import { isObject, type JsonRpcRequest } from '../core/protocol/json-rpc.js';
+import { ProtocolError, ProtocolErrorCode } from '../core/protocol/spec.js';
 import type { EndpointTasks } from './endpoint-tasks.js';
 import type { McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';

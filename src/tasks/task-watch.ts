@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
-import type { ClockTimer } from '../common/clock.js';
-import type { StreamFlow } from '../context/mcp-exchange.js';
-import type { TaskNotification } from '../context/mcp-tasks.js';
+import type { ClockTimer } from '../core/common/clock.js';
+import type { StreamFlow } from '../core/calls/mcp-exchange.js';
+import type { TaskNotification } from '../core/calls/mcp-tasks.js';
 import type { TaskNode } from './running-task.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';

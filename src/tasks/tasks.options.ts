@@ -1,4 +1,4 @@
-import { contract, count, type OptionTable, type Resolved, resolveGroup, text, timer } from '../common/options.js';
+import { contract, count, type OptionTable, type Resolved, resolveGroup, text, timer } from '../core/common/options.js';
 import type { McpTaskStore } from './task-store.js';
 
 /** Options of `McpTasksModule.forRoot()`. @publicApi */

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../common/random-token.js';
+import { randomToken } from '../core/common/random-token.js';
 import {
   McpEventLogFullError,
   McpSessionGoneError,
   McpStreamEndedError,
   McpStreamNotFoundError,
-} from '../stream/event-store.errors.js';
-import { MCP_INBOX_STREAM, isShared } from '../stream/event-store.js';
-import { STANDALONE_STREAM } from '../wire/events.js';
+} from '../core/log/event-store.errors.js';
+import { MCP_INBOX_STREAM, isShared } from '../core/log/event-store.js';
+import { STANDALONE_STREAM } from '../core/protocol/events.js';
 import type { ContractTests } from './contract.js';
 import {
   ALL,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../common/random-token.js';
-import { type McpEventStoreError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
+import { randomToken } from '../core/common/random-token.js';
+import { type McpEventStoreError, McpStreamNotFoundError } from '../core/log/event-store.errors.js';
 import {
   isShared,
   type McpAppendOptions,
@@ -10,7 +10,7 @@ import {
   type McpReaderRef,
   type McpReadResult,
   type McpStoredEvent,
-} from '../stream/event-store.js';
+} from '../core/log/event-store.js';
 
 import type { ContractTests } from './contract.js';
 

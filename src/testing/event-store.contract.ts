@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { McpSessionGoneError, McpStreamNotFoundError } from '../stream/event-store.errors.js';
+import { McpSessionGoneError, McpStreamNotFoundError } from '../core/log/event-store.errors.js';
 import {
   MCP_DROPPED_SESSION_MS,
   isShared,
   type McpReaderRef,
   type McpUnfinishedStream,
-} from '../stream/event-store.js';
-import { STANDALONE_STREAM } from '../wire/events.js';
+} from '../core/log/event-store.js';
+import { STANDALONE_STREAM } from '../core/protocol/events.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 import {
   appendTests,

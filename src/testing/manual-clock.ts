@@ -1,4 +1,4 @@
-import type { McpClock, ClockTimer } from '../common/clock.js';
+import type { McpClock, ClockTimer } from '../core/common/clock.js';
 
 /** The real function, also when a test runner replaces the globals later. */
 const nextTurn = globalThis.setImmediate;

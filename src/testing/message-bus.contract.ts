@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { McpMessageBus } from '../nodes/message-bus.js';
+import type { McpMessageBus } from '../core/nodes/message-bus.js';
 import { type McpContractTestApi, type ContractTests, runContract } from './contract.js';
 
 /** Three nodes that are connected with one another. Each test gets new ones. @publicApi */

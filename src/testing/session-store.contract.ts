@@ -5,7 +5,7 @@ import type {
   McpSessionStore,
   McpNewSessionRecord,
   McpSessionCaps,
-} from '../session/store/session-store.js';
+} from '../core/sessions/store/session-store.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** A session store under test. Each test gets one with nothing in it. @publicApi */

@@ -62,40 +62,52 @@ describe('the check itself', () => {
     findImportViolations(new Map([[path, text]]), declared).map(({ line, message }) => `${line}: ${message}`);
 
   it.each([
-    ['src/wire/a.ts', `import type { X } from '../context/x.js';`, '"wire" may import no other room, not "context"'],
-    ['src/wire/a.ts', `import { now } from '../common/clock.js';`, '"wire" may import no other room, not "common"'],
-    ['src/wire/a.ts', `import { Injectable } from '@nestjs/common';`, 'nothing of Nest'],
-    ['src/wire/a.ts', `import { map } from 'rxjs/operators';`, 'nothing of rxjs'],
-    ['src/wire/a.spec.ts', `import { x } from '../context/x.js';`, 'not "context"'],
-    ['src/common/a.ts', `import { x } from '../wire/x.js';`, 'not "wire"'],
-    ['src/stream/a.ts', `export { x } from '../session/x.js';`, 'not "session"'],
-    ['src/handlers/a.ts', `import { x } from '../session/x.js';`, 'only common, wire, context, not "session"'],
-    ['src/session/a.ts', `const x = await import('../http/x.js');`, 'not "http"'],
-    ['src/session/a.ts', `type X = import('../endpoint/legacy/x.js').X;`, 'not "endpoint"'],
-    ['src/endpoint/legacy/a.ts', `import { x } from '../../http/x.js';`, 'not "http"'],
-    ['src/http/a.ts', `import { x } from '../mcp-streamable.module.js';`, 'not "(root)"'],
+    [
+      'src/core/protocol/a.ts',
+      `import type { X } from '../calls/x.js';`,
+      '"protocol" may import no other room, not "calls"',
+    ],
+    [
+      'src/core/protocol/a.ts',
+      `import { now } from '../common/clock.js';`,
+      '"protocol" may import no other room, not "common"',
+    ],
+    ['src/core/protocol/a.ts', `import { Injectable } from '@nestjs/common';`, 'nothing of Nest'],
+    ['src/core/protocol/a.ts', `import { map } from 'rxjs/operators';`, 'nothing of rxjs'],
+    ['src/core/protocol/a.spec.ts', `import { x } from '../calls/x.js';`, 'not "calls"'],
+    ['src/core/common/a.ts', `import { x } from '../protocol/x.js';`, 'not "protocol"'],
+    ['src/core/log/a.ts', `export { x } from '../sessions/x.js';`, 'not "sessions"'],
+    ['src/core/handlers/a.ts', `import { x } from '../sessions/x.js';`, 'only common, protocol, calls, not "sessions"'],
+    ['src/core/sessions/a.ts', `const x = await import('../http/x.js');`, 'not "http"'],
+    ['src/core/sessions/a.ts', `type X = import('../eras/legacy/x.js').X;`, 'not "eras"'],
+    ['src/core/eras/legacy/a.ts', `import { x } from '../../http/x.js';`, 'not "http"'],
+    ['src/core/http/a.ts', `import { x } from '../../mcp-streamable.module.js';`, 'not "(root)"'],
     ['src/index.ts', `export { x } from './testing/index.js';`, '"testing" is an entry of its own'],
     ['src/index.ts', `export { x } from './live/mcp-live.module.js';`, '"live" is an entry of its own'],
     ['src/index.ts', `export { x } from './standalone/standalone-session.js';`, '"standalone" is an entry of its own'],
-    ['src/attic/a.ts', `import { x } from '../wire/x.js';`, 'not a room'],
-    ['src/redis/a.ts', `import { x } from '../stream/mcp-stream.js';`, 'contracts and errors, not "stream"'],
-    ['src/redis/a.ts', `import { x } from '../stream/in-memory-event-store.js';`, 'not "stream"'],
+    ['src/attic/a.ts', `import { x } from '../core/protocol/x.js';`, 'not a room'],
+    ['src/redis/a.ts', `import { x } from '../core/log/mcp-stream.js';`, 'contracts and errors, not "log"'],
+    ['src/redis/a.ts', `import { x } from '../core/log/in-memory-event-store.js';`, 'not "log"'],
     ['src/redis/a.ts', `import { x } from '../testing/index.js';`, 'not "testing"'],
-    ['src/client/a.ts', `import { x } from '../session/session-store.js';`, 'not "session"'],
+    ['src/client/a.ts', `import { x } from '../core/sessions/session-store.js';`, 'not "sessions"'],
     ['src/testing/a.ts', `import { x } from '../bus/message-bus.in-memory.js';`, 'not "bus"'],
-    ['src/testing/kit/a.ts', `import { x } from '../../session/live/x.js';`, 'not "session"'],
-    ['src/session/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
+    ['src/testing/kit/a.ts', `import { x } from '../../core/sessions/live/x.js';`, 'not "sessions"'],
+    ['src/core/sessions/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
     ['src/mcp.module.ts', `import { X } from '@nestjs/platform-fastify';`, 'nothing adapter-specific'],
-    ['src/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],
-    ['src/methods/a.ts', `import { ProtocolError } from '@modelcontextprotocol/server';`, 'the SDK is loaded by "sdk"'],
-    ['src/index.ts', `export { Server } from '@modelcontextprotocol/server';`, 'the SDK is loaded by "sdk"'],
-    ['src/http/a.ts', `import { z } from 'zod';`, 'neither a dependency nor a peer'],
-    ['src/http/a.ts', `import { x } from '@nestjs/common/internal';`, 'off limits'],
-    ['src/http/a.ts', `import { x } from 'nestjs-mcp-streamable';`, 'relative paths'],
-    ['src/http/a.ts', `import { x } from './b';`, 'ends in .js'],
-    ['src/http/a.ts', `import { x } from '../../test/b.js';`, 'outside src'],
-    ['src/stream/index.ts', `export * from './a.js';`, 'no `export *`'],
-    ['src/index.ts', `export * as wire from './wire/accept.js';`, 'no `export *`'],
+    ['src/core/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],
+    [
+      'src/core/handlers/methods/a.ts',
+      `import { ProtocolError } from '@modelcontextprotocol/server';`,
+      'the SDK is loaded by "server"',
+    ],
+    ['src/index.ts', `export { Server } from '@modelcontextprotocol/server';`, 'the SDK is loaded by "server"'],
+    ['src/core/http/a.ts', `import { z } from 'zod';`, 'neither a dependency nor a peer'],
+    ['src/core/http/a.ts', `import { x } from '@nestjs/common/internal';`, 'off limits'],
+    ['src/core/http/a.ts', `import { x } from 'nestjs-mcp-streamable';`, 'relative paths'],
+    ['src/core/http/a.ts', `import { x } from './b';`, 'ends in .js'],
+    ['src/core/http/a.ts', `import { x } from '../../../test/b.js';`, 'outside src'],
+    ['src/core/log/index.ts', `export * from './a.js';`, 'no `export *`'],
+    ['src/index.ts', `export * as protocol from './core/protocol/accept.js';`, 'no `export *`'],
   ])('finds in %s: %s', (path, text, message) => {
     const found = check(path, `// a first line\n${text}\n`);
     expect(found).toHaveLength(1);
@@ -104,37 +116,46 @@ describe('the check itself', () => {
   });
 
   it.each([
-    ['src/methods/a.ts', `import { x } from './b.js'; import type { Tool } from '@modelcontextprotocol/server';`],
-    ['src/endpoint/legacy/a.ts', `import { x } from '../modern/b.js'; import { y } from '../../session/y.js';`],
-    ['src/http/a.ts', `import type { Request } from 'express'; import { type FastifyReply } from 'fastify';`],
-    ['src/mcp-streamable.module.ts', `import { x } from './http/mcp.controller.js'; import { y } from './b.js';`],
-    ['src/redis/a.ts', `import { x } from '../session/session-store.js'; import { y } from '../nodes/message-bus.js';`],
-    ['src/testing/a.ts', `import { x } from '../stream/event-store.errors.js'; import { y } from '../wire/errors.js';`],
-    ['src/stream/a.spec.ts', `import { x } from '../testing/index.js'; import { expect } from 'vitest';`],
     [
-      'src/wire/a.spec.ts',
-      `import { x } from '../common/random-token.js'; import { y } from '../../test/support/y.js';`,
+      'src/core/handlers/methods/a.ts',
+      `import { x } from './b.js'; import type { Tool } from '@modelcontextprotocol/server';`,
     ],
-    ['src/index.ts', `export { x, type Y } from './session/x.js';`],
-    ['src/sdk/a.ts', `import { Server } from '@modelcontextprotocol/server';`],
-    ['src/wire/sdk-tools.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],
-    ['src/stream/a.ts', `// import { x } from '../http/x.js'\nconst text = "import '../http/x.js'";`],
+    ['src/core/eras/legacy/a.ts', `import { x } from '../modern/b.js'; import { y } from '../../sessions/y.js';`],
+    ['src/core/http/a.ts', `import type { Request } from 'express'; import { type FastifyReply } from 'fastify';`],
+    ['src/mcp-streamable.module.ts', `import { x } from './http/mcp.controller.js'; import { y } from './b.js';`],
+    [
+      'src/redis/a.ts',
+      `import { x } from '../core/sessions/session-store.js'; import { y } from '../nodes/message-bus.js';`,
+    ],
+    [
+      'src/testing/a.ts',
+      `import { x } from '../core/log/event-store.errors.js'; import { y } from '../core/protocol/errors.js';`,
+    ],
+    ['src/core/log/a.spec.ts', `import { x } from '../testing/index.js'; import { expect } from 'vitest';`],
+    [
+      'src/core/protocol/a.spec.ts',
+      `import { x } from '../common/random-token.js'; import { y } from '../../../test/support/y.js';`,
+    ],
+    ['src/index.ts', `export { x, type Y } from './core/sessions/x.js';`],
+    ['src/server/a.ts', `import { Server } from '@modelcontextprotocol/server';`],
+    ['src/core/protocol/sdk-tools.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],
+    ['src/core/log/a.ts', `// import { x } from '../http/x.js'\nconst text = "import '../http/x.js'";`],
   ])('lets pass in %s: %s', (path, text) => {
     expect(check(path, text)).toEqual([]);
   });
 
   it('names file and line', () => {
-    const files = new Map([['src/wire/a.ts', `\n\nimport { x } from '../http/x.js';`]]);
+    const files = new Map([['src/core/protocol/a.ts', `\n\nimport { x } from '../http/x.js';`]]);
     expect(describeViolations(findImportViolations(files, declared))).toBe(
-      'src/wire/a.ts:3: "../http/x.js": "wire" may import no other room, not "http"',
+      'src/core/protocol/a.ts:3: "../http/x.js": "protocol" may import no other room, not "http"',
     );
   });
 
   it.each([
-    ['src/exchange/a.ts', 'const frame = `event: message\\ndata: ${data}\\n\\n`;'],
-    ['src/exchange/a.ts', 'const head = `id: ${id}` + lines;'],
-    ['src/session/a.ts', `const empty = id + '\\ndata:\\n\\n';`],
-    ['src/session/a.ts', `const comment = ':\\n\\n';`],
+    ['src/core/calls/a.ts', 'const frame = `event: message\\ndata: ${data}\\n\\n`;'],
+    ['src/core/calls/a.ts', 'const head = `id: ${id}` + lines;'],
+    ['src/core/sessions/a.ts', `const empty = id + '\\ndata:\\n\\n';`],
+    ['src/core/sessions/a.ts', `const comment = ':\\n\\n';`],
     ['src/stdio/a.ts', `if (line.startsWith('id: ')) cursor = line.slice(4);`],
     ['src/stdio/a.spec.ts', 'const data = /^data: (.+)$/m.exec(text);'],
   ])('finds SSE text in %s: %s', (path, text) => {
@@ -142,11 +163,11 @@ describe('the check itself', () => {
   });
 
   it.each([
-    ['src/http/a.ts', `const retry = 'retry: 1';`],
+    ['src/core/http/a.ts', `const retry = 'retry: 1';`],
     ['src/client/a.spec.ts', `const text = 'data: {}\\n\\n';`],
-    ['src/handlers/a.ts', `const isUrl = source.startsWith('data:');`],
-    ['src/handlers/a.ts', `const text = 'id: it is required';`],
-    ['src/handlers/a.ts', `const event = { id: '1', data: 'x' }; // data: x`],
+    ['src/core/handlers/a.ts', `const isUrl = source.startsWith('data:');`],
+    ['src/core/handlers/a.ts', `const text = 'id: it is required';`],
+    ['src/core/handlers/a.ts', `const event = { id: '1', data: 'x' }; // data: x`],
   ])('finds no SSE text in %s: %s', (path, text) => {
     expect(findSseText(new Map([[path, text]]))).toEqual([]);
   });
@@ -154,11 +175,11 @@ describe('the check itself', () => {
   it('finds files that are too long, and leaves specifications alone', () => {
     const text = 'x;\n'.repeat(MAX_LINES + 1);
     const files = new Map([
-      ['src/wire/a.ts', text],
-      ['src/wire/a.spec.ts', text],
-      ['src/wire/b.ts', 'x;\n'.repeat(MAX_LINES)],
+      ['src/core/protocol/a.ts', text],
+      ['src/core/protocol/a.spec.ts', text],
+      ['src/core/protocol/b.ts', 'x;\n'.repeat(MAX_LINES)],
     ]);
-    expect(findLongFiles(files).map(({ path }) => path)).toEqual(['src/wire/a.ts']);
+    expect(findLongFiles(files).map(({ path }) => path)).toEqual(['src/core/protocol/a.ts']);
   });
 
   it('finds tests that import from src, and those that are needlessly allowed to', () => {

@@ -73,7 +73,7 @@ export function unknownIds(rules: readonly ProtocolRule[], named: NamedRules): s
   return [...named].flatMap(([path, ids]) => [...ids].filter((id) => !known.has(id)).map((id) => `${path}: ${id}`));
 }
 
-/** `test/legacy/post.spec.ts` → `legacy/post`, `src/wire/era.spec.ts` → `src/wire/era`. */
+/** `test/legacy/post.spec.ts` → `legacy/post`, `src/core/protocol/era.spec.ts` → `src/core/protocol/era`. */
 function nameOf(path: string): string {
   return path.replace(/^test\//, '').replace(/\.spec\.ts$/, '');
 }

@@ -8,7 +8,7 @@ import { parseImports, parseTexts, type ModuleReference } from './imports.js';
  * keep to it. It is a pure function over a map of files, so that the test can plant a violation and see it found.
  */
 
-/** Path below the repository, with `/`, such as `src/wire/accept.ts` → its text. */
+/** Path below the repository, with `/`, such as `src/core/protocol/accept.ts` → its text. */
 export type FileMap = ReadonlyMap<string, string>;
 
 /** Something that stands where it must not. */
@@ -22,80 +22,69 @@ interface Violation {
 type DeclaredPackages = ReadonlySet<string>;
 
 /**
- * What each room may import, besides itself.
+ * What each room of `src/core` may import, besides itself; `methods`, `questions` and `state` are chambers of `handlers`.
  *
- * The order of the keys is the order of the rooms. `common` (time, ids, small helpers) and `wire` (the protocol's texts)
- * stand on nothing; `handlers` is narrower than its place: it knows one call and the wire, not who carries it.
+ * The order of the keys is the order of the rooms. `common` (time, ids, small helpers) and `protocol` (what goes over the wire)
+ * stand on nothing; `handlers` is narrower than its place: it knows one call and the protocol, not who carries it.
  */
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   common: [],
-  wire: [],
-  context: ['common', 'wire'],
-  state: ['common', 'wire', 'context'],
-  stream: ['common', 'wire', 'context'],
-  exchange: ['common', 'wire', 'context', 'stream'],
-  session: ['common', 'wire', 'context', 'stream', 'exchange'],
-  nodes: ['common', 'wire', 'context', 'stream', 'exchange', 'session'],
-  dev: ['common', 'wire', 'context', 'state', 'stream', 'session'],
-  health: ['common', 'nodes', 'stream', 'session'],
-  handlers: ['common', 'wire', 'context'],
-  questions: ['common', 'wire', 'context', 'handlers'],
-  methods: ['common', 'wire', 'context', 'state', 'session', 'handlers', 'questions'],
-  sdk: ['common', 'wire', 'context', 'stream', 'exchange', 'session', 'nodes'],
-  endpoint: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'handlers', 'questions', 'methods'],
-  http: [
-    'common',
-    'wire',
-    'context',
-    'nodes',
-    'stream',
-    'exchange',
-    'session',
-    'handlers',
-    'questions',
-    'methods',
-    'endpoint',
-  ],
-  auth: ['common', 'wire', 'context', 'handlers', 'http'],
+  protocol: [],
+  calls: ['common', 'protocol'],
+  log: ['common', 'protocol', 'calls'],
+  sessions: ['common', 'protocol', 'calls', 'log'],
+  nodes: ['common', 'protocol', 'calls', 'log', 'sessions'],
+  state: ['common', 'protocol', 'calls'],
+  handlers: ['common', 'protocol', 'calls'],
+  questions: ['common', 'protocol', 'calls', 'handlers'],
+  methods: ['common', 'protocol', 'calls', 'sessions', 'state', 'handlers', 'questions'],
+  eras: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
+  http: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods', 'eras'],
 };
+const CHAMBERS: readonly string[] = ['methods', 'questions', 'state'];
 
-/** Where the SDK may be loaded from: its servers in a room of their own, its schema tools through one door. */
+/** Where the SDK may be loaded from: its servers in an entry of their own, its schema tools through one door. */
 const SDK_SERVER = '@modelcontextprotocol/server';
-const isDoorToSdk = (path: string): boolean => path.startsWith('src/sdk/') || path === 'src/wire/sdk-tools.ts';
+const isDoorToSdk = (path: string): boolean =>
+  path.startsWith('src/server/') || path === 'src/core/protocol/sdk-tools.ts';
 
 /** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */
 const ROOT = '(root)';
 
+/** Entries whose classes the module itself provides. */
+const PARTS: readonly string[] = ['auth', 'server'];
+
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
-  redis: { rooms: ['common', 'wire'], contracts: true },
-  stores: { rooms: ['common', 'nodes', 'state', 'stream', 'session', ROOT], contracts: false },
+  redis: { rooms: ['common', 'protocol'], contracts: true },
+  stores: { rooms: ['common', 'nodes', 'state', 'log', 'sessions', ROOT], contracts: false },
   // The SDK's classes, from the copy that the module uses: the main entry does not load them.
-  server: { rooms: ['wire', 'session', 'sdk'], contracts: false },
+  server: { rooms: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes'], contracts: false },
   live: {
-    rooms: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'health', 'http'],
+    rooms: ['common', 'protocol', 'calls', 'nodes', 'log', 'sessions', 'http'],
     contracts: false,
   },
-  stdio: { rooms: ['common', 'wire', 'context', 'session', 'endpoint', 'http'], contracts: false },
+  stdio: { rooms: ['common', 'protocol', 'calls', 'sessions', 'eras', 'http'], contracts: false },
   standalone: {
-    rooms: ['common', 'wire', 'context', 'nodes', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
+    rooms: ['common', 'protocol', 'calls', 'nodes', 'log', 'sessions', 'server', 'eras', 'http'],
     contracts: false,
   },
-  client: { rooms: ['common', 'wire', 'context'], contracts: false },
-  prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
+  client: { rooms: ['common', 'protocol', 'calls'], contracts: false },
+  prometheus: { rooms: ['common', 'protocol', 'calls', 'sessions', 'otel'], contracts: false },
   // What is written without the module: it loads neither that nor the SDK.
-  decorators: { rooms: ['common', 'wire', 'context', 'handlers'], contracts: false },
-  otel: { rooms: ['common', 'wire', 'context'], contracts: false },
-  // An extension of the protocol: adds its methods, puts its runner where the core looks for one, and ends the tasks of dead nodes.
-  tasks: { rooms: ['common', 'wire', 'context', 'nodes', 'methods'], contracts: false },
+  decorators: { rooms: ['common', 'protocol', 'calls', 'handlers'], contracts: false },
+  otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
+  // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
+  tasks: { rooms: ['common', 'protocol', 'calls', 'nodes', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
-  testing: { rooms: ['common', 'wire', 'client', 'stores', ROOT], contracts: true },
+  testing: { rooms: ['common', 'protocol', 'client', 'stores', ROOT], contracts: true },
+  auth: { rooms: ['common', 'protocol', 'calls', 'handlers', 'http'], contracts: false },
 };
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
 
 /** The rooms that a specification may import, wherever it stands (one of sessions has other nodes); and what all tests share. */
-const OF_SPECS: readonly string[] = ['common', 'testing', 'nodes'];
+const OF_SPECS: readonly string[] = ['common', 'testing', 'log', 'nodes'];
 const SHARED_BY_TESTS = 'test/support/';
 
 /** The interface of a replaceable part, or its errors; not one of its implementations. */
@@ -111,10 +100,12 @@ const isAdapter = (name: string): boolean =>
 const isInternal = (specifier: string): boolean =>
   /^@modelcontextprotocol\/core\/internal|^@nestjs\/[^/]+\/internal/.test(specifier);
 
-/** `src/wire/accept.ts` → `wire`; `src/index.ts` → {@link ROOT}. */
+/** `src/core/protocol/accept.ts` → `protocol`; `src/redis/log/x.ts` → `redis`; `src/index.ts` → {@link ROOT}. */
 function roomOf(path: string): string {
-  const [, room, rest] = path.split('/');
-  return rest === undefined ? ROOT : room!;
+  const [, first, second, third] = path.split('/');
+  if (second === undefined) return ROOT;
+  if (first !== 'core') return first!;
+  return CHAMBERS.includes(third!) ? third! : second;
 }
 
 /** `@nestjs/common/x` → `@nestjs/common`; `rxjs/operators` → `rxjs`. */
@@ -155,7 +146,10 @@ function objectionToFile(path: string, imported: string): string | undefined {
   const [from, to] = [roomOf(path), roomOf(source)];
   if (from === to) return undefined;
   if (isSpec(path) && OF_SPECS.includes(to)) return undefined;
-  if (from === ROOT) return to in ROOMS ? undefined : `the root composes rooms, and "${to}" is an entry of its own`;
+  if (from === ROOT)
+    return to in ROOMS || PARTS.includes(to)
+      ? undefined
+      : `the root composes rooms, and "${to}" is an entry of its own`;
   const entry = ENTRIES[from];
   const allowed = entry?.rooms ?? ROOMS[from];
   if (!allowed) return `"${from}" is not a room of test/architecture/rules.ts`;
@@ -175,15 +169,15 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   const name = packageOf(specifier);
   if (name === 'nestjs-mcp-streamable') return 'sources import each other by relative paths';
   if (isInternal(specifier)) return 'internals of other packages are off limits';
-  if (isNest(name) && (room === 'wire' || room === 'common')) return `"${room}" is pure: it knows nothing of Nest`;
-  if (name === 'rxjs' && room === 'wire') return '"wire" is pure: it knows nothing of rxjs';
+  if (isNest(name) && (room === 'protocol' || room === 'common')) return `"${room}" is pure: it knows nothing of Nest`;
+  if (name === 'rxjs' && room === 'protocol') return '"protocol" is pure: it knows nothing of rxjs';
   if (isAdapter(name)) {
     if (room !== 'http') return 'nothing adapter-specific outside "http"';
     return typeOnly || isSpec(path) ? undefined : 'the app has one adapter, not both: import its types only';
   }
   // Types cost nothing, and name what goes over the wire. The client has an SDK of its own beside it.
   if (name === SDK_SERVER && !typeOnly && !isSpec(path) && !isDoorToSdk(path) && room !== 'client') {
-    return 'the SDK is loaded by "sdk", and its schema tools by src/wire/sdk-tools.ts, alone';
+    return 'the SDK is loaded by "server", and its schema tools by src/core/protocol/sdk-tools.ts, alone';
   }
   if (!isSpec(path) && !declared.has(name))
     return 'neither a dependency nor a peer: an app that installs this package lacks it';
@@ -221,7 +215,7 @@ const INSIDERS: Readonly<Record<string, string>> = {
   'test/support/sdk.ts': 'loads the tools of the SDK for specifications, which make no endpoint',
   'test/support/app.ts': 'counts what is left behind on several nodes, and responses that are paused',
   'test/support/redis-room.ts': 'replaces the clock of a backend and the time of Redis',
-  'test/support/invoking-app.ts': 'calls handlers without an endpoint, for the specifications of src/handlers',
+  'test/support/invoking-app.ts': 'calls handlers without an endpoint, for the specifications of src/core/handlers',
   'test/quickstart/quickstart-app.ts': 'shortens the retry delay of the example',
   'test/redis/stream-scheme.fuzz.spec.ts': 'reads the streams themselves, whose room may not import Redis',
   'test/handlers/extensions.spec.ts': 'declares an extension as the modules of this package do',

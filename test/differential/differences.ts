@@ -229,7 +229,7 @@ export const DIFFERENCES: readonly Difference[] = [
     cases: { 'methods: initialize is removed': ['400 -32600', '200 -32603'] },
   },
   {
-    why: 'Members that JSON-RPC does not define are dropped (src/wire/json-rpc.ts): JSON-RPC 2.0 does not forbid them, and clients send them.',
+    why: 'Members that JSON-RPC does not define are dropped (src/core/protocol/json-rpc.ts): JSON-RPC 2.0 does not forbid them, and clients send them.',
     era: 'modern',
     cases: { 'messages: a member that JSON-RPC does not know': ['200 complete', '400 -32600'] },
   },
@@ -270,7 +270,7 @@ export const DIFFERENCES: readonly Difference[] = [
     },
   },
   {
-    why: 'A handler that throws a ProtocolError of the SDK means the protocol (src/handlers/results/handler-failure.ts); McpServer makes a result even of that.',
+    why: 'A handler that throws a ProtocolError of the SDK means the protocol (src/core/handlers/results/handler-failure.ts); McpServer makes a result even of that.',
     cases: { 'tools: a handler throws a protocol error': ['200 -32602', '200 isError'] },
   },
   {
@@ -299,7 +299,7 @@ export const DIFFERENCES: readonly Difference[] = [
     cases: { 'prompts: a handler throws number': ['200 -32603', '200 11000'] },
   },
   {
-    why: 'What a method returns becomes a result (src/handlers/results/tool-result.ts): an object that is none is structured content; a result with a mistake in it is the fault of the server, which the client is not told of as if it were its own.',
+    why: 'What a method returns becomes a result (src/core/handlers/results/tool-result.ts): an object that is none is structured content; a result with a mistake in it is the fault of the server, which the client is not told of as if it were its own.',
     cases: {
       'tools: a handler returns no result': ['200 complete', '200 -32602'],
       'tools: a handler returns half a result': ['200 isError', '200 -32602'],

@@ -9,7 +9,7 @@ import { ROOT } from '../support/bundle.js';
 /** The files that load packages which an app may lack, by one name that such a package exports. */
 const LOADERS = [
   ['src/auth/jose-package.cts', 'jwtVerify'],
-  ['src/handlers/schema/class-packages.cts', 'defaultMetadataStorage'],
+  ['src/core/handlers/schema/class-packages.cts', 'defaultMetadataStorage'],
   ['src/otel/otel-package.cts', 'ProxyTracerProvider'],
   ['src/prometheus/prom-client-package.cts', 'Histogram'],
   ['src/redis/connection/ioredis-package.cts', 'Cluster'],

@@ -113,7 +113,9 @@ describe('docs/errors.md', () => {
   const page = read('docs/errors.md');
 
   it('names the codes of McpError', () => {
-    const codes = [...read('src/wire/errors.ts').matchAll(/^ {2}([A-Z_]+): \{ status/gm)].map(([, code]) => code!);
+    const codes = [...read('src/core/protocol/errors.ts').matchAll(/^ {2}([A-Z_]+): \{ status/gm)].map(
+      ([, code]) => code!,
+    );
     expect(codes.length).toBeGreaterThan(20);
     expect(codes.filter((code) => !page.includes(`\`${code}\``))).toEqual([]);
   });

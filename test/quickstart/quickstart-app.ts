@@ -11,7 +11,7 @@ import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
 import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
-import { MCP_OPTIONS } from '../../src/common/options.js';
+import { MCP_OPTIONS } from '../../src/core/common/options.js';
 import type { Adapter } from '../support/adapters.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 

@@ -12,8 +12,8 @@ import {
   type McpReaderRef,
   type McpReadResult,
 } from 'nestjs-mcp-streamable/stores';
-import { McpStream } from '../../src/stream/mcp-stream.js';
-import { NO_DATA } from '../../src/stream/stream-reader.js';
+import { McpStream } from '../../src/core/log/mcp-stream.js';
+import { NO_DATA } from '../../src/core/log/stream-reader.js';
 import { gate } from '../support/app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { testBackend } from '../support/redis-room.js';

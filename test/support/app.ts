@@ -14,7 +14,7 @@ import {
 import { McpClock, McpEventStore, type McpStreamHead, MCP_INBOX_STREAM } from 'nestjs-mcp-streamable/stores';
 import { expect } from 'vitest';
 import { McpAppAgent, type McpLeftovers } from 'nestjs-mcp-streamable/testing';
-import { McpResponder } from '../../src/http/responder.js';
+import { McpResponder } from '../../src/core/http/responder.js';
 import { endpointsOf } from '../../src/testing/kit/endpoints.js';
 import { leftIn, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';

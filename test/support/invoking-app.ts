@@ -16,11 +16,11 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { type McpCall, McpContext } from 'nestjs-mcp-streamable';
-import type { McpClientPort } from '../../src/context/mcp-context.js';
-import { HandlerInvokers } from '../../src/handlers/invocation/handler-invokers.js';
-import type { HandlerRunner } from '../../src/handlers/results/handler-outcome.js';
+import type { McpClientPort } from '../../src/core/calls/mcp-context.js';
+import { HandlerInvokers } from '../../src/core/handlers/invocation/handler-invokers.js';
+import type { HandlerRunner } from '../../src/core/handlers/results/handler-outcome.js';
 import type { Adapter } from './adapters.js';
-import type { ProviderWrapper } from '../../src/handlers/invocation/enhancers.js';
+import type { ProviderWrapper } from '../../src/core/handlers/invocation/enhancers.js';
 
 export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 

@@ -1,6 +1,6 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Module } from '@nestjs/common';
-import { getMcpToken } from '../../context/inject-mcp.js';
-import { flag, McpOptionError, required, texts } from '../../common/options.js';
+import { getMcpToken } from '../../core/calls/inject-mcp.js';
+import { flag, McpOptionError, required, texts } from '../../core/common/options.js';
 import { loadClientPackage, McpClient } from './mcp-client.js';
 import { clientOptionsOf, type McpClientModuleExtras, type McpClientModuleOptions } from './mcp-client.options.js';
 

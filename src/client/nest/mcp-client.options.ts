@@ -10,7 +10,7 @@ import {
   required,
   type Resolved,
   resolveOptions,
-} from '../../common/options.js';
+} from '../../core/common/options.js';
 import { resolveUrl, type StreamableClientTransportOptions, TRANSPORT_TABLE } from '../client.options.js';
 
 /**

@@ -1,6 +1,6 @@
 import { Subject } from 'rxjs';
-import type { ClockTimer } from '../../common/clock.js';
-import type { McpLostNode } from '../../nodes/message-bus.js';
+import type { ClockTimer } from '../../core/common/clock.js';
+import type { McpLostNode } from '../../core/nodes/message-bus.js';
 import type { RedisClient } from '../connection/redis-clients.js';
 import { type RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { RedisUnavailableError } from '../redis.errors.js';

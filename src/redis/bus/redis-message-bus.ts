@@ -1,7 +1,7 @@
 import { defer, type Observable, Subject } from 'rxjs';
-import type { McpLostNode, McpMessageBus } from '../../nodes/message-bus.js';
-import { deferred, within } from '../../common/promises.js';
-import { randomToken } from '../../common/random-token.js';
+import type { McpLostNode, McpMessageBus } from '../../core/nodes/message-bus.js';
+import { deferred, within } from '../../core/common/promises.js';
+import { randomToken } from '../../core/common/random-token.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { Heartbeat } from './heartbeat.js';
 import { Subscription } from './subscription.js';

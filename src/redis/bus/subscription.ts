@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { deferred, within } from '../../common/promises.js';
+import { deferred, within } from '../../core/common/promises.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Logger } from '@nestjs/common';
-import { systemClock, type McpClock } from '../../common/clock.js';
-import { within } from '../../common/promises.js';
+import { systemClock, type McpClock } from '../../core/common/clock.js';
+import { within } from '../../core/common/promises.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
 import { resolveRedisOptions, type RedisBackendOptions, type ResolvedRedisOptions } from '../redis.options.js';

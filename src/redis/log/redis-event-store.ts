@@ -1,10 +1,10 @@
-import type { RequestId } from '../../wire/json-rpc.js';
+import type { RequestId } from '../../core/protocol/json-rpc.js';
 import {
   McpEventLogFullError,
   McpSessionGoneError,
   McpStreamEndedError,
   McpStreamNotFoundError,
-} from '../../stream/event-store.errors.js';
+} from '../../core/log/event-store.errors.js';
 import {
   MCP_DROPPED_SESSION_MS,
   type McpAppendedMessage,
@@ -18,7 +18,7 @@ import {
   type McpStoredEvent,
   type McpStreamHead,
   type McpUnfinishedStream,
-} from '../../stream/event-store.js';
+} from '../../core/log/event-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';

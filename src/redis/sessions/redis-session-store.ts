@@ -5,7 +5,7 @@ import type {
   McpNewSessionRecord,
   McpSessionCaps,
   McpSessionPatch,
-} from '../../session/store/session-store.js';
+} from '../../core/sessions/store/session-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import type { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';

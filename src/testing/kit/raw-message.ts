@@ -4,8 +4,8 @@ import {
   CLIENT_INFO_META_KEY,
   type McpEra,
   PROTOCOL_VERSION_META_KEY,
-} from '../../wire/era.js';
-import { mirrorHeaders } from '../../wire/modern-headers.js';
+} from '../../core/protocol/era.js';
+import { mirrorHeaders } from '../../core/protocol/modern-headers.js';
 
 /** A message as it goes over the wire. @publicApi */
 export interface McpRawMessage {

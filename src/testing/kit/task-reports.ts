@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { TASK_REPORTS_CHANNEL, type TaskReport } from '../../wire/extensions.js';
+import { TASK_REPORTS_CHANNEL, type TaskReport } from '../../core/protocol/extensions.js';
 
 /**
  * What the handlers of this process report while their calls are tasks. Clients read only the last status message at each

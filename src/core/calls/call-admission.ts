@@ -1,0 +1,200 @@
+import type { LoopLag } from '../common/loop-lag.js';
+import type { McpCall } from './mcp-call.js';
+import { type McpError, retryLater } from '../protocol/errors.js';
+
+// Taken when the module is loaded: tests that fake time would never begin a call.
+const { setImmediate: nextTurn } = globalThis;
+
+/** How many calls run at a time, and how late the process may be. */
+export interface AdmissionLimits {
+  readonly maxRunningCalls: number;
+  readonly maxRunningCallsPerPrincipal: number;
+  readonly maxLagMs: number;
+}
+
+/** Milliseconds that the event loop has nothing but work until calls wait for their turn. */
+const BUSY_MS = 50;
+/** A turn of a busy event loop that is longer than this is followed by turns that only read. */
+const LONG_TURN_MS = 4;
+/** Calls that begin in one turn, at most: fewer while turns are long. */
+const MOST_STARTS = 32;
+/**
+ * Turns without a begin after a long one. Node accepts one connection per turn: otherwise other clients would wait, in the
+ * backlog of the system, for a handler of each client before them.
+ */
+const READING_TURNS = 16;
+/** The pace of a caller is roughly the mean over this many of its last begins. */
+const PACE_OF = 8;
+
+/**
+ * # Which calls begin, and when (E14)
+ *
+ * A call is refused while its caller or the node runs too many, or while the node is too late. Handlers that keep the
+ * processor busy would run one after the other, in the order of their requests. So in a busy process, after a long turn of
+ * the event loop, calls begin in turns: one caller after the other, a few for each turn, and between them there are turns that only read
+ * what other clients send: requests, cancellations, disconnects.
+ *
+ *     at once ──a turn with begins was long──▶ reading ──READING_TURNS──▶ calls wait? ──yes──▶ some begin ──▶ reading or
+ *        ▲                                                                  │                                 beginning
+ *        └──────────────────────────────────no──────────────────────────────┘
+ *
+ * Invariant: a caller is in `#callers` while it has calls, and in `#turns` while it has calls that wait.
+ */
+export class CallAdmission {
+  readonly #callers = new Map<string | undefined, Caller>();
+  /** Callers with waiting calls; the first has the next turn. */
+  readonly #turns: Caller[] = [];
+  #running = 0;
+  #starts = 1;
+  /** When the first call of this turn began; `undefined`: none has. */
+  #turnAt: number | undefined;
+  /** Since when the event loop did not wait for anything; and how long it had waited until then. */
+  #busySince = -Infinity;
+  #idleMs = 0;
+  /** Turns that are left without a begin. */
+  #reading = 0;
+
+  constructor(
+    private readonly limits: AdmissionLimits,
+    /** Begins a call that has waited. */
+    private readonly begin: (call: McpCall) => void,
+    private readonly lag: LoopLag,
+  ) {}
+
+  /** Whether a limit may be reached: without load, a request costs this question. */
+  get strained(): boolean {
+    const { maxRunningCalls, maxRunningCallsPerPrincipal, maxLagMs } = this.limits;
+    return (
+      this.#running >= Math.min(maxRunningCalls, maxRunningCallsPerPrincipal) ||
+      this.#turns.length > 0 ||
+      this.lag.lastingMs > maxLagMs
+    );
+  }
+
+  /**
+   * Why a caller may not begin another call now; `undefined`: it may.
+   *
+   * @param principal of the caller; `undefined`: anonymous
+   * @param sessionId of an anonymous caller's session: calls of other sessions do not count
+   */
+  refusal(principal: string | undefined, sessionId: string | undefined): McpError | undefined {
+    const { maxRunningCalls, maxRunningCallsPerPrincipal, maxLagMs } = this.limits;
+    if (this.#running >= maxRunningCalls) {
+      return tooBusy('UNAVAILABLE', `This server runs ${maxRunningCalls} calls, its maximum.`, 'maxRunningCalls');
+    }
+    if (this.lag.lastingMs > maxLagMs) return late();
+    if (this.#running === 0) return undefined;
+    const key = principal ?? sessionId;
+    const caller = this.#callers.get(key);
+    if (!caller) return undefined;
+    // Anonymous callers without a session are many clients: only the limit of the node holds for them.
+    if (key !== undefined && caller.calls >= maxRunningCallsPerPrincipal) {
+      const text = `${maxRunningCallsPerPrincipal} calls of this caller are running, the maximum.`;
+      return tooBusy('TOO_MANY_REQUESTS', text, 'maxRunningCallsPerPrincipal');
+    }
+    return waitMs(caller, this.lag.now()) > maxLagMs ? late() : undefined;
+  }
+
+  /** A call was accepted. */
+  enter(call: McpCall): void {
+    // All anonymous callers of one session are one caller, and all without a session.
+    const key = call.principal ?? call.session?.id;
+    this.#running++;
+    let caller = this.#callers.get(key);
+    if (!caller) this.#callers.set(key, (caller = { key, calls: 0, waiting: [], paceMs: 0, begunAt: 0 }));
+    caller.calls++;
+    call.admittedAs = caller;
+  }
+
+  /** A call is over, begun or not. */
+  leave(call: McpCall): void {
+    const caller = call.admittedAs as Caller;
+    this.#running--;
+    caller.calls--;
+    this.#forget(caller);
+  }
+
+  /** Whether a call must wait; then `begin` is called in its turn. */
+  waits(call: McpCall): boolean {
+    const now = this.lag.now();
+    if (this.#reading === 0 && this.#turns.length === 0) {
+      if (this.#turnAt === undefined) {
+        this.#turnAt = now;
+        nextTurn(this.#turn);
+        return false;
+      }
+      if (now - this.#turnAt < BUSY_MS) return false;
+    }
+    const caller = call.admittedAs as Caller;
+    if (caller.waiting.push({ call, at: now }) === 1) {
+      caller.begunAt = now;
+      this.#turns.push(caller);
+    }
+    return true;
+  }
+
+  #forget({ key, calls, waiting }: Caller): void {
+    if (calls === 0 && waiting.length === 0) this.#callers.delete(key);
+  }
+
+  /** After a turn in which calls began or waited. What a call costs is known here: its promises have run on since. */
+  readonly #turn = (): void => {
+    if (this.#reading > 0) this.#reading--;
+    else if (this.#turnAt !== undefined) {
+      const isLong = this.lag.now() - this.#turnAt >= LONG_TURN_MS;
+      this.#starts = isLong ? Math.max(1, this.#starts >> 1) : Math.min(MOST_STARTS, this.#starts * 2);
+      this.#reading = isLong && this.#busyMs(this.#turnAt) >= BUSY_MS ? READING_TURNS : 0;
+      this.#turnAt = undefined;
+    }
+    if (this.#reading === 0 && this.#turns.length > 0) this.#beginSome();
+    if (this.#reading > 0 || this.#turnAt !== undefined) nextTurn(this.#turn);
+  };
+
+  /** How long the event loop had nothing but work. Asked after long turns only: it costs a microsecond. */
+  #busyMs(turnAt: number): number {
+    const { idleMs } = this.lag;
+    if (idleMs > this.#idleMs) this.#busySince = turnAt;
+    this.#idleMs = idleMs;
+    return this.lag.now() - this.#busySince;
+  }
+
+  #beginSome(): void {
+    for (let left = this.#starts; left > 0 && this.#turns.length > 0;) {
+      const caller = this.#turns.shift()!;
+      const { call } = caller.waiting.shift()!;
+      if (caller.waiting.length > 0) this.#turns.push(caller);
+      else this.#forget(caller);
+      if (call.state !== 'open') continue;
+      const now = this.lag.now();
+      caller.paceMs += (now - caller.begunAt - caller.paceMs) / PACE_OF;
+      caller.begunAt = now;
+      this.#turnAt ??= now;
+      left--;
+      this.begin(call);
+    }
+  }
+}
+
+interface Caller {
+  readonly key: string | undefined;
+  calls: number;
+  /** In their order; `at`: since when, by the clock of the lag. */
+  readonly waiting: { readonly call: McpCall; readonly at: number }[];
+  /** Milliseconds from one begin of a call that has waited to the next, on average. */
+  paceMs: number;
+  begunAt: number;
+}
+
+/** How long another call of a caller would wait: as long as the oldest has, or until those before it have begun. */
+function waitMs({ waiting, paceMs }: Caller, now: number): number {
+  const [first] = waiting;
+  return first ? Math.max(now - first.at, paceMs * waiting.length) : 0;
+}
+
+function late(): McpError {
+  return tooBusy('UNAVAILABLE', 'This server is overloaded, and calls would wait too long.', 'maxLagMs');
+}
+
+function tooBusy(code: 'UNAVAILABLE' | 'TOO_MANY_REQUESTS', text: string, option: string): McpError {
+  return retryLater(code, `${text} Try again in a moment.`, 1, { option });
+}

@@ -1,0 +1,192 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type Observable, Subject } from 'rxjs';
+import { isThenable } from '../common/promises.js';
+import { logError } from './operator-log.js';
+import { MCP_OPTIONS } from '../common/options.js';
+import type { McpCall, McpSessionInfo } from './mcp-call.js';
+import type {
+  McpCallEnd,
+  McpCallInfo,
+  McpCallOutcome,
+  McpInstrumentation,
+  McpQuestionOutcome,
+  McpRefusal,
+  McpSessionEnd,
+} from './mcp-instrumentation.js';
+import { McpServerRequestError } from './server-request.error.js';
+import { REQUEST_TIMEOUT } from '../protocol/errors.js';
+import type { JsonRpcRequest } from '../protocol/json-rpc.js';
+
+/** Notifies observers of calls. Without an observer it costs one branch. */
+@Injectable()
+export class CallObserver {
+  readonly #ended$ = new Subject<McpCallEnd>();
+  /** One event per ended call; not created without a subscriber. */
+  readonly calls$: Observable<McpCallEnd> = this.#ended$.asObservable();
+  readonly #sessionEnds$ = new Subject<McpSessionEnd>();
+  /** One event per session that this node has ended for good. */
+  readonly sessionEnds$: Observable<McpSessionEnd> = this.#sessionEnds$.asObservable();
+  readonly #refusals$ = new Subject<McpRefusal>();
+  /** Requests that were refused before a call was created. */
+  readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
+  /** Calls whose begin was seen, and whose end was not. */
+  readonly #begun = new Map<McpCall, RunningCall>();
+  #count = 0;
+
+  readonly #instrumentations: readonly McpInstrumentation[];
+
+  constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
+    this.#instrumentations = instrumentation;
+  }
+
+  get active(): boolean {
+    return this.#instrumentations.length > 0 || this.#ended$.observed;
+  }
+
+  /** Runs `serve` inside of all instrumentations. */
+  around<T>(call: McpCall, serve: () => T): T {
+    const info = infoOf(call);
+    this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
+    return this.#instrumentations.reduceRight<() => T>(
+      (inner, instrumentation) => () => observed(instrumentation, info, inner),
+      serve,
+    )();
+  }
+
+  /** The calls that run, listens among them, as far as their begin was observed; the oldest first. */
+  running(): Iterable<RunningCall> {
+    return this.#begun.values();
+  }
+
+  /** The outcome of a call is certain. */
+  ended(call: McpCall, outcome: McpCallOutcome, result?: object): void {
+    const begun = this.#begun.get(call);
+    if (!begun || !this.#begun.delete(call)) return;
+    const durationMs = performance.now() - begun.at;
+    const handled = call.handled || outcome === 'ok';
+    const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, result };
+    this.#tell((instrumentation) => instrumentation.ended?.(end));
+    this.#ended$.next(end);
+  }
+
+  /** A request was sent to the client of a session. @param answer settles as its sender sees it */
+  asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
+    if (!this.#instrumentations.some((one) => 'question' in one)) return;
+    const { id: sessionId, principal, protocolVersion } = session;
+    const question = { method, requestId: id, sessionId, principal, protocolVersion };
+    const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
+    this.#tell((instrumentation) => instrumentation.question?.(question, outcome));
+  }
+
+  /** A session is over for good. */
+  sessionEnded(end: McpSessionEnd): void {
+    this.#tell((instrumentation) => instrumentation.sessionEnded?.(end));
+    this.#sessionEnds$.next(end);
+  }
+
+  refused({ status, option }: { readonly status: number; readonly option?: string | undefined }): void {
+    if (this.#refusals$.observed) this.#refusals$.next({ status, option });
+  }
+
+  /** Reports errors and rejections of instrumentations. */
+  #tell(say: (instrumentation: McpInstrumentation) => unknown): void {
+    for (const instrumentation of this.#instrumentations) {
+      try {
+        const told = say(instrumentation);
+        if (isThenable(told)) told.then(undefined, logError);
+      } catch (error) {
+        logError(error);
+      }
+    }
+  }
+
+  /** The endpoint is closed. */
+  close(): void {
+    this.#ended$.complete();
+    this.#sessionEnds$.complete();
+    this.#refusals$.complete();
+  }
+}
+
+/**
+ * Serves a call inside of an instrumentation: once, and with the outcome of the call, even if the instrumentation
+ * fails.
+ */
+function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, serve: () => T): T {
+  let served: Served<T> | undefined;
+  const run = (): T => {
+    served ??= attempt(serve);
+    if ('error' in served) throw served.error;
+    return served.value;
+  };
+  let returned: T;
+  try {
+    returned = instrumentation.call(info, run);
+  } catch (error) {
+    if (!served || !('error' in served) || served.error !== error) logError(error);
+    return run();
+  }
+  // An async function may run it later: then its promise is that of the call.
+  if (!served) return returned;
+  if (isThenable(returned)) void reportRejection(returned, served);
+  return run();
+}
+
+type Served<T> = { readonly value: T } | { readonly error: unknown };
+
+function attempt<T>(serve: () => T): Served<T> {
+  try {
+    return { value: serve() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Reports what an async instrumentation throws, unless it only passes on that the call was rejected. */
+async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
+  if ('value' in served && served.value === returned) return;
+  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
+  const [own, call] = await Promise.allSettled([returned, outcome]);
+  if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
+}
+
+/** A call that is observed, and runs. */
+export interface RunningCall {
+  readonly call: McpCall;
+  readonly info: McpCallInfo;
+  /** When it was dispatched, by `performance.now()`. */
+  readonly at: number;
+  /** Counts the observed calls of this node, from 1. */
+  readonly number: number;
+}
+
+interface Instrumented {
+  readonly instrumentation?: readonly McpInstrumentation[];
+}
+
+const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
+
+/** The outcome of a request to a client that has no result. */
+function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
+  const answered = failure instanceof McpServerRequestError && failure.code === 'CLIENT_ERROR';
+  const error = answered ? failure.cause : failure;
+  if (error instanceof McpServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
+  const { code } = error as { code?: unknown };
+  if (typeof code !== 'number') return 'unsent';
+  return code === REQUEST_TIMEOUT ? 'timeout' : code;
+}
+
+function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {
+  const { name, uri, _meta: meta } = (message.params ?? {}) as { name?: unknown; uri?: unknown; _meta?: unknown };
+  return {
+    era,
+    method,
+    requestId,
+    principal,
+    name: typeof name === 'string' ? name : undefined,
+    uri: typeof uri === 'string' ? uri : undefined,
+    sessionId: session?.id,
+    protocolVersion: client.protocolVersion,
+    meta: meta as McpCallInfo['meta'],
+  };
+}

@@ -1,0 +1,545 @@
+import { NEVER } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { deferred, type Deferred } from '../common/promises.js';
+import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from './mcp-call.js';
+import { ManualClock } from '../../testing/index.js';
+import type { McpEra } from '../protocol/era.js';
+import { McpError, RefusedCall, REQUEST_FAILED, REQUEST_TIMEOUT } from '../protocol/errors.js';
+import type { RequestId } from '../protocol/json-rpc.js';
+import { Calls } from './calls.js';
+import { Exchange, type McpResponseMode } from './exchange.js';
+import { ResponseSink } from './response-sink.js';
+
+const TIMEOUT_MS = 1_000;
+const SECRET = 'the password is hunter2';
+const SESSION: McpSessionInfo = {
+  id: 's',
+  principal: undefined,
+  protocolVersion: '2025-11-25',
+  clientInfo: { name: 'spec', version: '1' },
+  clientCapabilities: {},
+};
+/** A client of each kind: in a session, or without one. */
+const CLIENTS = ['in a session', 'legacy, without sessions', 'modern'] as const;
+type ClientKind = (typeof CLIENTS)[number];
+
+interface Form {
+  client?: ClientKind;
+  mode?: McpResponseMode;
+  succeeded?: CallingClient['succeeded'];
+}
+
+/** Calls of clients, served by what the test says. */
+function setup(serve: (call: McpCall) => object | Promise<object> = () => new Promise(() => {}), timeoutMs = Infinity) {
+  const clock = new ManualClock();
+  const reports: [unknown, McpCall][] = [];
+  const ended: [RequestId | undefined, string][] = [];
+  const dispatched: McpCall[] = [];
+  const dispatcher = {
+    request: (call: McpCall) => {
+      dispatched.push(call);
+      return serve(call);
+    },
+    notification: () => {},
+    sessionEnded: () => {},
+    capabilities: () => ({}),
+  };
+  const limits = { maxRunningCalls: 10, maxRunningCallsPerPrincipal: 5, maxLagMs: 1_000 };
+  const calls = new Calls(dispatcher, { clock, requestTimeoutMs: timeoutMs, ...limits }, (error, call) => {
+    reports.push([error, call]);
+  });
+  let id = 0;
+
+  /** A request that is registered, and not dispatched yet. */
+  const add = ({ client = 'modern', mode = 'json', succeeded }: Form = {}) => {
+    const era: McpEra = client === 'modern' ? 'modern' : 'legacy';
+    const message = { jsonrpc: '2.0', id: ++id, method: 'tools/call' } as const;
+    const exchange = new Exchange([message.id], {
+      clock,
+      mode,
+      sseAfterMs: Infinity,
+      batch: false,
+      clientsComeBack: () => false,
+      sink: (_open, cut) => new ResponseSink(1_000, cut),
+      clientGone: () => calls.cancel(call, new Error('gone')),
+    });
+    const from = clientOf({ client, succeeded });
+    const call: McpCall = new McpCall({ era, principal: undefined, request: undefined }, message, from, exchange);
+    calls.add(call);
+    return { call, exchange };
+  };
+  /** The client of a call. */
+  const clientOf = ({ client, succeeded }: Pick<Form, 'client' | 'succeeded'>): CallingClient => ({
+    ...(client === 'in a session' && { info: SESSION }),
+    identity: () => ({ protocolVersion: '', capabilities: {}, clientInfo: SESSION.clientInfo }),
+    wantsLog: () => true,
+    notify: () => Promise.resolve(),
+    request: () => Promise.resolve({}),
+    ...(succeeded && { succeeded }),
+    ended: ({ requestId, state }) => ended.push([requestId, state]),
+  });
+  const begin = (form?: Form) => {
+    const begun = add(form);
+    calls.dispatch(begun.call);
+    return begun;
+  };
+  /** However it ended: once, and nothing is left of it. */
+  const expectEnded = (call: McpCall, how: 'answered' | 'cancelled') => {
+    expect([call.state, call.signal.aborted]).toEqual([how, how === 'cancelled']);
+    expect(ended).toEqual([[call.requestId, how]]);
+    expect([calls.count, clock.pending]).toEqual([0, 0]);
+  };
+  return { clock, calls, clientOf, add, begin, reports, ended, dispatched, expectEnded };
+}
+
+const turn = () => new Promise((resolve) => void setImmediate(resolve));
+
+/** The answer of a reply that is JSON. */
+async function answerOf({ reply }: Exchange): Promise<{ status?: number; answer: unknown }> {
+  const given = await reply;
+  if (given.kind !== 'json') throw new Error(`The reply is ${given.kind}.`);
+  const { kind: _kind, body, ...http } = given;
+  return { ...http, answer: JSON.parse(body) };
+}
+
+/** The messages of a reply that streams, and whether it has ended. */
+async function streamOf({ reply }: Exchange) {
+  const given = await reply;
+  if (given.kind !== 'events') throw new Error(`The reply is ${given.kind}.`);
+  const read = { messages: [] as unknown[], ended: false, leave: () => subscription.unsubscribe() };
+  const subscription = given.open({ paused: false, resumed$: NEVER }).subscribe({
+    next: ({ data }) => read.messages.push(JSON.parse(data!)),
+    complete: () => (read.ended = true),
+  });
+  return read;
+}
+
+async function settled(promise: Promise<unknown>): Promise<boolean> {
+  let done = false;
+  promise.then(
+    () => (done = true),
+    () => (done = true),
+  );
+  await turn();
+  return done;
+}
+
+describe.each(CLIENTS)('a call of a client that is %s', (client) => {
+  it('is answered with its result, at once or later', async () => {
+    const hold = deferred<object>();
+    const results: (object | Promise<object>)[] = [{ a: 1 }, hold.promise];
+    const { begin, calls, ended } = setup(() => results.shift()!, TIMEOUT_MS);
+    const now = begin({ client });
+    expect([now.call.state, calls.count, ended]).toEqual(['answered', 0, [[1, 'answered']]]);
+    expect(await answerOf(now.exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, result: { a: 1 } } });
+    const later = begin({ client });
+    expect([later.call.state, calls.count]).toEqual(['open', 1]);
+    hold.resolve({ b: 2 });
+    expect(await answerOf(later.exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 2, result: { b: 2 } } });
+    expect([later.call.state, later.call.signal.aborted, calls.count]).toEqual(['answered', false, 0]);
+    expect(ended).toEqual([
+      [1, 'answered'],
+      [2, 'answered'],
+    ]);
+  });
+
+  it.each(['at once', 'later'])('is answered with its error, thrown %s', async (when) => {
+    const error = Object.assign(new Error('not you'), { code: -32050, data: { a: 1 } });
+    const serve = (): Promise<object> => {
+      if (when === 'at once') throw error;
+      return Promise.reject(error);
+    };
+    const { begin, reports, expectEnded } = setup(serve, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    const told = { code: -32050, message: 'not you', data: { a: 1 } };
+    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error: told } });
+    expect(reports).toEqual([]);
+    expectEnded(call, 'answered');
+  });
+
+  it('gets no internal error, which the operator gets instead', async () => {
+    const error = new Error(SECRET);
+    const { begin, reports, expectEnded } = setup(() => Promise.reject(error));
+    const { call, exchange } = begin({ client });
+    const outcome = await answerOf(exchange).then(
+      ({ answer }) => answer as object,
+      (refused: McpError) => refused.toResponse(),
+    );
+    expect(outcome).toMatchObject({ error: { code: -32603 } });
+    expect(JSON.stringify(outcome)).not.toContain(SECRET);
+    expect(reports).toEqual([[error, call]]);
+    expectEnded(call, 'answered');
+  });
+
+  it.each([
+    ['has no JSON', { n: 7n }],
+    [
+      'fails to become JSON',
+      {
+        toJSON: () => {
+          throw new Error(SECRET);
+        },
+      },
+    ],
+  ])('is answered with an error when its result %s, which is reported to the operator', async (_what, result) => {
+    const { begin, reports, expectEnded } = setup(() => result);
+    const { call, exchange } = begin({ client });
+    const { answer } = await answerOf(exchange);
+    expect(answer).toMatchObject({ id: 1, error: { code: -32603 } });
+    expect(JSON.stringify(answer)).not.toContain(SECRET);
+    expect(reports).toEqual([[expect.any(Error), call]]);
+    expectEnded(call, 'answered');
+  });
+
+  it('P9: gets nothing more when it is cancelled, and aborts the signal of its handler with the reason', async () => {
+    const hold = deferred<object>();
+    const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    calls.cancel(call, 'enough');
+    expectEnded(call, 'cancelled');
+    expect(call.signal.reason).toBe('enough');
+    const { messages, ended } = await streamOf(exchange);
+    hold.resolve({});
+    await turn();
+    expect([messages, ended]).toEqual([[], true]);
+    calls.cancel(call, 'again');
+    calls.fail(call, REQUEST_FAILED, 'again');
+    expectEnded(call, 'cancelled');
+  });
+
+  it('P9: ends its stream without an answer when it is cancelled after the stream has begun', async () => {
+    const { begin, calls, expectEnded } = setup();
+    const { call, exchange } = begin({ client, mode: 'sse' });
+    exchange.stream();
+    const stream = await streamOf(exchange);
+    calls.cancel(call, undefined);
+    expect([stream.messages, stream.ended]).toEqual([[], true]);
+    expectEnded(call, 'cancelled');
+  });
+
+  it('is answered with an error when it takes too long, and aborts the signal of its handler', async () => {
+    const hold = deferred<object>();
+    const { clock, begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    await clock.advance(TIMEOUT_MS - 1);
+    expect([call.state, clock.pending]).toEqual(['open', 1]);
+    await clock.advance(1);
+    const error = { code: REQUEST_TIMEOUT, message: expect.stringContaining(`${TIMEOUT_MS} ms ("requestTimeoutMs")`) };
+    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error } });
+    hold.resolve({});
+    await turn();
+    expectEnded(call, 'cancelled');
+    expect(call.signal.reason).toMatchObject({ message: error.message });
+  });
+
+  it('is answered with the error that fails it, on its stream if that has begun', async () => {
+    const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
+    const { call, exchange } = begin({ client, mode: 'sse' });
+    exchange.stream();
+    const stream = await streamOf(exchange);
+    calls.fail(call, REQUEST_FAILED, 'over');
+    const answer = { jsonrpc: '2.0', id: 1, error: { code: REQUEST_FAILED, message: 'over' } };
+    expect([stream.messages, stream.ended]).toEqual([[answer], true]);
+    expect(call.signal.reason).toEqual(new Error('over'));
+    expectEnded(call, 'cancelled');
+  });
+
+  it('is dispatched in its own context, and not at all when it was cancelled before its turn', () => {
+    const seen: unknown[] = [];
+    const { add, calls, dispatched } = setup(() => {
+      seen.push(currentMcpCall());
+      return {};
+    });
+    const [one, two] = [add({ client }), add({ client })];
+    calls.cancel(one.call, 'enough');
+    for (const { call } of [one, two]) calls.dispatch(call);
+    expect([seen, dispatched, currentMcpCall()]).toEqual([[two.call], [two.call], undefined]);
+    expect(one.call.state).toBe('cancelled');
+  });
+
+  it('is answered when its client consents, and with an error when the client refuses', async () => {
+    const { begin, calls } = setup(() => ({ a: 1 }));
+    const recorded = deferred();
+    const kept: unknown[] = [];
+    const succeeded = (call: McpCall, result: object) => {
+      kept.push([call.requestId, result]);
+      return recorded.promise;
+    };
+    const waiting = begin({ client, succeeded });
+    expect(await settled(waiting.exchange.reply)).toBe(false);
+    expect([waiting.call.state, calls.count, kept]).toEqual(['open', 1, [[1, { a: 1 }]]]);
+    recorded.resolve();
+    expect(await answerOf(waiting.exchange)).toMatchObject({ answer: { id: 1, result: { a: 1 } } });
+    const error = Object.assign(new Error('not recorded'), { code: -32603 });
+    const refused = begin({ client, succeeded: () => Promise.reject(error) });
+    expect(await answerOf(refused.exchange)).toMatchObject({ answer: { id: 2, error: { message: 'not recorded' } } });
+    const atOnce = begin({ client, succeeded: () => undefined });
+    expect([atOnce.call.state, calls.count]).toEqual(['answered', 0]);
+  });
+
+  it('may end while its client is asked for consent', async () => {
+    const recorded = deferred();
+    const { begin, calls, expectEnded } = setup(() => ({}));
+    const { call, exchange } = begin({ client, succeeded: () => recorded.promise });
+    calls.fail(call, REQUEST_FAILED, 'over');
+    recorded.resolve();
+    await turn();
+    expect(await answerOf(exchange)).toMatchObject({ answer: { error: { message: 'over' } } });
+    expectEnded(call, 'cancelled');
+  });
+});
+
+describe('a call of a client that goes away', () => {
+  it.each(CLIENTS)('is cancelled, and gets nothing (%s)', async (client) => {
+    const hold = deferred<object>();
+    const { begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    exchange.abandon();
+    expectEnded(call, 'cancelled');
+    expect(call.signal.reason).toEqual(new Error('gone'));
+    hold.resolve({});
+    expect(await exchange.reply).toEqual({ kind: 'accepted' });
+  });
+
+  it('P4: is cancelled too in the middle of its stream', async () => {
+    const { begin, expectEnded } = setup();
+    const { call, exchange } = begin({ mode: 'sse' });
+    exchange.stream();
+    const { messages, leave } = await streamOf(exchange);
+    leave();
+    expectEnded(call, 'cancelled');
+    expect(messages).toEqual([]);
+  });
+});
+
+describe('the HTTP status of an answer', () => {
+  it('M5: is that of the refusal of a dispatcher in the modern era, and 200 in a session', async () => {
+    const error = new McpError('METHOD_NOT_FOUND', 'no such method');
+    const { begin, reports, calls } = setup(() => Promise.reject(error));
+    const modern = begin();
+    await expect(modern.exchange.reply).rejects.toMatchObject({ status: 404, rpcCode: -32601 });
+    expect([modern.call.state, calls.count]).toEqual(['answered', 0]);
+    for (const client of ['in a session', 'legacy, without sessions'] as const) {
+      const { exchange, call } = begin({ client });
+      const answer = { id: call.requestId, error: { code: -32601, message: 'no such method' } };
+      expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', ...answer } });
+    }
+    expect(reports).toEqual([]);
+  });
+
+  it('M5: is 500 in the modern era when the dispatcher itself fails', async () => {
+    const { begin } = setup(() => {
+      throw new Error(SECRET);
+    });
+    const { exchange } = begin();
+    await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603 });
+  });
+
+  it('is 200 for a refusal in a stream that has begun', async () => {
+    const hold = deferred<object>();
+    const { begin } = setup(() => hold.promise);
+    const { exchange } = begin({ mode: 'sse' });
+    exchange.stream();
+    hold.reject(new McpError('METHOD_NOT_FOUND', 'no such method'));
+    const stream = await streamOf(exchange);
+    await turn();
+    expect([stream.messages, stream.ended]).toMatchObject([[{ id: 1, error: { code: -32601 } }], true]);
+  });
+
+  it('M6: is 400 in the modern era when the client lacks a capability, and 200 in a session', async () => {
+    const error = Object.assign(new Error('no roots'), { code: -32021 });
+    const { begin } = setup(() => Promise.reject(error));
+    const told = { error: { code: -32021, message: 'no roots' } };
+    expect(await answerOf(begin().exchange)).toMatchObject({ status: 400, answer: told });
+    const { status, answer } = await answerOf(begin({ client: 'in a session' }).exchange);
+    expect([status, answer]).toMatchObject([undefined, told]);
+  });
+
+  it.each(CLIENTS)('is that of a guard that denies (%s)', async (client) => {
+    const { begin } = setup(() => Promise.reject(new RefusedCall(-32021, 'no', 403)));
+    expect(await answerOf(begin({ client }).exchange)).toMatchObject({
+      status: 403,
+      answer: { error: { code: -32021 } },
+    });
+  });
+});
+
+describe('the calls of a node', () => {
+  it('are counted from their registration to their end, dispatched or not', () => {
+    const { add, begin, calls } = setup();
+    expect([calls.count, calls.shutdown.is]).toEqual([0, 'open']);
+    const [one, two] = [add({ client: 'in a session' }), begin()];
+    expect(calls.count).toBe(2);
+    calls.cancel(one.call, undefined);
+    calls.fail(two.call, REQUEST_FAILED, 'over');
+    expect(calls.count).toBe(0);
+  });
+
+  it('are found by their session and their id, while they run; 1 and "1" are two', () => {
+    const { clock, calls, clientOf } = setup();
+    const [here, elsewhere] = [clientOf({ client: 'in a session' }), clientOf({ client: 'in a session' })];
+    const begin = (from: CallingClient, id: RequestId) => {
+      const message = { jsonrpc: '2.0', id, method: 'tools/call' } as const;
+      const form = { clock, mode: 'json', sseAfterMs: Infinity, batch: false, clientsComeBack: () => false } as const;
+      const exchange = new Exchange([id], { ...form, sink: (_open, cut) => new ResponseSink(1_000, cut) });
+      const call = new McpCall({ era: 'legacy', principal: undefined, request: undefined }, message, from, exchange);
+      calls.add(call);
+      return call;
+    };
+    const ids = [1, '1', '__proto__', 'constructor', ''];
+    for (const id of ids) expect(calls.of(here).has(id)).toBe(false);
+    const begun = ids.map((id) => begin(here, id));
+    const other = begin(elsewhere, 1);
+    expect([...calls.of(here)]).toEqual(ids.map((id, at) => [id, begun[at]]));
+    expect([...calls.of(elsewhere)]).toEqual([[1, other]]);
+    for (const call of begun) calls.cancel(call, undefined);
+    expect([calls.of(here).size, calls.of(elsewhere).get(1), calls.count]).toEqual([0, other, 1]);
+  });
+
+  it('have no timer without a time limit', async () => {
+    const { clock, begin, calls } = setup();
+    begin();
+    expect(clock.pending).toBe(0);
+    await clock.advance(1e9);
+    expect(calls.count).toBe(1);
+  });
+});
+
+describe('drain()', () => {
+  const holding = () => {
+    const holds: Deferred<object>[] = [];
+    const node = setup(() => {
+      holds.push(deferred<object>());
+      return holds.at(-1)!.promise;
+    });
+    return { ...node, holds };
+  };
+
+  it('is preceded by the state "leaving", in which new calls are taken', () => {
+    const { begin, calls } = holding();
+    calls.shutdown.leave();
+    begin();
+    expect([calls.shutdown.is, calls.shutdown.takes, calls.count]).toEqual(['leaving', true, 1]);
+    void calls.shutdown.drain(0);
+    expect(calls.shutdown.takes).toBe(false);
+  });
+
+  it('waits for the calls that run, however they end', async () => {
+    const { clock, begin, calls, holds } = holding();
+    const [, , two] = [begin({ client: 'in a session' }), begin(), begin()];
+    const drained = calls.shutdown.drain(10_000);
+    expect(calls.shutdown.is).toBe('draining');
+    holds[0]!.resolve({});
+    holds[1]!.reject(new McpError('INTERNAL_ERROR', 'x'));
+    expect(await settled(drained)).toBe(false);
+    calls.cancel(two.call, undefined);
+    expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
+  });
+
+  it('waits also for calls that begin while it waits', async () => {
+    const { begin, calls, holds } = holding();
+    begin();
+    const drained = calls.shutdown.drain(10_000);
+    begin();
+    holds[0]!.resolve({});
+    expect(await settled(drained)).toBe(false);
+    holds[1]!.resolve({});
+    expect(await settled(drained)).toBe(true);
+  });
+
+  it('waits no longer than its time limit', async () => {
+    const { clock, begin, calls } = holding();
+    const { call } = begin();
+    const drained = calls.shutdown.drain(10_000);
+    await clock.advance(9_999);
+    expect(calls.shutdown.is).toBe('draining');
+    await clock.advance(1);
+    expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
+    // It still runs: to end it is up to `stop()`, or to its session.
+    expect([calls.count, call.state]).toEqual([1, 'open']);
+  });
+
+  it.each([
+    ['nothing runs', 0, 10_000],
+    ['there is no time', 1, 0],
+  ])('does not wait when %s', async (_why, running, limitMs) => {
+    const { clock, begin, calls } = holding();
+    for (let n = 0; n < running; n++) begin();
+    const drained = calls.shutdown.drain(limitMs);
+    expect(clock.pending).toBe(0);
+    await drained;
+    expect([calls.shutdown.is, calls.count]).toEqual(['stopped', running]);
+  });
+});
+
+describe('stop()', () => {
+  it.each(['legacy, without sessions', 'modern'] as const)('refuses what has no answer yet (%s)', async (client) => {
+    const hold = deferred<object>();
+    const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    calls.stop();
+    const headers = { 'Retry-After': '1' };
+    await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, headers });
+    expect(call.signal.reason).toMatchObject({ message: expect.stringContaining('shutting down') });
+    hold.resolve({});
+    await turn();
+    expectEnded(call, 'cancelled');
+  });
+
+  it.each(['legacy, without sessions', 'modern'] as const)(
+    'answers on a stream that has begun (%s)',
+    async (client) => {
+      const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
+      const { call, exchange } = begin({ client, mode: 'sse' });
+      exchange.stream();
+      const stream = await streamOf(exchange);
+      calls.stop();
+      const error = { code: REQUEST_FAILED, message: expect.stringContaining('shutting down') };
+      expect([stream.messages, stream.ended]).toEqual([[{ jsonrpc: '2.0', id: 1, error }], true]);
+      expectEnded(call, 'cancelled');
+    },
+  );
+
+  it('ends all calls without a session, and leaves those of sessions to their sessions', async () => {
+    const { begin, calls, ended } = setup();
+    const [one, two, ofSession] = [begin(), begin(), begin({ client: 'in a session' })];
+    const refused = [one, two].map(({ exchange }) => exchange.reply.catch((error: unknown) => error));
+    calls.stop();
+    expect([one, two, ofSession].map(({ call }) => call.state)).toEqual(['cancelled', 'cancelled', 'open']);
+    expect([calls.count, ended]).toEqual([
+      1,
+      [
+        [1, 'cancelled'],
+        [2, 'cancelled'],
+      ],
+    ]);
+    expect(await Promise.all(refused)).toMatchObject([{ code: 'UNAVAILABLE' }, { code: 'UNAVAILABLE' }]);
+  });
+
+  it('ends after drain() the calls that have not ended by themselves', async () => {
+    const { begin, calls } = setup();
+    const { exchange } = begin();
+    const refused = exchange.reply.catch((error: unknown) => error);
+    await calls.shutdown.drain(0);
+    calls.stop();
+    expect([calls.count, await refused]).toMatchObject([0, { code: 'UNAVAILABLE' }]);
+  });
+});
+
+describe('a client that leaves before its call begins', () => {
+  it('P4: a call of a session that has not begun is cancelled, and never begun', () => {
+    const { calls, add, dispatched } = setup();
+    const { call } = add({ client: 'in a session' });
+    calls.abandon(call);
+    calls.dispatch(call);
+    expect(call.state).toBe('cancelled');
+    expect(dispatched).toEqual([]);
+  });
+
+  it('P4: a call of a session that has begun goes on', () => {
+    const { calls, begin } = setup();
+    const { call } = begin({ client: 'in a session' });
+    calls.abandon(call);
+    expect(call.state).toBe('open');
+  });
+});

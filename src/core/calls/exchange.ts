@@ -1,0 +1,209 @@
+import { EMPTY, type Observable } from 'rxjs';
+import type { McpClock, ClockTimer } from '../common/clock.js';
+import { deferred, DONE } from '../common/promises.js';
+import type { McpExchange, McpReply, StreamFlow } from './mcp-exchange.js';
+import type { HttpRefusal } from '../protocol/errors.js';
+import type { RequestId } from '../protocol/json-rpc.js';
+import type { McpEvent } from '../protocol/events.js';
+
+/**
+ * Format of the response to a POST.
+ *
+ * - `auto`: JSON when the answer comes before any other message and before `sseAfterMs`, otherwise SSE
+ * - `sse`: always SSE
+ * - `json`: always JSON; other messages of a handler go to the standalone stream, and its requests to the client fail
+ *
+ * @publicApi
+ */
+export type McpResponseMode = 'auto' | 'sse' | 'json';
+
+/**
+ * # One POST that carries requests, from its arrival to its last answer
+ *
+ * It decides late how to answer: a single, fast answer becomes a JSON body; otherwise the response becomes a stream.
+ * Both eras do so; what differs is the {@link ExchangeSink} of the stream.
+ *
+ *     undecided ──last answer──────────────────────────────────▶ over (JSON)
+ *         ├──other message, closeStream(), sseAfterMs, 'sse'──▶ streaming ──last answer──▶ over
+ *         ├──all requests cancelled─────────────────────────▶ over (an SSE head, and its end)
+ *         └──refused, client gone───────────────────────────▶ over
+ *
+ * Invariants: the reply is given exactly once; each request is settled exactly once, when its answer is handed to the sink,
+ * not when it is delivered; the stream ends with the last settlement, in the same write.
+ */
+export class Exchange implements McpExchange {
+  readonly #reply = deferred<McpReply>();
+  readonly reply: Promise<McpReply> = this.#reply.promise;
+  #state: ExchangeState;
+  #unsettled: number;
+  #headOnly = false;
+
+  constructor(
+    private readonly requests: readonly RequestId[],
+    private readonly form: ExchangeForm,
+  ) {
+    this.#unsettled = requests.length;
+    const { mode, clock, sseAfterMs } = form;
+    const timer = mode === 'auto' ? clock.setTimeout(() => this.stream(), sseAfterMs) : undefined;
+    this.#state = { is: 'undecided', answers: [], dismissed: [], timer };
+  }
+
+  get carries(): 'messages' | 'answers' | 'nothing' {
+    if (this.#state.is === 'over') return 'nothing';
+    return this.form.mode === 'json' ? 'answers' : 'messages';
+  }
+
+  /** The sink, while the exchange is a stream. */
+  get sink(): ExchangeSink | undefined {
+    return this.#state.is === 'streaming' ? this.#state.sink : undefined;
+  }
+
+  send(data: string): Promise<void> {
+    if (this.carries !== 'messages') return DONE;
+    return this.stream()!.write({ data });
+  }
+
+  answer(id: RequestId, data: string, refusal?: HttpRefusal): void {
+    // Begun as late as possible, so that a refusal has an HTTP status.
+    if (this.form.mode === 'sse' && !refusal) this.stream();
+    const last = --this.#unsettled === 0;
+    const state = this.#state;
+    if (state.is === 'undecided') {
+      state.answers.push({ data, settles: id });
+      if (last) this.#replyWithJson(state, this.form.batch ? undefined : refusal);
+    } else if (state.is === 'streaming') {
+      if (last) this.#state = OVER;
+      // A failure of the log is reported elsewhere.
+      state.sink.write({ data, settles: id, end: last }).catch(ignore);
+    }
+  }
+
+  dismiss(id: RequestId): void {
+    const last = --this.#unsettled === 0;
+    const state = this.#state;
+    if (state.is === 'undecided') {
+      state.dismissed.push(id);
+      if (last) this.#replyWithJson(state);
+    } else if (state.is === 'streaming') {
+      if (last) this.#state = OVER;
+      state.sink.write({ settles: id, end: last }).catch(ignore);
+    }
+  }
+
+  refuse(error: Error): boolean {
+    const state = this.#state;
+    if (state.is !== 'undecided' || this.requests.length > 1) return false;
+    this.form.clock.clear(state.timer);
+    this.#state = OVER;
+    this.#reply.reject(error);
+    return true;
+  }
+
+  closeStream(): boolean {
+    if (this.carries !== 'messages' || !this.form.clientsComeBack()) return false;
+    if (!this.stream()!.disconnect()) this.#headOnly = true;
+    return true;
+  }
+
+  /** The client has disconnected. Unless a response was opened, it has no event id to resume from. */
+  abandon(): void {
+    const state = this.#state;
+    if (state.is === 'over' || (state.is === 'streaming' && state.opened)) return;
+    this.#state = OVER;
+    if (state.is === 'streaming') state.sink.abandon();
+    else {
+      this.form.clock.clear(state.timer);
+      this.#reply.resolve({ kind: 'accepted' });
+    }
+    this.form.clientGone?.();
+  }
+
+  /** Makes the exchange a stream, whose head is sent at once. @returns `undefined` when the exchange is over */
+  stream(): ExchangeSink | undefined {
+    const state = this.#state;
+    if (state.is === 'over') return undefined;
+    if (state.is === 'streaming') return state.sink;
+    this.form.clock.clear(state.timer);
+    // Cancelled requests are settled: the log does not wait for them.
+    const { dismissed, answers } = state;
+    const open = dismissed.length > 0 ? this.requests.filter((id) => !dismissed.includes(id)) : this.requests;
+    const sink = this.form.sink(open, () => this.#cut());
+    const streaming: ExchangeState = { is: 'streaming', sink, opened: false };
+    this.#state = streaming;
+    if (answers.length === 0) sink.write({}).catch(ignore);
+    for (const answer of answers) sink.write(answer).catch(ignore);
+    this.#reply.resolve({
+      kind: 'events',
+      open: (flow) => {
+        streaming.opened = true;
+        return sink.events$(flow, this.#headOnly);
+      },
+    });
+    return sink;
+  }
+
+  /** The response of an unlogged stream has closed before its end. */
+  #cut(): void {
+    if (this.#state.is === 'over') return;
+    this.#state = OVER;
+    this.form.clientGone?.();
+  }
+
+  #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
+    this.form.clock.clear(timer);
+    this.#state = OVER;
+    if (answers.length === 0) return this.#reply.resolve({ kind: 'events', open: () => EMPTY });
+    const body = this.form.batch ? `[${answers.map(({ data }) => data).join(',')}]` : answers[0]!.data;
+    this.#reply.resolve(refusal ? { kind: 'json', body, ...refusal } : { kind: 'json', body });
+  }
+}
+
+export interface ExchangeForm {
+  readonly clock: McpClock;
+  readonly mode: McpResponseMode;
+  readonly sseAfterMs: number;
+  /** The answer is an array even if it has one element. */
+  readonly batch: boolean;
+  /** From 2025-11-25 on clients resume when a connection is closed (G9, G10). */
+  clientsComeBack(): boolean;
+  /**
+   * Makes the stream, once.
+   *
+   * @param requests those that it will answer
+   * @param cut to be called when no client will read the rest, by a sink that cannot be resumed
+   */
+  sink(requests: readonly RequestId[], cut: () => void): ExchangeSink;
+  /** No answer can be delivered: the client has disconnected, and cannot resume. */
+  clientGone?(): void;
+}
+
+/** Where the messages of an exchange go once it is a stream: into the log of a session, or to the response itself. */
+export interface ExchangeSink {
+  /** Takes a message, the settlement of a request, the end, or any of them together. @returns settles when there is room for more */
+  write(entry: SinkEntry): Promise<void>;
+  /** The events of the response. @param headOnly only the event with the client's cursor */
+  events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent>;
+  /** Ends the response, of a stream that can be resumed. @returns whether there was one */
+  disconnect(): boolean;
+  /** No response will read it. */
+  abandon(): void;
+}
+
+export interface SinkEntry {
+  readonly data?: string;
+  readonly settles?: RequestId;
+  readonly end?: boolean;
+}
+
+type ExchangeState =
+  | {
+      is: 'undecided';
+      answers: { readonly data: string; readonly settles: RequestId }[];
+      dismissed: RequestId[];
+      timer: ClockTimer | undefined;
+    }
+  | { is: 'streaming'; sink: ExchangeSink; opened: boolean }
+  | { is: 'over' };
+
+const OVER: ExchangeState = { is: 'over' };
+const ignore = (): void => {};

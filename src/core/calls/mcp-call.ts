@@ -1,0 +1,339 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { AuthInfo } from '@modelcontextprotocol/server';
+import type { ClockTimer } from '../common/clock.js';
+import { ERAS, type McpEra } from '../protocol/era.js';
+import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
+import type { McpExchange } from './mcp-exchange.js';
+import type { Takeover } from './mcp-task.js';
+
+/*
+ * # One message of a client while it is served
+ *
+ * A session holds no request, user or headers: those belong to a message. A handler, and the code that it calls, finds
+ * them in the call, through the async context of the handler.
+ */
+
+/** A session, as its client introduced it. @publicApi */
+export interface McpSessionInfo {
+  readonly id: string;
+  /** The owner of the session: the result of `principal(request)` at `initialize`; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  /** The negotiated protocol revision. */
+  readonly protocolVersion: string;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  /**
+   * The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. At other paths the
+   * session does not exist.
+   */
+  readonly routeParams?: RouteParams;
+}
+
+/** One HTTP request to the endpoint, after the app's guards have run. @publicApi */
+export interface McpHttpCall {
+  readonly era: McpEra;
+  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
+  readonly request: unknown;
+  /** The parameters of the path, such as `{ tenant: 'acme' }`; absent without any. */
+  readonly routeParams?: RouteParams | undefined;
+  /** The body that it came in, whose bytes count while calls use it. @internal */
+  readonly held?: { share(): void; release(): void } | undefined;
+  /** What is wrong with headers that repeat arguments of a tool: only callers whom its guards admit are told. @internal */
+  readonly fault?: Error | undefined;
+}
+
+/** The parameters of the path of an endpoint: what a caller owns belongs to them too. @internal */
+export type RouteParams = Readonly<Record<string, unknown>>;
+
+/** The parameters of a path as text, by which they are compared; `undefined` without any. @internal */
+export function routeText(params: RouteParams | undefined): string | undefined {
+  return params && JSON.stringify(params);
+}
+
+/** The access token that a guard, or middleware of the SDK, has verified and stored on an HTTP request. @internal */
+export function authOf(request: unknown): AuthInfo | undefined {
+  const { auth, raw } = (request ?? {}) as { auth?: Partial<AuthInfo>; raw?: { auth?: Partial<AuthInfo> } };
+  const left = auth ?? raw?.auth;
+  return typeof left?.token === 'string' ? (left as AuthInfo) : undefined;
+}
+
+/** A notification or request of the server, before it has an envelope. */
+export interface OutboundMessage {
+  readonly method: string;
+  readonly params?: Record<string, unknown>;
+}
+
+/** How long a request of the server waits for the client. */
+export interface OutboundOptions {
+  /** Milliseconds; at most `serverRequestTimeoutMs`, which is the default. */
+  readonly timeoutMs?: number;
+  /** Whether each progress notification of the client restarts `timeoutMs`. */
+  readonly resetTimeoutOnProgress?: boolean;
+  /** Maximum milliseconds in total, including progress. */
+  readonly maxTotalTimeoutMs?: number;
+  /** Cancels the request, and notifies the client. */
+  readonly signal?: AbortSignal;
+  /** Requests progress from the client, and receives it. */
+  readonly onprogress?: (progress: Record<string, unknown>) => void;
+}
+
+/** What a client says of itself: in `initialize`, or with each modern request. */
+export type ClientIdentity = {
+  protocolVersion: string;
+  capabilities: Record<string, unknown>;
+  clientInfo: { name: string; version: string; [key: string]: unknown };
+};
+
+/**
+ * The client of a call: a live session or, without sessions, the client that the request describes.
+ *
+ * @internal
+ */
+export interface CallingClient {
+  /** Of a client with a session. */
+  readonly info?: McpSessionInfo | undefined;
+  identity(call: McpCall): ClientIdentity;
+  /** Whether the client wants log messages of this level (2025: all, until it sets a level). */
+  wantsLog(level: string, call: McpCall): boolean;
+  /** Sends a notification that belongs to a call. @returns settles when it was sent or logged, or was dropped */
+  notify(notification: OutboundMessage, call: McpCall): Promise<void>;
+  /**
+   * Sends a request on the stream of a call.
+   *
+   * @returns the result as it came
+   * @throws (rejects) McpServerRequestError when it could not be sent, or the client answered with an error
+   */
+  request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
+  /** A call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error */
+  succeeded?(call: McpCall, result: object): Promise<void> | undefined;
+  /** A call is over, answered or cancelled. */
+  ended?(call: McpCall): void;
+}
+
+/**
+ * The size limit of the result of a call. It is checked where the result is serialized, so that this happens once.
+ *
+ * @internal
+ */
+export interface ResultBound {
+  /** Bytes of the answer as JSON. */
+  readonly maxBytes: number;
+  /** @returns the result that is sent instead */
+  insteadOf(result: object, bytes: number | `more than ${number}`): object;
+}
+
+/**
+ * One JSON-RPC request or notification of a client while it is served: its caller, its client, and whether its result
+ * is still needed.
+ *
+ *     open ──answer──▶ answered
+ *       └──cancelled, or its client, session, time or node is over──▶ cancelled
+ *
+ * A notification stays open: it has no answer.
+ *
+ * @publicApi
+ */
+export class McpCall implements McpHttpCall {
+  readonly era: McpEra;
+  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
+  readonly request: unknown;
+  /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
+  readonly routeParams: RouteParams | undefined;
+  /** @internal */
+  readonly fault: Error | undefined;
+  /** `undefined` where there are no sessions. */
+  readonly session: McpSessionInfo | undefined;
+  readonly method: string;
+  /** Of the JSON-RPC request; `undefined` for a notification. */
+  readonly requestId: RequestId | undefined;
+
+  /** The body that it came in, which a request holds until it, and the task that it may become, are over. */
+  #held: McpHttpCall['held'];
+  #abort: AbortController | undefined;
+  #aborted: { readonly reason: unknown } | undefined;
+  #cancelled = false;
+  #answered = false;
+  #takenOver: 'no' | 'running' | 'over' = 'no';
+
+  // Each of these is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
+  /** A guard of the handler refused the caller. @internal */
+  denied = false;
+  /** A handler was found for it. @internal */
+  handled = false;
+  /** Set for a tool whose results have a size limit. @internal */
+  bound: ResultBound | undefined;
+  /** By which its handler may become a task; given before it is served. @internal */
+  takeover: Takeover | undefined;
+  /** The caller that it counts for, as the admission of calls knows it. @internal */
+  admittedAs: object | undefined;
+  /** It was given to the dispatcher. @internal */
+  begun = false;
+  /** Armed when `requestTimeoutMs` is set. @internal */
+  timer: ClockTimer | undefined;
+
+  /** @internal */
+  constructor(
+    http: McpHttpCall,
+    readonly message: JsonRpcRequest | JsonRpcNotification,
+    /** @internal */
+    readonly from: CallingClient,
+    /** Where the answer of a request goes; a notification has none. @internal */
+    readonly exchange?: McpExchange,
+  ) {
+    this.era = http.era;
+    this.principal = http.principal;
+    this.request = http.request;
+    this.routeParams = http.routeParams;
+    this.fault = http.fault;
+    this.session = from.info;
+    this.method = message.method;
+    this.requestId = 'id' in message ? message.id : undefined;
+    this.#held = exchange && http.held;
+    this.#held?.share();
+  }
+
+  /** The name and capabilities that the client declared. @internal */
+  get client(): ClientIdentity {
+    return this.from.identity(this);
+  }
+  /** @internal */
+  get state(): CallState {
+    if (this.#answered) return 'answered';
+    return this.#cancelled ? 'cancelled' : 'open';
+  }
+  /** It is answered with a task. @internal */
+  get isTakenOver(): boolean {
+    return this.#takenOver !== 'no';
+  }
+  /** Whether its handler runs on behalf of the caller: until it is answered, or its task is over. @internal */
+  get isServed(): boolean {
+    return this.state === 'open' || this.#takenOver === 'running';
+  }
+  /** Whether its client is asked while the handler waits; otherwise the call is answered with the questions. @internal */
+  get asksAtOnce(): boolean {
+    return ERAS[this.era].asksAtOnce || this.takeover?.task !== undefined;
+  }
+  /** Whether `signal` has aborted, without making it (3 µs). @internal */
+  get aborted(): boolean {
+    return this.#aborted !== undefined;
+  }
+  /**
+   * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
+   * `requestTimeoutMs` or the `timeoutMs` of the handler is over, when a client without a session disconnects, and at
+   * shutdown. Of a task: when it is cancelled, when `timeoutMs` or its `ttlMs` is over, and at shutdown.
+   */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      // Created on first use: most handlers never read it.
+      this.#abort = new AbortController();
+      if (this.#aborted) this.#abort.abort(this.#aborted.reason);
+    }
+    return this.#abort.signal;
+  }
+
+  /**
+   * Ends the connection that carries this request's messages and leaves the request running: the client reconnects and
+   * resumes. No effect below revision 2025-11-25 and without a session, where clients do not resume.
+   *
+   * @returns whether a stream was closed
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+   */
+  closeStream(): boolean {
+    return this.state === 'open' && (this.exchange?.closeStream() ?? false);
+  }
+
+  /** @internal */
+  wantsLog(level: string): boolean {
+    return this.from.wantsLog(level, this);
+  }
+
+  /** @internal */
+  notify(notification: OutboundMessage): Promise<void> {
+    return this.from.notify(notification, this);
+  }
+
+  /** @internal */
+  ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
+    return this.from.request(question, options, this);
+  }
+
+  /** @internal */
+  answered(): void {
+    this.#answered = true;
+    this.#letGo();
+  }
+
+  /** Cancels the handler: its result is no longer needed. Only the first call has an effect. @internal */
+  cancelled(reason: unknown): void {
+    if (!this.#answered) this.#cancel(reason);
+  }
+
+  /** Cancels the handler of a call that will be answered: its time is over. Only the first reason counts. @internal */
+  expire(reason: unknown): void {
+    if (this.#aborted) return;
+    this.#aborted = { reason };
+    this.#abort?.abort(reason);
+  }
+
+  /** The call is answered with a task, and its handler continues. @internal */
+  takeOver(): void {
+    this.#takenOver = 'running';
+  }
+
+  /** Aborts the handler of a call that was taken over. @internal */
+  abortTakenOver(reason: unknown): void {
+    this.#cancel(reason);
+  }
+
+  /** The task is over: nothing runs on behalf of the caller any more. @internal */
+  endTakenOver(): void {
+    this.#takenOver = 'over';
+    this.#letGo();
+  }
+
+  #cancel(reason: unknown): void {
+    if (this.#cancelled) return;
+    this.#cancelled = true;
+    this.expire(reason);
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    if (!this.#held || this.isServed) return;
+    this.#held.release();
+    this.#held = undefined;
+  }
+}
+
+export type CallState = 'open' | 'answered' | 'cancelled';
+
+const calls = new AsyncLocalStorage<McpCall | undefined>();
+
+/** Runs `task` as part of a call. @internal */
+export function runInCall<T>(call: McpCall, task: () => T): T {
+  return calls.run(call, task);
+}
+
+/**
+ * Runs `task`, which notifies clients of a change. A cancelled call sends no further messages (P8), but its changes
+ * must still be announced: then the task runs outside of any call.
+ *
+ * @internal
+ */
+export function runBeyondCancelledCall<T>(task: () => T): T {
+  return calls.getStore()?.aborted ? calls.run(undefined, task) : task();
+}
+
+/**
+ * The call that the current code belongs to, by its async context.
+ *
+ * @returns `undefined` outside of any call, for example in a cron job
+ * @publicApi
+ */
+export function currentMcpCall(): McpCall | undefined {
+  return calls.getStore();
+}

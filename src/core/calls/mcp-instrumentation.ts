@@ -1,0 +1,114 @@
+import type { McpEra } from '../protocol/era.js';
+import type { RequestId } from '../protocol/json-rpc.js';
+
+/** A request of a client that is being served. One object for as long as the call lasts. @publicApi */
+export interface McpCallInfo {
+  readonly era: McpEra;
+  readonly method: string;
+  /** Name of the tool or prompt, as the client sent it: it may not exist. */
+  readonly name: string | undefined;
+  /** Of the resource, as the client sent it. */
+  readonly uri: string | undefined;
+  readonly requestId: RequestId | undefined;
+  /** `undefined` without sessions. */
+  readonly sessionId: string | undefined;
+  /** The caller; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  readonly protocolVersion: string;
+  /** `_meta` of the parameters, as the client sent it; trace context, for example (SEP-414). */
+  readonly meta: Readonly<Record<string, unknown>> | undefined;
+}
+
+/**
+ * How a call ended: with a result, with a tool result that has `isError`, refused by a guard, cancelled (by the client,
+ * by a disconnect, by a limit of time, or with its session or node), or with an error of this JSON-RPC code.
+ *
+ * @publicApi
+ */
+export type McpCallOutcome = 'ok' | 'tool_error' | 'denied' | 'cancelled' | number;
+
+/** The end of a call. @publicApi */
+export interface McpCallEnd {
+  readonly call: McpCallInfo;
+  readonly outcome: McpCallOutcome;
+  /** Milliseconds from the dispatch to the outcome, with fractions. */
+  readonly durationMs: number;
+  /**
+   * Whether there is a handler of this name. Clients may send any other name: do not use those as labels of metrics,
+   * which would grow without bound. With the option `server` only calls that succeeded are known to have one.
+   */
+  readonly handled: boolean;
+  /** Of a call that has one, that of a tool that failed included. */
+  readonly result: object | undefined;
+}
+
+/** The end of a session, on the node that ended it. @publicApi */
+export interface McpSessionEnd {
+  readonly sessionId: string;
+  readonly protocolVersion: string;
+  /** Milliseconds from `initialize` to the end. */
+  readonly durationMs: number;
+}
+
+/** A request of the server that was sent to the client of a session, such as `elicitation/create`. @publicApi */
+export interface McpQuestionInfo {
+  readonly method: string;
+  /** On the wire. */
+  readonly requestId: RequestId;
+  readonly sessionId: string;
+  /** The owner of the session; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  readonly protocolVersion: string;
+}
+
+/**
+ * How a request of the server ended: the client answered with a result (a user who declined has answered), or with an error of
+ * this JSON-RPC code; it did not answer in time; its sender, call or session was over before; or the event store did not take it.
+ *
+ * @publicApi
+ */
+export type McpQuestionOutcome = 'ok' | 'timeout' | 'cancelled' | 'unsent' | number;
+
+/** A request that was refused with 4xx or 5xx before a call was created. @publicApi */
+export interface McpRefusal {
+  readonly status: number;
+  /** The option that decided it, such as a cap; `undefined`: none. */
+  readonly option: string | undefined;
+}
+
+/**
+ * Observes calls: for telemetry, audit logs and the like. Given by the option `instrumentation`.
+ *
+ * ```ts
+ * const audit: McpInstrumentation = {
+ *   call: (info, run) => store.run({ caller: info.principal }, run),
+ *   ended: ({ call, outcome, durationMs }) => logger.log(`${call.method} ${outcome} ${durationMs} ms`),
+ * };
+ * ```
+ *
+ * @publicApi
+ */
+export interface McpInstrumentation {
+  /**
+   * Runs around each request that is served: around guards, the handler, and the subscription of an Observable. The
+   * outcome of the call is that of `run`: an error of this method is logged, and does not change the outcome.
+   *
+   * @param run serves the request; call it once, synchronously
+   * @returns what `run` returns
+   */
+  call<T>(info: McpCallInfo, run: () => T): T;
+  /**
+   * Called once per call, when its outcome is certain. An error or rejection is logged, and does not change the
+   * outcome.
+   */
+  ended?(end: McpCallEnd): void;
+  /**
+   * Called once per request of the server to the client of a session, in the async context of its sender: that of the handler,
+   * if a handler asks. Questions of the revision 2026-07-28 are results of the client's requests, not requests: none is seen here.
+   *
+   * @param outcome never rejects
+   */
+  question?(question: McpQuestionInfo, outcome: Promise<McpQuestionOutcome>): void;
+  /** Called once per session that is over for good; not for those that a shutdown of this node ends. */
+  sessionEnded?(end: McpSessionEnd): void;
+}

@@ -1,0 +1,294 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { randomToken } from '../../common/random-token.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import type { McpHttpCall, McpSessionInfo } from '../../calls/mcp-call.js';
+import type { McpReply, PendingReply } from '../../calls/mcp-exchange.js';
+import { logError } from '../../calls/operator-log.js';
+import { type KnownSession, type LiveSession, LiveSessions } from '../../sessions/live/live-sessions.js';
+import { McpSession } from '../../sessions/live/mcp-session.js';
+import type { InitializeParams } from '../../sessions/live/session-state.js';
+import { SessionRuntime } from '../../sessions/live/session-runtime.js';
+import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../../sessions/store/session-store.js';
+import { McpServerFactoryError } from '../../sessions/session.errors.js';
+import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../sessions/session.options.js';
+import { arePlainCapabilities, isPlainInfo } from '../../protocol/era.js';
+import { limitReached, McpError, retryLater, shutdownRefusal, shown } from '../../protocol/errors.js';
+import {
+  PROTOCOL_VERSION_HEADER,
+  type RequestHeaders,
+  SESSION_ID_HEADER,
+  singleHeader,
+} from '../../protocol/headers.js';
+import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../protocol/json-rpc.js';
+import { isLegacyRevision, LEGACY_REVISIONS, negotiated } from '../../protocol/revisions.js';
+import { checkedBySpec } from '../../protocol/spec.js';
+import { parseEventId } from '../../protocol/events.js';
+
+/**
+ * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
+ *
+ * The session guard has already checked access: a request with a session may use it.
+ */
+@Injectable()
+export class LegacyEndpoint {
+  constructor(
+    @Inject(LiveSessions) readonly sessions: LiveSessions,
+    @Inject(McpSessionStore) readonly store: McpSessionStore,
+    @Inject(SessionRuntime) readonly environment: SessionRuntime,
+    @Inject(MCP_OPTIONS) readonly limits: SessionLimits & Pick<ResolvedSessionOptions, 'sessionIdGenerator'>,
+  ) {}
+
+  /**
+   * @param known the session that the caller named and may use; `undefined` for an `initialize`
+   * @throws McpError among others UNAVAILABLE while a store is unavailable, as all methods of this class
+   */
+  post(http: McpHttpCall, body: IncomingBody, known: KnownSession | undefined): PendingReply | Promise<PendingReply> {
+    if (!known) return new Initialization(this, http, body);
+    const live = this.sessions.enter(known);
+    if (!live || live.ready || live.session.over) return this.#post(http, body, known);
+    const handedOn = live.session.handOn(body);
+    return handedOn ? handedOn.then(() => live.session.receive(http, body)) : live.session.receive(http, body);
+  }
+
+  /** To a session that has yet to be made ready. */
+  async #post(http: McpHttpCall, body: IncomingBody, known: KnownSession): Promise<PendingReply> {
+    const session = await this.#session(known);
+    await session.handOn(body);
+    return session.receive(http, body);
+  }
+
+  /** Whether a cursor is one of the stream on which a call that runs here is answered. */
+  leadsToRunningCall(session: McpSessionInfo, lastEventId: string | undefined): boolean {
+    const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
+    return (
+      cursor !== undefined && (this.sessions.peek(session.id)?.session.streams.isOfRunningCall(cursor.stream) ?? false)
+    );
+  }
+
+  async get(known: KnownSession, lastEventId: string | undefined): Promise<McpReply> {
+    return (await this.#session(known)).open(lastEventId);
+  }
+
+  async delete({ info: { id } }: KnownSession): Promise<void> {
+    if (!(await this.#asking(id, () => this.sessions.end(id, 'deleted')))) throw unknownSession();
+  }
+
+  #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {
+    return this.environment.ask(sessionId, ask);
+  }
+
+  async #session(known: KnownSession): Promise<McpSession> {
+    const { sessions } = this;
+    const live: LiveSession | undefined = sessions.enter(known) ?? (await sessions.acquire(known.info.id));
+    await live?.ready;
+    if (!live || live.session.over) throw unknownSession();
+    return live.session;
+  }
+}
+
+/** A lone `initialize` is the one message that needs no session (E9: it is never part of a batch). */
+export function beginsSession({ batch, messages }: IncomingBody): boolean {
+  return !batch && isInitializeRequest(messages[0]!);
+}
+
+/** One body for sessions that are unknown, ended, or of another caller (S6, S7). */
+export function unknownSession(): McpError {
+  const text = 'Session not found. It may have ended; start a new one with "initialize".';
+  return new McpError('SESSION_NOT_FOUND', text);
+}
+
+/** The first revision of the transport had no header for it. */
+const WITHOUT_HEADER = '2025-03-26';
+
+/**
+ * The revision that a legacy request speaks (S9, S10).
+ *
+ * @param negotiated that of its session; without a session any legacy revision will do
+ * @throws McpError BAD_REQUEST: the header names another one
+ */
+export function revisionOf(headers: RequestHeaders, negotiated?: string): string {
+  const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  if (requested === undefined) return negotiated ?? WITHOUT_HEADER;
+  if (requested === negotiated) return requested;
+  const known = isLegacyRevision(requested);
+  if (known && negotiated === undefined) return requested;
+  const text = known
+    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send the negotiated version.`
+    : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;
+  throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
+}
+
+/** Bytes that the parameters of `initialize` may have as JSON: small objects take many times that in memory. */
+const MAX_INITIALIZE = 4 * 1024;
+
+/** Unguessable ids are long ids; the specification wants visible ASCII. */
+const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
+
+const FAILED = 'The session could not be started. See the server log.';
+
+/**
+ * # One `initialize`: how a session comes to be
+ *
+ *     recording ──▶ answering ──▶ begun
+ *         └────────────┴──▶ discarded (refused, failed, or the client went away)
+ *
+ * The record is created first, so that caps hold for concurrent requests. Later failures remove it and everything else
+ * (S2); the record of a node that dies meanwhile expires.
+ */
+class Initialization implements PendingReply {
+  readonly reply: Promise<McpReply>;
+  readonly #id: string;
+  #session: McpSession | undefined;
+  #begun = false;
+  #gone = false;
+
+  constructor(
+    private readonly host: LegacyEndpoint,
+    private readonly http: McpHttpCall,
+    private readonly body: IncomingBody,
+  ) {
+    this.#id = makeSessionId(host.limits.sessionIdGenerator);
+    this.reply = this.#run();
+  }
+
+  abandon(): void {
+    this.#gone = true;
+    if (!this.#begun) return void this.#session?.end('initialize-failed');
+    // The session exists, but its client will never receive its id.
+    this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
+  }
+
+  async #run(): Promise<McpReply> {
+    const asked = this.body.messages[0] as JsonRpcRequest;
+    assertKeepable(asked);
+    assertInitialize(asked);
+    const request = negotiated(asked);
+    const params = request.params as InitializeParams;
+    try {
+      await this.#record(params);
+      return await this.#begin(request, params.protocolVersion);
+    } catch (error) {
+      if (this.#gone) return { kind: 'accepted' };
+      if (this.host.sessions.closing) throw shutdownRefusal();
+      if (error instanceof McpError) throw error;
+      logError(error);
+      throw new McpError('INTERNAL_ERROR', FAILED, { cause: error });
+    }
+  }
+
+  /** @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
+  async #record(params: InitializeParams): Promise<void> {
+    const { sessions, store, limits } = this.host;
+    const { principal, routeParams } = this.http;
+    const { protocolVersion } = params;
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: JSON.stringify(params) };
+    const caps = capsFor(principal, limits);
+    const create = async (): Promise<McpCreateOutcome> => {
+      let outcome = await store.create(record, caps);
+      // Again, because another newcomer may take the place first.
+      while (outcome === 'total-cap' && (await sessions.endUnused())) outcome = await store.create(record, caps);
+      return outcome;
+    };
+    const outcome = await this.#asking(create).catch(async (error: unknown) => {
+      await sessions.discard(this.#id, undefined);
+      throw error;
+    });
+    if (outcome !== 'created') throw this.#refusal(outcome, caps);
+  }
+
+  #refusal(outcome: Exclude<McpCreateOutcome, 'created'>, { total, perPrincipal }: McpSessionCaps): McpError {
+    switch (outcome) {
+      case 'total-cap':
+        return limitReached('UNAVAILABLE', { of: 'server', max: total, what: 'sessions', option: 'maxSessions' });
+      case 'principal-cap': {
+        const limit = { max: perPrincipal, what: 'sessions' };
+        if (this.http.principal === undefined) {
+          const advice = '. Sign in, or try again later.';
+          const option = 'maxAnonymousSessions';
+          return limitReached('TOO_MANY_SESSIONS', { ...limit, of: 'anonymous', option, advice });
+        }
+        const advice = '. End a session with DELETE, or wait until an idle session expires.';
+        const option = 'maxSessionsPerPrincipal';
+        return limitReached('TOO_MANY_SESSIONS', { ...limit, of: 'caller', option, advice });
+      }
+      case 'taken': {
+        const text =
+          'The option "sessionIdGenerator" returned an id that is already in use: session ids must be unguessable and unique.';
+        logError(new McpServerFactoryError(text));
+        return new McpError('INTERNAL_ERROR', FAILED);
+      }
+    }
+  }
+
+  /** @returns the answer: with the id of the session, if it has begun */
+  async #begin(request: JsonRpcRequest, recorded: string): Promise<McpReply> {
+    const { sessions, environment } = this.host;
+    const { principal, routeParams } = this.http;
+    const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, environment));
+    sessions.begin(session);
+    if (this.#gone) void session.end('initialize-failed');
+    try {
+      return await this.#serve(session, request, recorded);
+    } finally {
+      if (!this.#begun) await sessions.discard(this.#id, session);
+    }
+  }
+
+  async #serve(session: McpSession, request: JsonRpcRequest, recorded: string): Promise<McpReply> {
+    const { sessions, store, environment } = this.host;
+    await this.#asking(() => environment.store.open(this.#id));
+    this.#assertOpen();
+    const reply = await session.receive(this.http, { batch: false, messages: [request] }).reply;
+    this.#assertOpen();
+    if (!session.initialized || reply.kind !== 'json') return reply;
+    const { protocolVersion } = session.info;
+    if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
+    if (!sessions.add(session)) throw retryLater('UNAVAILABLE', FAILED, 5);
+    this.#begun = true;
+    environment.event({ type: 'created', sessionId: this.#id, session: session.info });
+    return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
+  }
+
+  /** The shutdown ends the existing sessions: none may begin after it. @throws McpError UNAVAILABLE */
+  #assertOpen(): void {
+    if (this.host.sessions.closing) throw shutdownRefusal();
+  }
+
+  #asking<T>(ask: () => Promise<T>): Promise<T> {
+    return this.host.environment.ask(this.#id, ask);
+  }
+}
+
+/** An id of the application's generator, or a random one of 131 bits. */
+function makeSessionId(generate: (() => string) | undefined): string {
+  const id: unknown = generate ? generate() : randomToken();
+  if (typeof id === 'string' && SESSION_ID.test(id)) return id;
+  throw new McpServerFactoryError(
+    `The option "sessionIdGenerator" returned ${shown(id)}: a session id must be 16 to 256 visible ASCII characters.`,
+  );
+}
+
+/** The parameters are kept for as long as the session is. @throws McpError INVALID_PARAMS */
+function assertKeepable({ params = {} }: JsonRpcRequest): void {
+  const size = Buffer.byteLength(JSON.stringify(params));
+  if (size > MAX_INITIALIZE) {
+    const text = `The parameters of "initialize" have ${size} bytes as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
+    throw new McpError('INVALID_PARAMS', text);
+  }
+}
+
+/** @throws McpError INVALID_PARAMS */
+export function assertInitialize({ params = {} }: JsonRpcRequest): void {
+  const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
+  const plain = typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo);
+  const { problem } = plain ? {} : checkedBySpec('InitializeRequest', { method: 'initialize', params });
+  if (!problem) return;
+  const { path, message } = problem;
+  const got = path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], {
+    params,
+  });
+  // Ids of extensions have dots: the path cannot be followed behind one.
+  const is = got === undefined ? '' : ` is ${shown(got)}`;
+  const text = `"initialize" does not match the specification: "${path}"${is}: ${message}. See the specification, "Lifecycle".`;
+  throw new McpError('INVALID_PARAMS', text);
+}

@@ -1,0 +1,147 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { McpHttpCall } from '../../calls/mcp-call.js';
+import { ACCEPTED, type PendingReply } from '../../calls/mcp-exchange.js';
+import { HandlerTable } from '../../handlers/registry/handler-table.js';
+import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../protocol/era.js';
+import { McpError, type McpErrorCode, shown } from '../../protocol/errors.js';
+import {
+  METHOD_HEADER,
+  NAME_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  type RequestHeaders,
+  singleHeader,
+} from '../../protocol/headers.js';
+import {
+  type IncomingBody,
+  isNotification,
+  isRequest,
+  type JsonRpcNotification,
+  type JsonRpcRequest,
+} from '../../protocol/json-rpc.js';
+import { checkStandardHeaders, mirrorHeaders, paramHeadersFault } from '../../protocol/modern-headers.js';
+import { isModernRevision, MODERN_REVISIONS } from '../../protocol/revisions.js';
+import { classifyInboundRequest } from '../../protocol/spec.js';
+import { BareRequests } from '../bare-requests.js';
+import { ModernClient } from './modern-client.js';
+import { Subscriptions } from './subscriptions.js';
+
+/**
+ * The modern era (2026-07-28): every request is independent, has the name and capabilities of its client, and ends with
+ * its connection.
+ *
+ *     classified ─▶ headers checked ─▶ dispatched ─▶ answered, or given up
+ */
+@Injectable()
+export class ModernEndpoint {
+  constructor(
+    @Inject(BareRequests) private readonly requests: BareRequests,
+    @Inject(ModernClient) private readonly client: ModernClient,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(Subscriptions) private readonly subscriptions: Subscriptions,
+  ) {}
+
+  /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
+  post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): PendingReply {
+    const message = modernRequest(body, headers);
+    if (!message) return ACCEPTED;
+    checkStandardHeaders(headers, message);
+    const fault = this.#paramsFault(message, headers);
+    return this.#serve(fault ? { ...http, fault } : http, message);
+  }
+
+  /** The same for a transport without headers (2026-07-28, stdio, "Request Metadata"). @throws McpError rows M2, M3 and M5 */
+  postWithoutHeaders(http: McpHttpCall, body: IncomingBody): PendingReply {
+    const message = modernRequest(body, mirrorHeaders(loneCall(body)));
+    return message ? this.#serve(http, message) : ACCEPTED;
+  }
+
+  #serve(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
+    if (message.method === 'subscriptions/listen') return this.subscriptions.listen(http, message);
+    return this.requests.serve(http, [message], false, this.client);
+  }
+
+  /** @returns HEADER_MISMATCH: arguments that a tool mirrors into headers differ from these headers (M4) */
+  #paramsFault({ method, params }: JsonRpcRequest, headers: RequestHeaders): McpError | undefined {
+    if (method !== 'tools/call') return undefined;
+    const { name, arguments: args } = (params ?? {}) as { name?: unknown; arguments?: unknown };
+    const declared = typeof name === 'string' ? this.table.get('tool', name)?.paramHeaders : undefined;
+    return declared && declared.length > 0 ? paramHeadersFault(declared, args, headers) : undefined;
+  }
+}
+
+/**
+ * Classifies a POST of the modern era.
+ *
+ * A well-formed request is recognised by a few comparisons. Any other goes to the SDK's classifier, which names the
+ * fault, and takes as much time as a whole call.
+ *
+ * @returns the request; `undefined` for a notification
+ * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
+ */
+function modernRequest(body: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
+  const message = loneCall(body);
+  const request = isRequest(message) ? message : undefined;
+  if (!request || !isWellFormed(request, headers)) {
+    classify(message, headers);
+    assertRevision(message);
+  }
+  return request;
+}
+
+/** The one message of a modern POST. @throws McpError INVALID_REQUEST: a batch, or a response */
+export function loneCall({ batch, messages }: IncomingBody): JsonRpcRequest | JsonRpcNotification {
+  const message = messages[0]!;
+  if (batch) throw new McpError('INVALID_REQUEST', 'Revision 2026-07-28 has no batches. Send the messages one by one.');
+  if (isRequest(message) || isNotification(message)) return message;
+  const text =
+    'A client of revision 2026-07-28 cannot POST a response. Repeat the request, with the answers in "inputResponses".';
+  throw new McpError('INVALID_REQUEST', text);
+}
+
+function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeaders): boolean {
+  const meta: Readonly<Record<string, unknown>> | undefined = params?._meta;
+  const version = meta?.[PROTOCOL_VERSION_META_KEY];
+  return (
+    isModernRevision(version) &&
+    version === headers[PROTOCOL_VERSION_HEADER] &&
+    method === headers[METHOD_HEADER] &&
+    isPlainEnvelope(meta!)
+  );
+}
+
+/** @throws McpError the first fault that the SDK's classifier finds */
+function classify(message: object, headers: RequestHeaders): void {
+  const outcome = classifyInboundRequest({
+    httpMethod: 'POST',
+    body: message,
+    protocolVersionHeader: singleHeader(headers[PROTOCOL_VERSION_HEADER]),
+    mcpMethodHeader: singleHeader(headers[METHOD_HEADER]),
+    mcpNameHeader: singleHeader(headers[NAME_HEADER]),
+  });
+  if (outcome.kind !== 'reject') return;
+  const { code, message: text, data } = outcome;
+  throw new McpError(CODES[code] ?? 'BAD_REQUEST', text, { data });
+}
+
+const CODES: Readonly<Record<number, McpErrorCode>> = {
+  [-32600]: 'INVALID_REQUEST',
+  [-32602]: 'INVALID_PARAMS',
+  [-32020]: 'HEADER_MISMATCH',
+  [-32022]: 'UNSUPPORTED_PROTOCOL_VERSION',
+};
+
+/** A notification may have the revision in its header only; such a request was refused before. */
+function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification): void {
+  const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
+  if (requested === undefined || isModernRevision(requested)) return;
+  // The same revisions as in `server/discover`: legacy ones are negotiated by `initialize`.
+  throw unsupportedRevision(requested, MODERN_REVISIONS);
+}
+
+/** Row M3: the error with the supported revisions. */
+export function unsupportedRevision(requested: unknown, supported: readonly string[]): McpError {
+  const text = `Protocol revision ${shown(requested)} is not supported here. Use one of the revisions in "data.supported".`;
+  // The schema requires a string; any other value is shown in the message only.
+  const data = { supported, ...(typeof requested === 'string' && { requested }) };
+  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
+}

@@ -1,0 +1,373 @@
+import { adviceOn } from '../../common/options.js';
+import { shown } from '../../protocol/errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import { ROUTE_ARGUMENTS } from '../invocation/params.js';
+import type { McpHandlerSchema, JsonSchema } from '../schema/handler-schema.js';
+import type { McpHandlerDecorator } from '../schema/schema-types.js';
+import {
+  type AppViewOptions,
+  type CompleteOptions,
+  HANDLER_OPTION_NAMES,
+  namesOf,
+  type McpMethodOptions,
+  type MethodOptions,
+  type PromptOptions,
+  type ResourceOptions,
+  type ResourceTemplateOptions,
+  type ToolOptions,
+  type ToolsOptions,
+} from './handler-options.js';
+import { McpArgs, McpCtx } from './param.decorators.js';
+
+/** The declaration of a handler by a decorator. */
+export type HandlerDeclaration =
+  | { readonly kind: 'tool'; readonly options: ToolOptions }
+  | { readonly kind: 'resource'; readonly options: ResourceOptions }
+  | { readonly kind: 'view'; readonly options: AppViewOptions }
+  | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
+  | { readonly kind: 'prompt'; readonly options: PromptOptions }
+  | { readonly kind: 'completion'; readonly options: CompleteOptions }
+  | { readonly kind: 'listing'; readonly options: { readonly uriTemplate: string } }
+  | { readonly kind: 'method'; readonly options: MethodOptions };
+
+const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
+
+/**
+ * Nest's mark for a provider whose methods are called from outside. Without it Nest does not create the request-scoped
+ * enhancers of the provider, and silently skips `APP_GUARD`s among them. No public path of Nest exports it.
+ */
+const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
+
+/**
+ * Stores the declaration of a handler on its method; handlers are created when the app starts.
+ *
+ * It is stored on the function, like guards and interceptors, not on the class: replacing the function (an override in
+ * a subclass, a decorator that wraps it) removes the handler together with its guards, never the guards alone.
+ *
+ * @throws McpHandlerDefinitionError when it is no method of instances
+ */
+export function declareHandler(decorator: string, declaration: HandlerDeclaration): MethodDecorator {
+  return (target, key, descriptor) => {
+    const method: unknown = (descriptor as PropertyDescriptor | undefined)?.value;
+    const isStatic = typeof target === 'function';
+    const owner = isStatic ? target : target.constructor;
+    const fault = faultOf(decorator, declaration, key, method, isStatic);
+    if (fault) throw new McpHandlerDefinitionError(`${owner.name}.${String(key)}`, fault);
+    // Decorators run from the last to the first; declarations keep the order of the source.
+    const declared = [declaration, ...declarationsOf(method)];
+    Reflect.defineMetadata(DECLARATIONS, declared, method as object);
+    Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, owner);
+  };
+}
+
+/** The declarations of a method, in the order of the source. */
+export function declarationsOf(method: unknown): readonly HandlerDeclaration[] {
+  if (typeof method !== 'function') return [];
+  return (Reflect.getOwnMetadata(DECLARATIONS, method) as readonly HandlerDeclaration[] | undefined) ?? [];
+}
+
+function faultOf(
+  decorator: string,
+  { kind, options: given }: HandlerDeclaration,
+  key: string | symbol,
+  method: unknown,
+  isStatic: boolean,
+): string | undefined {
+  if (typeof key === 'symbol') return `@${decorator}() needs a method with a name; this one is a symbol.`;
+  if (typeof method !== 'function') return `@${decorator}() belongs on a method, not on a property or an accessor.`;
+  if (isStatic) return `@${decorator}() belongs on a method of instances, not on a static one.`;
+  const options: unknown = given;
+  if (typeof options !== 'object' || options === null) {
+    return `@${decorator}() takes an object of options; got ${shown(options)}.`;
+  }
+  const names: readonly string[] = HANDLER_OPTION_NAMES[kind];
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  return unknown && `@${decorator}() has no option "${unknown}". ${adviceOn(unknown, names)}`;
+}
+
+/**
+ * Makes a method of a provider or controller a tool.
+ *
+ * ```ts
+ * const orderId = z.object({ id: z.string().describe('The number on the invoice') });
+ *
+ * @Tool({ name: 'find_order', description: 'Finds an order', inputSchema: orderId })
+ * @UseGuards(CanReadOrders)
+ * find(@McpArgs() { id }: z.infer<typeof orderId>, @McpCtx() ctx: McpContext) {
+ *   return this.orders.find(id, ctx.signal);
+ * }
+ * ```
+ *
+ * Without param decorators it is called with `(args, ctx)`; beside decorated parameters, one without a decorator is the
+ * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
+ * around a route: guards first, then the check of the arguments.
+ *
+ * On a route of a controller, `@Param()`, `@Query()` and `@Body()` are arguments too, and its name, its schema and its hints are
+ * those of the route: `@Tool()` is enough.
+ *
+ * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
+ * @publicApi
+ */
+export function Tool<Input extends McpHandlerSchema = JsonSchema, Output extends McpHandlerSchema = JsonSchema>(
+  options?: ToolOptions<Input, Output>,
+): McpHandlerDecorator<Input, Output>;
+/** A route that is no tool, in a controller with `@Tools()`. */
+export function Tool(options: false): MethodDecorator;
+export function Tool(options: ToolOptions | false = {}): MethodDecorator {
+  if (options !== false) return declareHandler('Tool', { kind: 'tool', options });
+  return (_target, _key, descriptor) => {
+    Reflect.defineMetadata(NO_TOOL, true, (descriptor as PropertyDescriptor | undefined)?.value as object);
+  };
+}
+
+const NO_TOOL = 'nestjs-mcp-streamable:no-tool';
+const TOOLS = 'nestjs-mcp-streamable:tools';
+const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true });
+
+/**
+ * Makes each route of a controller a tool, as `@Tool()` does with one.
+ *
+ * ```ts
+ * @Controller('orders')
+ * @Tools({ except: ['remove'] })
+ * export class OrdersController { … }
+ * ```
+ *
+ * `@Tool({ … })` on a route gives it options of its own, `@Tool(false)` makes it no tool. A class inherits it.
+ *
+ * @throws McpHandlerDefinitionError for options that are none; at start for a name that no route has, and for a route that cannot be
+ *   a tool
+ * @publicApi
+ */
+export function Tools(options: ToolsOptions = {}): ClassDecorator {
+  return (target) => {
+    const fault = faultOfTools(options);
+    if (fault !== undefined) throw new McpHandlerDefinitionError(target.name, fault);
+    Reflect.defineMetadata(TOOLS, options, target);
+    Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, target);
+  };
+}
+
+function faultOfTools(options: unknown): string | undefined {
+  if (typeof options !== 'object' || options === null)
+    return `@Tools() takes an object of options; got ${shown(options)}.`;
+  const unknown = Object.keys(options).find((name) => !TOOLS_NAMES.includes(name));
+  if (unknown !== undefined) return `@Tools() has no option "${unknown}". ${adviceOn(unknown, TOOLS_NAMES)}`;
+  const lists = Object.entries(options);
+  const wrong = lists.find(([, names]) => !Array.isArray(names) || !names.every((name) => typeof name === 'string'));
+  if (wrong) return `The option "${wrong[0]}" of @Tools() is a list of names of methods; got ${shown(wrong[1])}.`;
+  return lists.length > 1 ? '@Tools() takes "only" or "except", not both.' : undefined;
+}
+
+/** What `@Tools()` says of a class; nothing without it. */
+export function toolsOf(type: object): ToolsOptions | undefined {
+  return Reflect.getMetadata(TOOLS, type) as ToolsOptions | undefined;
+}
+
+/** Whether a method has `@Tool(false)`. */
+export function isNoTool(method: object): boolean {
+  return Reflect.hasOwnMetadata(NO_TOOL, method);
+}
+
+/**
+ * Makes a method the reader of a resource with a fixed URI. It is called with `({ uri }, ctx)`, see `ResourceArgs`.
+ *
+ * ```ts
+ * @Resource({ uri: 'orders://terms', name: 'terms', mimeType: 'text/markdown' })
+ * terms(): Promise<string> {
+ *   return readFile('terms.md', 'utf8');
+ * }
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources
+ * @publicApi
+ */
+export function Resource(options: ResourceOptions): MethodDecorator {
+  return declareHandler('Resource', { kind: 'resource', options });
+}
+
+/**
+ * Makes a method the view of MCP Apps that tools name by `ui`: it returns a document of HTML, which the host shows in a sandboxed
+ * frame. It is a resource of the type `text/html;profile=mcp-app`, called with `({ uri }, ctx)`.
+ *
+ * ```ts
+ * @AppView({ uri: 'ui://weather/chart', csp: { connectDomains: ['https://api.weather.example'] } })
+ * chart(): Promise<string> {
+ *   return readFile('chart.html', 'utf8');
+ * }
+ *
+ * @Tool({ name: 'forecast', ui: 'ui://weather/chart' })
+ * forecast(): object { … }
+ * ```
+ *
+ * The start fails when a tool names a view that does not exist.
+ *
+ * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+ * @publicApi
+ */
+export function AppView(options: AppViewOptions): MethodDecorator {
+  return declareHandler('AppView', { kind: 'view', options });
+}
+
+/**
+ * Makes a method the reader of all resources whose URI matches a template. Its arguments are the variables of the
+ * template, and `uri`, see `ResourceTemplateArgs`. A resource with exactly that URI takes precedence over a template,
+ * and of two templates the one that was found first.
+ *
+ * ```ts
+ * @ResourceTemplate({ uriTemplate: 'orders://{id}', name: 'order', mimeType: 'application/json' })
+ * order(@McpArgs('id') id: string) {
+ *   return this.orders.find(id);
+ * }
+ * ```
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc6570
+ * @publicApi
+ */
+export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecorator {
+  return declareHandler('ResourceTemplate', { kind: 'template', options });
+}
+
+/**
+ * Makes a method list the resources of a template of the same endpoint for one caller: they are in `resources/list`, behind those
+ * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns {@link McpListedResources} or a
+ * promise of them.
+ *
+ * ```ts
+ * @ResourceTemplate({ uriTemplate: 'notes://{id}', name: 'note', mimeType: 'text/markdown' })
+ * note(@McpArgs('id') id: string) { … }
+ *
+ * @ListResources('notes://{id}')
+ * async list(@McpArgs() _page: object, @McpCtx() { principal }: McpContext): Promise<McpListedResource[]> {
+ *   const notes = await this.notes.of(principal);
+ *   return notes.map(({ id, title }) => ({ uri: `notes://${id}`, name: title }));
+ * }
+ * ```
+ *
+ * Its guards decide who gets the list, and those of the template's method which resources are in it. When it fails, so does
+ * `resources/list`.
+ *
+ * @param uriTemplate as it is written in `@ResourceTemplate()`
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#listing-resources
+ * @publicApi
+ */
+export function ListResources(uriTemplate: string): MethodDecorator {
+  return declareHandler('ListResources', { kind: 'listing', options: { uriTemplate } });
+}
+
+/**
+ * Makes a method a prompt. It is called with `(args, ctx)`.
+ *
+ * ```ts
+ * @Prompt({ name: 'review', inputSchema: z.object({ language: z.string(), code: z.string() }) })
+ * review(@McpArgs() { language, code }: { language: string; code: string }) {
+ *   return `Review this ${language} code:\n\n${code}`;
+ * }
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
+ * @publicApi
+ */
+export function Prompt<Input extends McpHandlerSchema = JsonSchema>(
+  options: PromptOptions<Input>,
+): McpHandlerDecorator<Input, JsonSchema> {
+  return declareHandler('Prompt', { kind: 'prompt', options }) as McpHandlerDecorator<Input, JsonSchema>;
+}
+
+/**
+ * Makes a method propose values for an argument of a prompt, or a variable of a resource template, of the same
+ * endpoint. It is called with `(value, others, ctx)`: the input of the user so far, the arguments that are already
+ * known, the context. It returns {@link CompletionValues} or a promise of them; the first 100 are sent. With param
+ * decorators, `value` and `others` are its arguments: `@McpArgs('value')`.
+ *
+ * ```ts
+ * @Complete({ prompt: 'review', argument: 'language' })
+ * languages(value: string): string[] {
+ *   return LANGUAGES.filter((language) => language.startsWith(value));
+ * }
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
+ * @publicApi
+ */
+export function Complete(options: CompleteOptions): MethodDecorator {
+  const declare = declareHandler('Complete', { kind: 'completion', options });
+  return (target, key, descriptor) => {
+    declare(target, key, descriptor);
+    // Decorators of parameters run first, so it is known whether there are any.
+    const decorated = Reflect.getMetadata(ROUTE_ARGUMENTS, target.constructor, key) as object | undefined;
+    if (decorated && Object.keys(decorated).length > 0) return;
+    McpArgs('value')(target, key, 0);
+    McpArgs('others')(target, key, 1);
+    McpCtx()(target, key, 2);
+  };
+}
+
+/**
+ * Makes a method serve a request of an extension, which the specification does not have. It is called with
+ * `(params, ctx)`, with the same guards, interceptors, pipes and filters; it returns the result, an object.
+ *
+ * ```ts
+ * const query = z.object({ text: z.string() });
+ *
+ * @McpMethod('acme/search', query, { extension: 'com.acme/search' })
+ * search(@McpArgs() { text }: z.infer<typeof query>, @McpCtx() ctx: McpContext) {
+ *   return { hits: await this.index.find(text, ctx.signal) };
+ * }
+ * ```
+ *
+ * It can report progress and be cancelled; in revision 2026-07-28 it cannot ask the client, as a tool can.
+ *
+ * @param method `prefix/name`, with your own prefix: prefixes of the specification are refused at start
+ * @param schema of `params`, without `_meta`. @default the class of the parameter of `@McpArgs()`; of a method that takes no
+ *   params, nothing
+ * @throws McpHandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
+ * @see https://modelcontextprotocol.io/seps/2133-extensions
+ * @publicApi
+ */
+export function McpMethod(method: string, schema?: McpHandlerSchema, options: McpMethodOptions = {}): MethodDecorator {
+  return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
+}
+
+/** The endpoints of the handlers of a class. @publicApi */
+export interface McpHandlersOptions {
+  /** The option `name` of an endpoint, or of several. */
+  endpoint: string | readonly string[];
+}
+
+const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
+
+/**
+ * Assigns the handlers of a class to an endpoint, in an app with several. Without it, or
+ * `McpStreamableModule.forFeature()`, they belong to the endpoint without a name.
+ *
+ * ```ts
+ * @Injectable()
+ * @McpHandlers({ endpoint: 'admin' })
+ * export class AdminTools { … }
+ * ```
+ *
+ * A class inherits it.
+ *
+ * @throws McpHandlerDefinitionError unless it is a name, or names
+ * @publicApi
+ */
+export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
+  const names: unknown = typeof endpoint === 'string' ? [endpoint] : endpoint;
+  return (target) => {
+    // Also refuses `undefined`, the result of a circular import: it must not mean "the default endpoint".
+    const valid = Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string');
+    if (!valid) {
+      const reason = `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(endpoint)}.`;
+      throw new McpHandlerDefinitionError(target.name, reason);
+    }
+    Reflect.defineMetadata(ENDPOINTS, names, target);
+  };
+}
+
+/** The endpoints that a class names. */
+export function endpointsOf(target: object): readonly string[] {
+  return (Reflect.getMetadata(ENDPOINTS, target) as readonly string[] | undefined) ?? [];
+}

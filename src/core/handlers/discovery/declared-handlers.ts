@@ -1,0 +1,365 @@
+import { Inject, Injectable, type Type } from '@nestjs/common';
+import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { McpClock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import { logger } from '../../calls/operator-log.js';
+import { shown } from '../../protocol/errors.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import { resourceOfView } from '../decorators/app-views.js';
+import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
+import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
+import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
+import { type ResolvedHandlerOptions } from '../handlers.options.js';
+import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
+import { HandlerInvokers } from '../invocation/handler-invokers.js';
+import { type ArgumentParam, isRouteMethod, layoutOf, methodOf, pathNamesOf } from '../invocation/params.js';
+import {
+  type DeclaredCompletion,
+  type EntrySource,
+  methodEntry,
+  promptEntry,
+  resourceEntry,
+  templateEntry,
+  toolEntry,
+} from '../registry/entries.js';
+import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
+import type { DeclaredListing } from '../registry/template-listing.js';
+import type { HandlerRunner } from '../results/handler-outcome.js';
+import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.js';
+import { SchemaCompiler } from '../schema/schema-compiler.js';
+import { parameterDocs } from '../schema/swagger.js';
+import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
+import { routeToolOptions } from './route-tools.js';
+
+/** How many tools without a description are named. */
+const NAMED = 20;
+
+/** One decorator on one method of one provider. */
+interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> {
+  readonly host: DeclaringProvider;
+  readonly methodName: string;
+  /** `OrderTools.find (OrdersModule)` */
+  readonly origin: string;
+  readonly declaration: Declaration;
+}
+
+type CompletionDeclaration = Extract<HandlerDeclaration, { kind: 'completion' }>;
+type ListingDeclaration = Extract<HandlerDeclaration, { kind: 'listing' }>;
+type EntryDeclaration = Exclude<HandlerDeclaration, { kind: 'completion' | 'listing' }>;
+
+interface TargetedListing extends DeclaredListing {
+  readonly kind: 'template';
+  readonly name: string;
+}
+
+interface TargetedCompletion extends DeclaredCompletion {
+  readonly kind: 'prompt' | 'template';
+  readonly name: string;
+}
+
+/**
+ * Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table.
+ *
+ * Modules that are loaded later (`LazyModuleLoader`) are not scanned; they register their handlers in `McpRegistry`.
+ *
+ * @internal
+ */
+@Injectable()
+export class DeclaredHandlers {
+  readonly #compiler = new SchemaCompiler();
+
+  constructor(
+    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(MetadataScanner) private readonly scanner: MetadataScanner,
+    @Inject(EndpointMark) private readonly endpoint: EndpointMark,
+    @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
+    @Inject(McpClock) private readonly clock: McpClock,
+    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+  ) {}
+
+  /**
+   * Call it once, when all providers exist and before the app listens.
+   *
+   * @throws McpHandlerDefinitionError, McpDuplicateHandlerError
+   */
+  load(): void {
+    const declared = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner)).flatMap(
+      declarationsIn,
+    );
+    // Completions first: an entry is made with those of its arguments, wherever they are declared.
+    const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
+    const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));
+    const entries = declared.filter(isEntry).map((entry) => this.#entryOf(entry, completions, listings));
+    const served = entries.filter((entry) => this.table.mayServe(entry));
+    for (const entry of served) this.table.add(entry);
+    this.#logRemarks(served, entries.length - served.length);
+    for (const { kind, name, origin } of [...completions, ...listings]) {
+      if (this.table.get(kind, name)) continue;
+      const known = namesText(Array.from(this.table.all(kind), ({ key }) => key));
+      const ref = kind === 'prompt' ? 'prompt' : 'resource template';
+      throw new McpHandlerDefinitionError(origin, `there is no ${ref} "${name}" in its endpoint. ${known}`);
+    }
+  }
+
+  /** What may be meant, and may be a mistake. */
+  #logRemarks(served: readonly HandlerEntry[], leftOut: number): void {
+    if (leftOut > 0) {
+      logger.log(`${leftOut} tools without "readOnlyHint" are left out: their endpoint has the option "readOnly".`);
+    }
+    const silent = served.flatMap((entry) =>
+      entry.kind === 'tool' && entry.wire.description === undefined ? [entry.key] : [],
+    );
+    if (silent.length === 0) return;
+    const named = silent.length > NAMED ? [...silent.slice(0, NAMED), `and ${silent.length - NAMED} more`] : silent;
+    logger.warn(
+      `Tools without a description, by which models choose: ${named.join(', ')}. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.`,
+    );
+  }
+
+  #completionOf(declared: Declared<CompletionDeclaration>): TargetedCompletion {
+    const { options } = declared.declaration;
+    const kind = 'prompt' in options ? 'prompt' : 'template';
+    const name = 'prompt' in options ? options.prompt : options.template;
+    const runner = this.#runner(declared, kind, name);
+    const { origin } = declared;
+    const propose: DeclaredCompletion['propose'] = (value, others, context) => runner.run({ value, others }, context);
+    return { kind, name, argument: options.argument, origin, propose };
+  }
+
+  #listingOf(declared: Declared<ListingDeclaration>): TargetedListing {
+    const name = declared.declaration.options.uriTemplate;
+    const { origin } = declared;
+    assertKnown(declared, ['cursor', 'limit'], 'The arguments of a list are "cursor" and "limit".');
+    return { kind: 'template', name, origin, runner: this.#runner(declared, 'template', name) };
+  }
+
+  #entryOf(
+    declared: Declared<EntryDeclaration>,
+    completions: readonly TargetedCompletion[],
+    listings: readonly TargetedListing[],
+  ): HandlerEntry {
+    const { origin, declaration } = declared;
+    const kind = declaration.kind === 'view' ? 'resource' : declaration.kind;
+    const source = (name: string, route?: RouteSchema): EntrySource => ({
+      origin,
+      compiler: this.#compiler,
+      failures: this.options,
+      clock: this.clock,
+      route,
+      runner: (validate) => this.#runner(declared, kind, name, validate, route),
+      closed: this.#isClosed(declared),
+      completions: completions.filter((each) => each.kind === kind && each.name === name),
+    });
+    switch (declaration.kind) {
+      case 'tool': {
+        const options = this.#toolOptions(declared, declaration.options);
+        const { name } = options;
+        adviseOnName(name, origin);
+        const route = this.#routeOf(declared, options);
+        const known = route ? options : this.#withSchema(declared, 'Tool', options);
+        return toolEntry(known, source(name ?? '', route));
+      }
+      case 'resource':
+        assertKnown(declared, ['uri'], 'A resource has the one argument "uri".');
+        return resourceEntry(declaration.options, source(declaration.options.uri));
+      case 'view':
+        return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
+      case 'template': {
+        const { uriTemplate } = declaration.options;
+        const [listing, second] = listings.filter(({ name }) => name === uriTemplate);
+        if (second) {
+          const reason = `the resources of "${uriTemplate}" are already listed by ${listing!.origin}.`;
+          throw new McpHandlerDefinitionError(second.origin, reason);
+        }
+        const entry = templateEntry(declaration.options, { ...source(uriTemplate), listing });
+        const names = [...entry.template.variableNames, 'uri'];
+        assertKnown(declared, names, 'The arguments of a template are its variables and "uri".');
+        return entry;
+      }
+      case 'prompt':
+        return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
+      case 'method':
+        return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
+    }
+  }
+
+  /** What a route says of its tool stands behind what `@Tool()` says. */
+  #toolOptions({ host, methodName, origin }: Declared, options: ToolOptions): ToolOptions {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    return isRouteMethod(method) ? routeToolOptions(options, { host: type, method, methodName, origin }) : options;
+  }
+
+  /** Of a route whose schema nobody has written. */
+  #routeOf(declared: Declared, { inputSchema, rename = {} }: ToolOptions): RouteSchema | undefined {
+    const { host, methodName, origin } = declared;
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    const { args, isRoute, decorated } = layoutOf(type, methodName, origin);
+    if (!method || !isRoute || inputSchema) return undefined;
+    const { config, modules } = this;
+    const pathNames = pathNamesOf(type, method, { config, modules, wrapper: host.wrapper });
+    const params = decorated ? args : [];
+    if (params.length === 0 && pathNames.size === 0) return undefined;
+    return routeSchema(params, {
+      origin,
+      compiler: this.#compiler,
+      pathNames,
+      rename,
+      piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
+      closed: this.#isClosed(declared),
+      documented: (place) => parameterDocs([method, type], place),
+    });
+  }
+
+  #withParams(declared: Declared, { paramsSchema: inputSchema, ...options }: MethodOptions): MethodOptions {
+    const decorator = 'McpMethod';
+    return { ...options, paramsSchema: this.#withSchema(declared, decorator, { inputSchema }).inputSchema };
+  }
+
+  /**
+   * Options with the schema of the arguments: the given one, or the class of the parameter that takes them.
+   *
+   * @throws McpHandlerDefinitionError when neither is there
+   */
+  #withSchema<Options extends Pick<ToolOptions, 'inputSchema'> | PromptOptions>(
+    { host, methodName, origin }: Declared,
+    decorator: string,
+    options: Options,
+  ): Options {
+    const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
+    const given = options.inputSchema;
+    const [option, anything] =
+      decorator === 'McpMethod'
+        ? ['a schema', "{ type: 'object' }"]
+        : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
+    const advice = `Give @${decorator}() ${option} with all arguments.`;
+    // A parameter whose name the schema lacks would silently be undefined.
+    const named = decorator === 'McpMethod' ? 'schema' : 'inputSchema';
+    if (given)
+      assertNamed(args, this.#compiler.compile(given, 'input', origin, { option: named }).json, origin, advice);
+    const listed = 'arguments' in options ? options.arguments : undefined;
+    if (listed) assertNamed(args, propertiesNamed(listed.map(({ name }) => name)), origin, advice);
+    if (given || listed) return options;
+    const refusal = (index: number, why: string, cause?: unknown): McpHandlerDefinitionError =>
+      new McpHandlerDefinitionError(
+        origin,
+        `its parameter ${index} (counted from 0) takes the arguments of the call, but there is no schema for them, and the parameter type cannot replace it: ${why}. Give @${decorator}() ${option}, or type a parameter that takes all arguments with a class whose properties have decorators of class-validator. To accept any arguments: ${anything}.`,
+        { cause },
+      );
+    const classed = args
+      .filter(({ field, type }) => field === undefined && isClass(type))
+      .toSorted((one, other) => one.index - other.index);
+    const [typed] = classed;
+    if (!typed) {
+      const [untyped] = args;
+      if (!untyped || !decorated) return options;
+      throw refusal(
+        untyped.index,
+        'its decorator metadata names no class. The type may not be a class, may be imported as a type, or the build (esbuild, tsx) emits no decorator metadata',
+      );
+    }
+    const inputSchema = typed.type as Type;
+    const second = classed.find(({ type }) => type !== inputSchema);
+    if (second) {
+      const classes = `${inputSchema.name} and ${(second.type as Type).name}`;
+      const reason = `its parameters ${typed.index} and ${second.index} (counted from 0) are all arguments, of the classes ${classes}, and one class is no schema for both. ${advice}`;
+      throw new McpHandlerDefinitionError(origin, reason);
+    }
+    let json: JsonSchema;
+    try {
+      ({ json } = this.#compiler.compile(inputSchema, 'input', origin));
+    } catch (error) {
+      throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
+    }
+    assertNamed(args, json, origin, advice);
+    return { ...options, inputSchema };
+  }
+
+  /** Global pipes count that were set before the app was initialized. */
+  #isClosed({ host, methodName, origin }: Declared): boolean {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    return method !== undefined && refusesUnknown(this.config, type, method, layoutOf(type, methodName, origin));
+  }
+
+  #runner(
+    { host, methodName, origin }: Declared,
+    kind: HandlerKind,
+    name: string,
+    validate?: Validate,
+    route?: RouteSchema,
+  ): HandlerRunner {
+    const { listGuards } = this.options;
+    const options = { kind, name, listGuards, validate, route };
+    return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, options);
+  }
+}
+
+/** @throws McpHandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
+function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string, advice: string): void {
+  const { properties, additionalProperties = false } = json;
+  const open =
+    additionalProperties !== false ||
+    ['anyOf', 'oneOf', 'allOf', 'patternProperties', '$ref'].some((key) => key in json);
+  if (open || !isObject(properties)) return;
+  const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
+  if (!unknown) return;
+  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which is not in its schema. ${namesText(Object.keys(properties))} ${advice}`;
+  throw new McpHandlerDefinitionError(origin, reason);
+}
+
+/** @throws McpHandlerDefinitionError for a parameter that is none of the arguments that a kind of handler has */
+function assertKnown({ host, methodName, origin }: Declared, names: readonly string[], advice: string): void {
+  assertNamed(layoutOf(host.type as Type, methodName, origin).args, propertiesNamed(names), origin, advice);
+}
+
+const propertiesNamed = (names: readonly string[]): JsonSchema => ({
+  type: 'object',
+  properties: Object.fromEntries(names.map((name) => [name, {}])),
+});
+
+function declarationsIn(host: DeclaringProvider): Declared[] {
+  return host.methods.flatMap(({ methodName, declarations }) => {
+    const origin = `${host.type.name}.${methodName} (${host.module})`;
+    const declared = declarations.map((declaration) => ({ host, methodName, origin, declaration }));
+    // They are called with other parameters.
+    const attached = declared.find((each) => !isEntry(each));
+    if (attached && declared.some(({ declaration }) => declaration.kind !== attached.declaration.kind)) {
+      const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
+      throw new McpHandlerDefinitionError(
+        origin,
+        `it has ${name} and another MCP decorator. Give each its own method.`,
+      );
+    }
+    return declared;
+  });
+}
+
+function isCompletion(declared: Declared): declared is Declared<CompletionDeclaration> {
+  return declared.declaration.kind === 'completion';
+}
+
+function isListing(declared: Declared): declared is Declared<ListingDeclaration> {
+  return declared.declaration.kind === 'listing';
+}
+
+function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
+  return !isCompletion(declared) && !isListing(declared);
+}
+
+/**
+ * Other names are allowed, and some clients refuse them.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
+ */
+function adviseOnName(name: string | undefined, origin: string): void {
+  if (name === undefined || /^[\w.-]{1,128}$/.test(name)) return;
+  logger.warn(
+    `The tool ${origin} has the name ${shown(name)}. Some clients accept only names of 1 to 128 characters of A-Z a-z 0-9 _ - .`,
+  );
+}

@@ -1,0 +1,54 @@
+import { logger } from '../../calls/operator-log.js';
+import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
+
+/** How many handlers of a kind are named, and with how many characters: hundreds of them must not fill the log. */
+const NAMED = 20;
+const CHARACTERS = 60;
+
+const NOUNS: Readonly<Record<HandlerKind, string>> = {
+  tool: 'tool',
+  resource: 'resource',
+  template: 'resource template',
+  prompt: 'prompt',
+  method: 'method',
+};
+
+/** Logs the path and the handlers of an endpoint, so that a missing handler is visible. */
+export function logWhatIsServed(
+  name: string | undefined,
+  paths: readonly string[],
+  table: HandlerTable | 'server',
+): void {
+  const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
+  if (table === 'server') return logger.log(`${endpoint}: served by the option "server".`);
+  const all = Object.keys(NOUNS) as HandlerKind[];
+  // Few endpoints have methods of extensions.
+  const kinds = all.filter((kind) => kind !== 'method' || table.size(kind) > 0);
+  logger.log(`${endpoint}: ${kinds.map((kind) => counted(kind, table)).join(', ')}.`);
+  if (kinds.every((kind) => table.size(kind) === 0)) {
+    logger.warn(
+      `${endpoint} has no handlers: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
+    );
+  }
+}
+
+/**
+ * Logs a hint when shutdown hooks are missing. Nest does not tell whether they are enabled: without a listener of SIGTERM they
+ * are not; with one, they are, or the app handles the signal itself.
+ */
+export function logMissingShutdownHooks(): void {
+  if (process.listenerCount('SIGTERM') > 0) return;
+  logger.log(
+    'The app does not handle SIGTERM: the signal ends the process without an answer to running calls and open streams. Call app.enableShutdownHooks() before app.listen(), so that they are ended first.',
+  );
+}
+
+/** `2 tools (find_order, cancel_order)` */
+function counted(kind: HandlerKind, table: HandlerTable): string {
+  const count = table.size(kind);
+  const noun = `${count} ${NOUNS[kind]}${count === 1 ? '' : 's'}`;
+  if (count === 0) return noun;
+  const names = Array.from(table.all(kind), ({ key }) => key).slice(0, NAMED);
+  const cut = names.map((name) => (name.length > CHARACTERS ? `${name.slice(0, CHARACTERS)}…` : name));
+  return `${noun} (${cut.join(', ')}${count > NAMED ? ` and ${count - NAMED} more` : ''})`;
+}

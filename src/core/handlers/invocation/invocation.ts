@@ -1,0 +1,175 @@
+import { AsyncResource } from 'node:async_hooks';
+import { Observable } from 'rxjs';
+import { isThenable } from '../../common/promises.js';
+import type { McpContext } from '../../calls/mcp-context.js';
+import { McpHandlerCall, type McpHandlerKind } from '../../calls/mcp-execution-context.js';
+import { HandlerCancelled } from '../handlers.errors.js';
+import { comesInParts, Drain } from '../results/drain.js';
+import type { Validate } from '../schema/handler-schema.js';
+import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../schema/route-values.js';
+import { argumentsOf, ArgumentsAsked, requestView, type RoutedParams, sentParts } from './request-view.js';
+
+/** A method that was found on a provider. */
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+/** One handler, as it was declared. */
+export interface HandlerDescription {
+  readonly kind: McpHandlerKind;
+  readonly name: string;
+  /** `OrderTools.find`. */
+  readonly origin: string;
+  readonly handler: Method;
+  readonly host: McpHandlerCall['about']['host'];
+  /** The parameters that are the `McpContext`. */
+  readonly contextAt: readonly number[];
+  /** Arguments that parameters without a name do not get. */
+  readonly omitted?: readonly string[] | undefined;
+  /** Of a method that is a route too. */
+  readonly routed?: RoutedParams | undefined;
+  readonly validate: Validate | undefined;
+}
+
+/** The call as a handler and its enhancers see it: the fourth argument in Nest. */
+export class Invocation extends McpHandlerCall {
+  /**
+   * The parameters are being created: all guards have accepted the caller. A 401 or 403 from here on is a failure of
+   * the handler, not a denial.
+   */
+  entered = false;
+  /** Its request is a view of that of HTTP if the method is a route too. */
+  readonly context: McpContext;
+  #validated: { readonly args: unknown } | undefined;
+  /** More than one when an interceptor runs the method again. */
+  #drains: Set<Drain> | undefined;
+  #over = false;
+
+  constructor(
+    readonly about: HandlerDescription,
+    private readonly raw: unknown,
+    context: McpContext,
+  ) {
+    super();
+    const { routed } = about;
+    this.context = routed ? context.seeing(requestView(context.request, this.#given, routed)) : context;
+  }
+
+  get args(): unknown {
+    return this.raw;
+  }
+
+  /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
+  argument(field: unknown, part: RequestPart): unknown {
+    const { args } = (this.#validated ??= { args: this.#validate() });
+    return isThenable(args) ? args.then((valid) => this.#part(valid, field, part)) : this.#part(args, field, part);
+  }
+
+  /**
+   * Calls the method.
+   *
+   * @param params without those that are the context
+   * @returns the result of the method. A result in parts becomes an Observable of its value, so operators of
+   *   interceptors apply: `timeout()` unsubscribes from the source, and `retry()` unsubscribes before it subscribes
+   *   again
+   */
+  call(instance: unknown, params: unknown[]): unknown {
+    const entering = this.context.entering();
+    return entering ? entering.then(() => this.#call(instance, params)) : this.#call(instance, params);
+  }
+
+  #call(instance: unknown, params: unknown[]): unknown {
+    const { context } = this;
+    const { contextAt, routed } = this.about;
+    // The call may have ended while guards and pipes ran: then the method must not run.
+    if (context.aborted) throw new HandlerCancelled(context.signal.reason);
+    for (const index of contextAt) params[index] = context;
+    // None of the parameters has asked for the arguments, while guards have read the path.
+    const valid = routed?.route && !this.#validated ? this.#validate() : undefined;
+    return isThenable(valid) ? valid.then(() => this.#enter(instance, params)) : this.#enter(instance, params);
+  }
+
+  #enter(instance: unknown, params: unknown[]): unknown {
+    const { handler, routed } = this.about;
+    // Those that no pipe has seen.
+    const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
+    const returned: unknown = Reflect.apply(handler, instance, values);
+    return isThenable(returned) ? returned.then((value) => this.#settled(value)) : this.#settled(returned);
+  }
+
+  /** Unsubscribes from sources that an interceptor left running after the call was answered. */
+  end(): void {
+    this.#over = true;
+    this.#drains?.forEach((drain) => drain.stop());
+  }
+
+  /** @returns the arguments or a promise of them, which rejects if they are not valid: each parameter fails by it */
+  #validate(): unknown {
+    try {
+      const { validate, routed } = this.about;
+      if (routed?.route) {
+        const view = this.context.request as RouteParts;
+        return routed.route.checks.validate(view, { parts: sentParts(view), args: this.#given ?? {} });
+      }
+      const raw = routed ? this.#left(routed) : this.raw;
+      return validate ? validate(raw) : raw;
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** The arguments as a method gets them: those of a template are its variables. */
+  get #given(): Readonly<Record<string, unknown>> | undefined {
+    const raw = this.raw as Record<string, unknown> | undefined;
+    return raw && this.about.kind === 'template' ? { ...(raw['variables'] as object), uri: raw['uri'] } : raw;
+  }
+
+  /** What the enhancers of a route have left of the arguments. */
+  #left(routed: RoutedParams): unknown {
+    const args = argumentsOf(this.context.request, this.#given!, routed);
+    return this.about.kind === 'template' ? { uri: args['uri'], variables: args } : args;
+  }
+
+  #part(args: unknown, field: unknown, part: RequestPart): unknown {
+    if (args instanceof RouteValues) return args.of(part, field as string | undefined);
+    const { omitted } = this.about;
+    if (typeof field === 'string') return fieldOf(args, field);
+    if (!omitted?.some((name) => fieldOf(args, name) !== undefined)) return args;
+    return Object.fromEntries(Object.entries(args as object).filter(([name]) => !omitted.includes(name)));
+  }
+
+  #settled(value: unknown): unknown {
+    if (!comesInParts(value)) return value;
+    // Interceptors subscribe in another async context: the source must run in that of its method.
+    const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
+    return new Observable((subscriber) => {
+      if (this.#over) throw new HandlerCancelled(undefined);
+      const drained = start();
+      const drains = (this.#drains ??= new Set());
+      drains.add(drained);
+      drained.result.then(
+        (result) => {
+          subscriber.next(result);
+          subscriber.complete();
+        },
+        (error: unknown) => subscriber.error(error),
+      );
+      return () => {
+        drained.stop();
+        drains.delete(drained);
+      };
+    });
+  }
+}
+
+function fieldOf(args: unknown, field: string): unknown {
+  return typeof args === 'object' && args !== null && Object.hasOwn(args, field)
+    ? (args as Record<string, unknown>)[field]
+    : undefined;
+}
+
+/** The invocation that guards get while a list is made. */
+export class ListingInvocation extends Invocation {
+  /** @throws ArgumentsAsked */
+  override get args(): never {
+    throw new ArgumentsAsked();
+  }
+}

@@ -1,0 +1,198 @@
+import { type ArgumentsHost, type CanActivate, type Type, ValidationPipe } from '@nestjs/common';
+import {
+  type ApplicationConfig,
+  type ContextId,
+  ExternalContextCreator,
+  type ModulesContainer,
+  type NestContainer,
+} from '@nestjs/core';
+import { isObservable, lastValueFrom } from 'rxjs';
+import { guardThrew, isPlain, nameOfGuard } from '../../calls/operator-log.js';
+import { McpHandlerSignal } from '../handlers.errors.js';
+import { rawOf } from '../schema/class-schema.js';
+import { RouteValue } from '../schema/route-values.js';
+import type { ProviderWrapper } from './enhancers.js';
+import type { Invocation, Method } from './invocation.js';
+import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
+import { ArgumentsAsked } from './request-view.js';
+import type { ResponseFacade } from './response-facade.js';
+
+/** A method with everything around it, called as Nest calls a route: request, response, `next`; and the invocation. */
+export type Surrounded = (
+  request: unknown,
+  response: ResponseFacade,
+  next: () => void,
+  invocation: Invocation,
+) => unknown;
+
+/** A method of a provider whose enhancers Nest runs. */
+export interface SurroundedMethod {
+  readonly wrapper: ProviderWrapper;
+  readonly methodName: string;
+  /** What is called in place of the method. */
+  readonly standIn: Method;
+}
+
+/** @param contextId of an instance that is not static */
+export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
+
+/**
+ * # Nest's machine around a method, set up our way
+ *
+ * `ExternalContextCreator` is what `@nestjs/graphql` uses too. We make instances of our own, one per method:
+ *
+ * - it looks for the module of an instance among providers. Of a controller it finds none, and then skips guards in silence.
+ *   Ours are told the module
+ * - it remembers the parameters of a method by class and method name, and would take those of another library that wraps the
+ *   same method for ours
+ * - filters here may answer through the response and return nothing, as those of HTTP do; the original takes that for
+ *   "not handled", logs the error a second time, and takes a Promise of nothing for a result
+ * - a guard that throws `null` or a text is named in the error
+ * - pipes see what they see on a route: neither the request and its headers, nor the parameter that we add
+ * - lists ask fewer guards, and ask each of them although one wants arguments
+ *
+ * Some of that replaces private members; `npm run x -- check:compat` tries the oldest and the newest Nest.
+ */
+export function surroundForCalls(
+  config: ApplicationConfig,
+  modules: ModulesContainer,
+  { wrapper, methodName, standIn }: SurroundedMethod,
+): Surround {
+  const creator = creatorFor(wrapper, config, modules);
+  const { externalErrorProxy, guardsConsumer, pipesConsumer } = creator;
+  creator.guardsConsumer = {
+    tryActivate: (guards, ...rest) =>
+      guardsConsumer.tryActivate(guards, ...rest).catch((thrown: unknown) => {
+        throw isPlain(thrown) ? new Error(guardThrew(guards.map(nameOfGuard), thrown)) : thrown;
+      }),
+  };
+  creator.externalErrorProxy = {
+    createProxy: (target, handler, type) =>
+      externalErrorProxy.createProxy(target, { next: (error, host) => filtered(error, host, handler) }, type),
+  };
+  creator.pipesConsumer = {
+    apply: async (value, metadata, pipes) => {
+      if (!isPiped(metadata)) return value;
+      const argument = await value;
+      if (argument instanceof RouteValue) {
+        const piped = await pipesConsumer.apply(argument.raw, metadata, pipes);
+        // Pipes that let a text pass leave it to the schema.
+        return piped === argument.raw ? argument.value : piped;
+      }
+      // The pipe makes an instance itself: of another instance, so that `@Transform()` would run twice.
+      const raw = pipes.some((pipe) => pipe instanceof ValidationPipe) ? rawOf(argument) : undefined;
+      const result = await pipesConsumer.apply(raw ?? argument, metadata, pipes);
+      return raw && result === raw ? argument : result;
+    },
+  };
+  return (instance, contextId) => {
+    return creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, wrapper.id);
+  };
+}
+
+const GUARDS_ONLY = { guards: true, interceptors: false, filters: false };
+
+/** Runs guards only. @param listed those of class and method, and global ones of these classes; else all guards */
+export function surroundForGuards(
+  config: ApplicationConfig,
+  modules: ModulesContainer,
+  { wrapper, methodName, standIn }: SurroundedMethod,
+  listed?: readonly Type<CanActivate>[],
+): Surround {
+  const creator = creatorFor(wrapper, listed ? configForLists(config, listed) : config, modules);
+  if (listed) {
+    const { guardsConsumer } = creator;
+    creator.guardsConsumer = {
+      // Runs the guards one after the other; a guard that reads arguments does not decide.
+      async tryActivate(guards, ...rest) {
+        for (const guard of guards) {
+          try {
+            if (!(await guardsConsumer.tryActivate([guard], ...rest))) return false;
+          } catch (error) {
+            if (!(error instanceof ArgumentsAsked)) throw error;
+          }
+        }
+        return true;
+      },
+    };
+  }
+  return (instance, contextId) => {
+    return creator.create(instance, standIn, methodName, undefined, undefined, contextId, wrapper.id, GUARDS_ONLY);
+  };
+}
+
+/** The global guards that are of one of the classes. */
+export function listedGuards(config: ApplicationConfig, listed: readonly Type<CanActivate>[]): ListedGuards {
+  const isListed = (type: unknown): boolean => listed.includes(type as Type<CanActivate>);
+  return {
+    made: config.getGlobalGuards().filter((guard) => listed.some((type) => guard instanceof type)),
+    scoped: config.getGlobalRequestGuards().filter(({ metatype, isAlias, inject }) => {
+      return isListed(metatype) || (isAlias && isListed(inject?.[0]));
+    }),
+  };
+}
+
+interface ListedGuards {
+  readonly made: CanActivate[];
+  readonly scoped: ProviderWrapper[];
+}
+
+function configForLists(config: ApplicationConfig, listed: readonly Type<CanActivate>[]): ApplicationConfig {
+  return Object.create(config, {
+    getGlobalGuards: { value: () => listedGuards(config, listed).made },
+    getGlobalRequestGuards: { value: () => listedGuards(config, listed).scoped },
+  }) as ApplicationConfig;
+}
+
+function creatorFor(
+  { host }: ProviderWrapper,
+  applicationConfig: ApplicationConfig,
+  modules: ModulesContainer,
+): Creator {
+  // The part of the container that a creator uses.
+  const container = { applicationConfig, getModules: () => modules };
+  const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer) as unknown as Creator;
+  const [moduleKey = ''] = [...modules].find(([, module]) => module === host) ?? [];
+  // Older versions of Nest look by the class alone.
+  creator.getHostModuleKey = creator.getContextModuleKey = () => moduleKey;
+  return creator;
+}
+
+/** With the private members that are replaced. */
+interface Creator extends Pick<ExternalContextCreator, 'create'> {
+  getHostModuleKey: () => string;
+  getContextModuleKey: () => string;
+  guardsConsumer: { tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean> };
+  pipesConsumer: {
+    apply(value: unknown, metadata: { type?: unknown; data?: unknown }, pipes: readonly unknown[]): Promise<unknown>;
+  };
+  externalErrorProxy: { createProxy(target: Target, handler: ErrorHandler, type?: string): Target };
+}
+
+type Target = (...args: unknown[]) => Promise<unknown>;
+
+interface ErrorHandler {
+  next(error: unknown, host: ArgumentsHost): unknown;
+  /** Runs the first filter for the error. @returns what the filter returned; nothing if there is none */
+  invokeCustomFilters?(error: unknown, host: ArgumentsHost): unknown;
+}
+
+const NOTHING = { defaultValue: undefined };
+
+/**
+ * Runs the filters of an error, as they are written for routes, resolvers and messages:
+ *
+ * - one that answers through the response, whatever it returns, has said what the error is
+ * - one that returns an error, or an Observable of one, means that error
+ * - what else one returns is the result of the handler
+ * - one that returns nothing leaves the error
+ */
+async function filtered(error: unknown, host: ArgumentsHost, handler: ErrorHandler): Promise<unknown> {
+  if (error instanceof McpHandlerSignal) throw error;
+  const returned = await handler.invokeCustomFilters!(error, host);
+  const value: unknown = isObservable(returned) ? await lastValueFrom(returned, NOTHING) : returned;
+  const response = host.getArgByIndex<ResponseFacade>(1);
+  if (response.sent || value === undefined || value === null) throw response.errorFor(error);
+  if (value instanceof Error) throw value;
+  return value;
+}

@@ -1,0 +1,384 @@
+import 'reflect-metadata';
+import { type ExecutionContext, RequestMethod } from '@nestjs/common';
+import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { McpContext } from '../../calls/mcp-context.js';
+import { contextFactory } from '../decorators/param.decorators.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { ProviderWrapper } from './enhancers.js';
+import type { Invocation, Method } from './invocation.js';
+import type { RouteParam } from '../schema/route-schema.js';
+import type { RequestPart } from '../schema/route-values.js';
+import { VERBS } from './request-view.js';
+import type { ResponseFacade } from './response-facade.js';
+
+/**
+ * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not all versions export them from
+ * the same place; specs check them.
+ */
+export const ROUTE_ARGUMENTS = '__routeArguments__';
+/** In the key of each entry there whose decorator was made by `createParamDecorator()`. */
+const CUSTOM_ARGUMENT = '__customRouteArgs__';
+const PARAM_TYPES = 'design:paramtypes';
+
+/** Key of our copy of the metadata: Nest's own key is for routes. */
+export const HANDLER_ARGUMENTS = 'nestjs-mcp-streamable:arguments';
+
+/** One decorated parameter, as Nest notes it. */
+interface ParamEntry {
+  readonly index: number;
+  readonly data?: unknown;
+  readonly factory?: (data: unknown, context: ExecutionContext) => unknown;
+  readonly pipes?: readonly unknown[];
+  /** Of Nest 12. */
+  readonly schema?: unknown;
+}
+
+type ParamEntries = Readonly<Record<string, ParamEntry>>;
+
+type Host = new (...args: never[]) => object;
+
+/** A parameter that is arguments of the call: without a name, all of them. */
+export type ArgumentParam = RouteParam;
+
+/** How the parameters of a method are made. */
+export interface ParamLayout {
+  /** For Nest: everything that goes through pipes. */
+  readonly entries: ParamEntries;
+  /** Parameters that are the `McpContext`, which no pipe sees. */
+  readonly contextAt: readonly number[];
+  /**
+   * Index of an additional parameter, after those of the method, that passes the invocation to the stand-in. No pipe
+   * sees it.
+   */
+  readonly invocationAt: number;
+  readonly args: readonly ArgumentParam[];
+  /** Of a route: named arguments that parameters without a name do not get, unless their class has them. */
+  readonly omitted: readonly string[] | undefined;
+  /** Arguments and the context are all there are, and no pipe stands at one of them: they can be made without Nest. */
+  readonly plain: boolean;
+  /** Without decorators the first parameter is arguments, which the method may ignore. */
+  readonly decorated: boolean;
+  /** The method is a route of a controller too. */
+  readonly isRoute: boolean;
+  /** What the route writes by, which guards may decide by; absent for GET and POST. */
+  readonly verb: string | undefined;
+}
+
+/** Nest's numbers of its own decorators for parameters. */
+const BODY = 3;
+/**
+ * The decorators of arguments, by the part of a request that a route takes them from: `@Body()`, and on a route `@Query()` and
+ * `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
+ */
+const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
+/** Where Nest notes that a method is a route, and one that answers with a stream of events. */
+const ROUTE_PATH = 'path';
+const ROUTE_VERB = 'method';
+const MODULE_PATH = '__module_path__';
+const ROUTE_SSE = '__sse__';
+const ROUTE_REDIRECT = '__redirect__';
+const ROUTE_RENDER = '__renderTemplate__';
+/** Where Nest notes that a method only adds to its response: `@Res({ passthrough: true })`. */
+const PASSTHROUGH = '__responsePassthrough__';
+const RESPONSE = 1;
+const FROM_REQUEST: Readonly<
+  Record<number, (request: RequestLike, name: unknown, response: ResponseFacade) => unknown>
+> = {
+  0: (request) => request,
+  [RESPONSE]: (_request, _name, response) => response,
+  6: ({ headers }, name) => (typeof name === 'string' ? headers?.[name.toLowerCase()] : headers),
+  7: ({ session }) => session,
+  11: ({ ip }) => ip,
+};
+const OF_ROUTES: Readonly<Record<number, string>> = {
+  [RESPONSE]: '@Res()',
+  2: '@Next()',
+  4: '@Query()',
+  5: '@Param()',
+  8: '@UploadedFile()',
+  9: '@UploadedFiles()',
+  10: '@HostParam()',
+  12: '@RawBody()',
+};
+
+interface RequestLike {
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly ip?: unknown;
+  readonly session?: unknown;
+}
+
+const argumentsAt = (index: number): ParamEntries => ({ [`${BODY}:${index}`]: { index, pipes: [] } });
+const contextAt = (index: number): ParamEntries => ({
+  [`context${CUSTOM_ARGUMENT}:${index}`]: { index, factory: contextFactory, pipes: [] },
+});
+
+/** Used as the data of the param decorator of the invocation, so that pipes skip it. */
+const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
+
+/** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
+const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
+  data: INVOCATION_DATA,
+  pipes: [],
+  factory: (_data, context): InvocationValue => {
+    const invocation = context.getArgByIndex<Invocation>(3);
+    invocation.entered = true;
+    return () => invocation;
+  },
+};
+
+/**
+ * Reads the decorators of a method's parameters, and writes metadata for Nest on how to create them. Without decorators
+ * they are `(args, ctx)`, or what their types say. Of a method that is a route too, `@Param()` and `@Query()` are
+ * arguments.
+ *
+ * @param origin for messages
+ * @throws McpHandlerDefinitionError for a parameter that only a route has, for one whose meaning is unknown, and for a route that
+ *   cannot be a handler
+ */
+export function layoutOf(host: Host, methodName: string, origin: string): ParamLayout {
+  const paramsHost = paramsHostOf(host, methodName);
+  const prototype = paramsHost.prototype as object;
+  const types = (Reflect.getMetadata(PARAM_TYPES, prototype, methodName) as unknown[] | undefined) ?? [];
+  const noted = (Reflect.getMetadata(ROUTE_ARGUMENTS, paramsHost, methodName) as ParamEntries | undefined) ?? {};
+  const decorated = Object.keys(noted).length > 0;
+  const undecorated = types[0] === McpContext ? [argumentsAt(1), contextAt(0)] : [argumentsAt(0), contextAt(1)];
+  // From the first one with a default value on, a parameter does not count into the length: it can do without a value.
+  const method = methodOf(host.prototype as object, methodName);
+  const needed = method?.length ?? 0;
+  const isRoute = method !== undefined && Reflect.hasMetadata(ROUTE_PATH, method);
+  if (isRoute && Reflect.hasMetadata(ROUTE_SSE, method)) throw new McpHandlerDefinitionError(origin, EVENTS);
+  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw new McpHandlerDefinitionError(origin, BARE);
+  const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
+  const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
+  const passthrough = Reflect.getMetadata(PASSTHROUGH, paramsHost, methodName) === true;
+  if (isRoute) assertResult(method, origin);
+  for (const [key] of piped) assertServable(key, isRoute, passthrough, origin);
+  const invocationAt = Math.max(...Object.values(all).map(({ index }) => index)) + 1;
+  const invocation = [
+    `invocation${CUSTOM_ARGUMENT}:${invocationAt}`,
+    { ...INVOCATION_PARAM, index: invocationAt },
+  ] as const;
+  const entries: ParamEntries = Object.fromEntries<ParamEntry>([invocation, ...piped]);
+  Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, paramsHost, methodName);
+  const args = piped
+    .filter(([key]) => isArgument(key))
+    .map(([key, { index, data, pipes = [], schema }]) => ({
+      index,
+      field: data as string | undefined,
+      part: ARGUMENTS[typeOf(key)!]!,
+      type: types[index],
+      pipes,
+      schema,
+    }));
+  return {
+    entries,
+    contextAt: Object.values(all)
+      .filter(isContext)
+      .map(({ index }) => index),
+    invocationAt,
+    args,
+    omitted: isRoute ? omittedOf(args) : undefined,
+    plain: args.length === piped.length && piped.every(([, { pipes }]) => !pipes?.length),
+    decorated,
+    isRoute,
+    verb: isRoute ? VERBS.find((verb) => verb === verbOf(method)) : undefined,
+  };
+}
+
+/** On a route `@Param('id')` is no part of `@Body()`: a pipe that refuses other properties would refuse each call. */
+function omittedOf(args: readonly ArgumentParam[]): readonly string[] | undefined {
+  const classes = args.flatMap(({ field, type }) => (field === undefined && typeof type === 'function' ? [type] : []));
+  const ofClass = (field: string): boolean =>
+    classes.some(({ prototype }) => Reflect.hasMetadata('design:type', prototype as object, field));
+  const omitted = args.flatMap(({ field }) => (field === undefined || ofClass(field) ? [] : [field]));
+  return omitted.length > 0 ? omitted : undefined;
+}
+
+/** Beside decorated parameters, one without a decorator is the context. */
+function withContext(decorated: ParamEntries, types: readonly unknown[], needed: number, origin: string): ParamEntries {
+  const taken = Object.values(decorated).map(({ index }) => index);
+  const free = Array.from({ length: Math.max(needed, types.length) }, (_, index) => index).filter(
+    (index) => !taken.includes(index),
+  );
+  const typed = free.filter((index) => types[index] === McpContext);
+  const unknown = free.filter((index) => index < needed && !typed.includes(index));
+  const hasContext = typed.length > 0 || Object.values(decorated).some(isContext);
+  const [first] = unknown;
+  if (first === undefined) return Object.assign({}, decorated, ...typed.map(contextAt)) as ParamEntries;
+  // The metadata of an interface, a type import and `any` is `Object`.
+  const mayBeContext = types[first] === undefined || types[first] === Object;
+  if (unknown.length === 1 && !hasContext && mayBeContext) return { ...decorated, ...contextAt(first) };
+  throw new McpHandlerDefinitionError(
+    origin,
+    `its parameter ${first} (counted from 0) has no decorator, while others have one. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
+  );
+}
+
+/** Creates the values that Nest's own decorators inject; shared by all handlers, as all values come from the call. */
+export const handlerParams = {
+  exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
+    const part = ARGUMENTS[type];
+    if (part) return (args[3] as Invocation).argument(data, part);
+    return FROM_REQUEST[type]?.(args[0] ?? {}, data, args[1] as ResponseFacade);
+  },
+};
+
+/** Whether pipes see a parameter; as on a route, not what stands in the request itself. @param type Nest's number, or its key */
+export function isPiped({ type, data }: { readonly type?: unknown; readonly data?: unknown }): boolean {
+  return data !== INVOCATION_DATA && !Object.hasOwn(FROM_REQUEST, String(type));
+}
+
+/** With pipes it is a parameter like others, and they see it. */
+function isContext({ factory, pipes }: ParamEntry): boolean {
+  return factory === contextFactory && !pipes?.length;
+}
+
+function assertServable(key: string, isRoute: boolean, passthrough: boolean, origin: string): void {
+  const type = typeOf(key);
+  const servable = type === RESPONSE ? isRoute && passthrough : type !== undefined && type in FROM_REQUEST;
+  if (type === undefined || servable || (isArgument(key) && (type === BODY || isRoute))) return;
+  const name = OF_ROUTES[type] ?? `a decorator of type ${type}`;
+  const remedy =
+    type === RESPONSE
+      ? 'Return the result, and set headers by @Res({ passthrough: true })'
+      : 'Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a custom decorator';
+  const reason = isRoute
+    ? `a parameter has ${name}, which an MCP call does not have. ${remedy}; or write a separate MCP handler, and call one service from both. ${NO_TOOL}`
+    : `a parameter has ${name}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`;
+  throw new McpHandlerDefinitionError(origin, reason);
+}
+
+/** @throws McpHandlerDefinitionError for a route whose answer is no result */
+function assertResult(method: Method, origin: string): void {
+  const name = [ROUTE_REDIRECT, ROUTE_RENDER].find((key) => Reflect.hasMetadata(key, method));
+  if (name === undefined) return;
+  const what =
+    name === ROUTE_REDIRECT
+      ? '@Redirect(), which answers with another address'
+      : '@Render(), which answers with a page';
+  throw new McpHandlerDefinitionError(
+    origin,
+    `it is also a route with ${what}, while a handler returns its result. Write a second method for the handler, and call the same service in both. ${NO_TOOL}`,
+  );
+}
+
+/** The app and the module that a route is in, whose paths stand in front of its own. */
+export interface RouteHome {
+  readonly config: ApplicationConfig;
+  readonly modules: ModulesContainer;
+  readonly wrapper: ProviderWrapper;
+}
+
+/** The names in the path of a route, with those in front of it; and whether each path of it has them, as `{/:id}` and lists of paths need not. */
+export function pathNamesOf(
+  host: object,
+  method: object,
+  { config, modules, wrapper }: RouteHome,
+): Map<string, boolean> {
+  const prefix = [config.getGlobalPrefix(), ...(config.getGlobalPrefixOptions().exclude?.length ? [''] : [])];
+  const module = wrapper.host?.metatype;
+  const ofModule: unknown =
+    module &&
+    moduleKeys(modules)
+      .map((key) => Reflect.getMetadata(key, module) as unknown)
+      .find(Boolean);
+  const own = [host, method].map((holder) => Reflect.getMetadata(ROUTE_PATH, holder) as unknown);
+  const names = new Map<string, boolean>();
+  for (const given of [prefix, ofModule, ...own]) {
+    const paths = [given ?? ''].flat().map(String);
+    for (const path of paths) {
+      for (const name of namesIn(path))
+        names.set(
+          name,
+          paths.every((each) => namesIn(withoutOptional(each)).includes(name)),
+        );
+    }
+  }
+  return names;
+}
+
+/** Where `RouterModule` notes the path of a module. */
+const moduleKeys = ({ applicationId }: ModulesContainer): string[] => [`${MODULE_PATH}${applicationId}`, MODULE_PATH];
+
+const namesIn = (path: string): string[] => Array.from(path.matchAll(/[:*](\w+)/g), ([, name]) => name!);
+
+/** Without `{/:id}` of Express 5 and `/:id?` of Fastify. */
+function withoutOptional(path: string): string {
+  const shorter = path.replace(/\{[^{}]*\}|:\w+\?/g, '');
+  return shorter === path ? path : withoutOptional(shorter);
+}
+
+function verbOf(method: Method): string | undefined {
+  return RequestMethod[Reflect.getMetadata(ROUTE_VERB, method) as RequestMethod];
+}
+
+/** Whether a method is a route of a controller. */
+export function isRouteMethod(method: unknown): method is Method {
+  return typeof method === 'function' && Reflect.hasMetadata(ROUTE_PATH, method);
+}
+
+/** Without decorators Nest gives a route the request and the response. */
+const BARE =
+  'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
+/** Of a class with `@Tools()`, whose other routes are tools. */
+const NO_TOOL = 'A route that is to be no tool: @Tool(false).';
+const EVENTS =
+  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both. A route that is to be no tool: @Tool(false).';
+
+function isArgument(key: string): boolean {
+  const type = typeOf(key);
+  return type !== undefined && type in ARGUMENTS;
+}
+
+/** Nest's number of the decorator; `undefined` for one made by `createParamDecorator()`. */
+function typeOf(key: string): number | undefined {
+  return key.includes(CUSTOM_ARGUMENT) ? undefined : Number(key.split(':', 1)[0]);
+}
+
+/**
+ * What Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an Observable, so that
+ * progress and cancellation would be lost. The stand-in drains the result itself.
+ *
+ * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` finds the metadata
+ * of the decorators.
+ */
+export function standInFor(method: Method, { invocationAt }: ParamLayout): Method {
+  return withMetadataOf(method, function standIn(this: unknown, ...params: unknown[]): unknown {
+    const invocation = (params[invocationAt] as InvocationValue)();
+    params.length = invocationAt;
+    return invocation.call(this, params);
+  });
+}
+
+/** What Nest calls when only guards are asked. */
+export function emptyStandInFor(method: Method): Method {
+  return withMetadataOf(method, () => undefined);
+}
+
+/** How an invocation travels to the stand-in: as the value of one more parameter. */
+type InvocationValue = () => Invocation;
+
+function withMetadataOf(method: Method, standIn: Method): Method {
+  for (const key of ['name', 'length']) Reflect.deleteProperty(standIn, key);
+  Object.setPrototypeOf(standIn, method);
+  return standIn;
+}
+
+/** The method of a class by its name, also an inherited one. */
+export function methodOf(holder: object, name: string): Method | undefined {
+  const method: unknown = Reflect.get(holder, name);
+  return typeof method === 'function' ? (method as Method) : undefined;
+}
+
+/**
+ * The class whose metadata has the parameters of a method: the one that declared it, which a mixin may have copied to
+ * another. The same rule as in Nest.
+ */
+function paramsHostOf(host: Host, methodName: string): Host {
+  const prototype = host.prototype as Record<string, unknown> & { constructor?: unknown };
+  const declaring = prototype.constructor as Host | undefined;
+  const declares =
+    typeof declaring === 'function' &&
+    (declaring.prototype as Record<string, unknown> | undefined)?.[methodName] === prototype[methodName];
+  return declares ? declaring : host;
+}

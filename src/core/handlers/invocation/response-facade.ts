@@ -1,0 +1,171 @@
+import { HttpException } from '@nestjs/common';
+import { ProtocolError } from '../../protocol/spec.js';
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
+import { McpError } from '../../protocol/errors.js';
+
+/**
+ * Headers that a denial cannot set: those of the body and the connection, which the transport sets, and those that would give
+ * the client another session or a cached answer.
+ */
+const OF_THE_TRANSPORT = new Set([
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'transfer-encoding',
+  'etag',
+  'trailer',
+  'connection',
+  'keep-alive',
+  'upgrade',
+  'set-cookie',
+  'mcp-session-id',
+]);
+
+/**
+ * # The response that enhancers see
+ *
+ * The POST is answered by the transport, often with a stream, and may carry several calls. So a guard, an interceptor or
+ * a filter must not write to its response: with the real one, a `BaseExceptionFilter` of the app would answer the whole
+ * POST. This one has the methods of Express and of Fastify, and writes nothing:
+ *
+ * - status and headers are noted: those of a guard that denies become those of the HTTP answer
+ * - a filter that "answers" an error decides which error the client receives: {@link errorFor}
+ * - a call that succeeds changes nothing by it
+ *
+ * It is not an event emitter: `finish` and `close` never come. Cancellation is `McpContext.signal`.
+ */
+export class ResponseFacade {
+  statusCode = 200;
+  /** Whether the error was answered; the first answer counts. */
+  #answered = false;
+  #body: unknown;
+  #headers: Map<string, string> | undefined;
+
+  constructor(
+    /** Express' `Request`, or `FastifyRequest`. */
+    readonly req: unknown,
+  ) {}
+
+  /** Express' own, where there is one: middleware leaves things there for guards. */
+  get locals(): unknown {
+    return (this.req as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
+  }
+  get request(): unknown {
+    return this.req;
+  }
+  get raw(): this {
+    return this;
+  }
+  /** Fastify's, of the request. */
+  get log(): unknown {
+    return (this.req as { log?: unknown } | undefined)?.log;
+  }
+  get sent(): boolean {
+    return this.#answered;
+  }
+
+  status(code: number): this {
+    this.statusCode = code;
+    return this;
+  }
+
+  /** @throws TypeError for what HTTP cannot carry, here and not when the denial is written */
+  setHeader(name: string, value: unknown): this {
+    const text = Array.isArray(value) ? value.join(', ') : String(value);
+    validateHeaderName(name);
+    validateHeaderValue(name, text);
+    this.#headers ??= new Map();
+    this.#headers.set(name.toLowerCase(), text);
+    return this;
+  }
+  header(name: string | Record<string, unknown>, value?: unknown): this {
+    if (typeof name === 'string') return this.setHeader(name, value);
+    for (const [each, valueOfEach] of Object.entries(name)) this.setHeader(each, valueOfEach);
+    return this;
+  }
+  appendHeader(name: string, value: unknown): this {
+    const present = this.getHeader(name);
+    return this.setHeader(name, present === undefined ? value : `${present}, ${String(value)}`);
+  }
+  getHeader(name: string): string | undefined {
+    return this.#headers?.get(name.toLowerCase());
+  }
+  hasHeader(name: string): boolean {
+    return this.getHeader(name) !== undefined;
+  }
+  getHeaders(): Record<string, string> {
+    return Object.fromEntries(this.#headers ?? []);
+  }
+  /** The headers of the HTTP answer to a denial. */
+  get denialHeaders(): Record<string, string> {
+    return Object.fromEntries([...(this.#headers ?? [])].filter(([name]) => !OF_THE_TRANSPORT.has(name)));
+  }
+
+  send(body?: unknown): this {
+    if (!this.#answered) this.#body = body;
+    this.#answered = true;
+    return this;
+  }
+  sendStatus(code: number): this {
+    return this.status(code).send();
+  }
+  /** Has no effect: parts of a body, its type, cookies (they belong to the answer of the POST), listeners. */
+  ignore(): this {
+    return this;
+  }
+
+  /**
+   * The error of a call after a filter has answered it: a filter that answers a database error with 404 means 404. An
+   * answer of 500 is less specific than the error itself, which is kept; so is an error that has its own form on the
+   * wire.
+   */
+  errorFor(error: unknown): unknown {
+    const status = this.statusCode;
+    if (!this.#answered || status < 400 || error instanceof ProtocolError || error instanceof McpError) return error;
+    const before = error instanceof HttpException ? error.getStatus() : 500;
+    if (before === status || (before >= 500 && status >= 500)) return error;
+    return new HttpException(bodyOf(this.#body) ?? STATUS_CODES[status] ?? '', status, { cause: error });
+  }
+}
+
+/** What can be the response of an `HttpException`; `undefined` when nothing was said. */
+function bodyOf(answer: unknown): string | object | undefined {
+  if (typeof answer === 'object' && answer !== null) return answer;
+  return typeof answer === 'string' && answer !== '' ? answer : undefined;
+}
+
+/** The other names that members have: in Express, in Fastify, or in Node's own response. */
+const OTHER_NAMES = {
+  status: ['code'],
+  header: ['headers', 'set'],
+  appendHeader: ['append'],
+  getHeader: ['get'],
+  send: ['json', 'end', 'redirect'],
+  sent: ['headersSent', 'writableEnded', 'finished'],
+  ignore: [
+    'write',
+    'writeHead',
+    'flushHeaders',
+    'hijack',
+    'type',
+    'contentType',
+    'vary',
+    'removeHeader',
+    'cookie',
+    'setCookie',
+    'clearCookie',
+    'on',
+    'once',
+    'off',
+    'addListener',
+    'removeListener',
+  ],
+} as const;
+
+/** The other names, by the one that the class has. */
+export type OtherNames = typeof OTHER_NAMES;
+
+for (const [name, others] of Object.entries(OTHER_NAMES)) {
+  const member = Object.getOwnPropertyDescriptor(ResponseFacade.prototype, name)!;
+  for (const other of others) Object.defineProperty(ResponseFacade.prototype, other, member);
+}

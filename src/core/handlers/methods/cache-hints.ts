@@ -1,0 +1,135 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
+import { MCP_OPTIONS } from '../../common/options.js';
+import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
+import type { McpCall } from '../../calls/mcp-call.js';
+import type { McpCacheHints } from '../decorators/handler-options.js';
+import type { HandlerTable, ListedKind } from '../registry/handler-table.js';
+import type { ResolvedHandlerOptions } from '../handlers.options.js';
+import { ERAS } from '../../protocol/era.js';
+import { isInputRequiredResult } from '../../protocol/spec.js';
+
+interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
+  readonly auth?: { readonly anonymous: boolean } | undefined;
+}
+
+/**
+ * # How long clients may keep results, and for whom
+ *
+ * Fields of the results of lists, of `resources/read` and of `server/discover` in the modern era; the legacy era does
+ * not have them. `public` lets a cache give the answer for one caller to another, without asking the server. So it
+ * applies only where every caller gets the same answer: the entry, the endpoint and the app have no guard, and the
+ * caller has no principal. Otherwise the result is `private`, even if the option is `public`.
+ *
+ * Every guard counts, even one that accepts all callers.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
+ */
+@Injectable()
+export class EndpointCachePolicy {
+  /** Of lists, and of `server/discover`. */
+  readonly list: Readonly<Required<McpCacheHints>>;
+  /** Every caller needs a token. */
+  private readonly closed: boolean;
+
+  constructor(
+    @Inject(MCP_OPTIONS) { listCache, auth }: CacheOptions,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'guarded'>,
+    @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
+  ) {
+    this.list = listCache;
+    this.closed = auth !== undefined && !auth.anonymous;
+  }
+
+  /**
+   * Whether the endpoint or the app has guards. Checked at each request, because `useGlobalGuards()` is called late.
+   */
+  guarded(): boolean {
+    const { endpoint, app, closed } = this;
+    return closed || endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
+  }
+}
+
+export type CachePolicy = Pick<EndpointCachePolicy, 'list' | 'guarded'>;
+
+/** The fields of a result. */
+export interface CacheFields {
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+}
+
+type Caller = Pick<McpCall, 'era' | 'principal'>;
+
+const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
+
+/**
+ * Of a page of a list. All pages have one scope, as the specification demands: it depends on the whole list, not on the
+ * entries of the page or those that this caller sees.
+ */
+export function listHints(
+  call: Caller,
+  table: HandlerTable,
+  kind: ListedKind,
+  policy: CachePolicy,
+): Partial<CacheFields> {
+  if (!ERAS[call.era].hasCacheHints) return {};
+  const { ttlMs, scope } = policy.list;
+  const shared = scope === 'public' && isForEveryCaller(call, policy) && !dependsOnCaller(table, kind);
+  return { ttlMs, cacheScope: shared ? 'public' : 'private' };
+}
+
+/** Of `server/discover`, which is the same for every caller that the endpoint lets in. */
+export function discoveryHints(policy: CachePolicy): CacheFields {
+  const { ttlMs, scope } = policy.list;
+  return { ttlMs, cacheScope: policy.guarded() ? 'private' : scope };
+}
+
+/** A resource or template, as far as its hints go. */
+export interface CachedEntry {
+  readonly cache?: Readonly<McpCacheHints>;
+  readonly guarded: boolean;
+}
+
+/**
+ * Adds the hints to the result of a read: those of the result itself, if its handler returned some, else those of the
+ * resource.
+ *
+ * @param repeated the request has answers of the client, which are not part of a cache key
+ */
+export function withReadHints<Result extends object>(
+  call: Caller,
+  result: Result,
+  { cache, guarded }: CachedEntry,
+  policy: CachePolicy,
+  repeated: boolean,
+): Result {
+  if (isInputRequiredResult(result)) return result;
+  const { ttlMs, cacheScope, ...rest } = result as Result & Partial<Record<keyof CacheFields, unknown>>;
+  if (!ERAS[call.era].hasCacheHints) return (ttlMs ?? cacheScope) === undefined ? result : (rest as Result);
+  if (repeated) return { ...rest, ...UNCACHED } as unknown as Result;
+  const scope = isScope(cacheScope) ? cacheScope : cache?.scope;
+  const shared = scope === 'public' && !guarded && isForEveryCaller(call, policy);
+  return {
+    ...rest,
+    ttlMs: isTtl(ttlMs) ? ttlMs : (cache?.ttlMs ?? UNCACHED.ttlMs),
+    cacheScope: shared ? 'public' : 'private',
+  } as unknown as Result;
+}
+
+function isForEveryCaller({ principal }: Caller, policy: CachePolicy): boolean {
+  return principal === undefined && !policy.guarded();
+}
+
+function dependsOnCaller(table: HandlerTable, kind: ListedKind): boolean {
+  for (const { guarded } of table.all(kind)) if (guarded) return true;
+  if (kind === 'resource') for (const { listing } of table.all('template')) if (listing) return true;
+  return false;
+}
+
+function isTtl(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isScope(value: unknown): value is CacheFields['cacheScope'] {
+  return value === 'public' || value === 'private';
+}

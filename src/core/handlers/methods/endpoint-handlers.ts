@@ -1,0 +1,86 @@
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
+import { logger } from '../../calls/operator-log.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import { DeclaredHandlers } from '../discovery/declared-handlers.js';
+import { type ResolvedHandlerOptions, tellsLocalCallers } from '../handlers.options.js';
+import { globalGuardNames } from '../invocation/enhancers.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import { McpSessionService } from '../../sessions/mcp-session.service.js';
+import { TASKS_EXTENSION } from '../../protocol/extensions.js';
+import { EndpointExtensions } from './extensions.js';
+import { ListChangedRelay } from './lists.js';
+
+/**
+ * The lifecycle of an endpoint's handlers: found when all providers exist, their changes announced until the app shuts
+ * down.
+ */
+@Injectable()
+export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  #relay: ListChangedRelay | undefined;
+
+  constructor(
+    @Inject(DeclaredHandlers) private readonly declared: DeclaredHandlers,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
+    @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
+    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+  ) {}
+
+  /** @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
+  onModuleInit(): void {
+    this.declared.load();
+    this.extensions.load();
+    // No client is connected yet: the handlers found at start are not announced as changes.
+    this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
+  }
+
+  /**
+   * Runs when global guards are set, handlers are registered, and all modules exist.
+   *
+   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
+   */
+  onApplicationBootstrap(): void {
+    this.extensions.loadViews();
+    if (!this.extensions.has(TASKS_EXTENSION)) this.table.refuseTasks();
+    const { config, modules } = this;
+    adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);
+  }
+
+  onModuleDestroy(): void {
+    this.#relay?.close();
+    this.table.close();
+  }
+}
+
+/** Logs the effect of options that the app has not set, but may want to set. */
+function adviseOnHandlers(
+  { path }: EndpointName,
+  { server, errorDetails, listGuards }: ResolvedHandlerOptions & { readonly server?: unknown },
+  { config, modules }: { config: ApplicationConfig; modules: ModulesContainer },
+  table: HandlerTable,
+): void {
+  if (server !== undefined) return;
+  if (errorDetails === undefined) {
+    logger.log(
+      tellsLocalCallers()
+        ? `Clients of the endpoint "${path}" on this machine receive the messages of errors that its handlers throw, because NODE_ENV is not "production"; others receive a generic text. The option "errorDetails" changes this.`
+        : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
+    );
+  }
+  const guards = listGuards === undefined && !table.empty ? globalGuardNames(config, modules) : [];
+  if (guards.length === 0) return;
+  logger.log(
+    `The endpoint "${path}" lists its handlers without running the global guards ${guards.join(', ')}: a list may show handlers that these guards refuse to the caller. Name the guards that decide by role in the option "listGuards", and none that counts calls or looks up a token; set "listGuards: []" if no guard should run.`,
+  );
+}

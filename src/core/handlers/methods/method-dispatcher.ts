@@ -1,0 +1,98 @@
+import { ERAS, SERVER_INFO_META_KEY } from '../../protocol/era.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
+import { isThenable } from '../../common/promises.js';
+import type { McpCall, McpHttpCall } from '../../calls/mcp-call.js';
+import type { McpDispatcher } from '../../calls/mcp-dispatcher.js';
+import type { TaskHost } from '../../calls/mcp-tasks.js';
+import { McpError, shown } from '../../protocol/errors.js';
+import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
+import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { assertExtension, type EndpointCapabilities } from './capabilities.js';
+import { type ServedMethod, type ServedMethods } from './method.js';
+
+/**
+ * # Serves decorated handlers: a table from method to function
+ *
+ * One for all sessions and requests of an endpoint, in both eras, without state:
+ *
+ *     request ─▶ method of the era? ─▶ client has its extension? ─▶ parameters ─▶ the method ─▶ result as the era has it
+ *                      └─ -32601                └─ -32021               └─ -32602
+ *
+ * The envelope of modern requests is checked before, at the endpoint. The table is open: an extension adds its methods
+ * with {@link add}.
+ */
+export class MethodDispatcher implements McpDispatcher {
+  readonly #methods = new Map<string, ServedMethod>();
+
+  constructor(
+    private readonly serverInfo: Implementation,
+    private readonly declared: EndpointCapabilities,
+    private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
+    readonly admitsResource?: McpDispatcher['admitsResource'],
+  ) {}
+
+  capabilities({ era }: McpHttpCall): ServerCapabilities {
+    return this.declared.of(era);
+  }
+
+  /** @throws Error when there is a method of that name */
+  add(methods: ServedMethods): this {
+    for (const [name, method] of Object.entries(methods)) {
+      if (this.#methods.has(name)) throw new Error(`There are two methods with the name "${name}".`);
+      this.#methods.set(name, method);
+    }
+    return this;
+  }
+
+  request(call: McpCall): object | Promise<object> {
+    const method = this.#methods.get(call.method);
+    if (!method || (method.era && method.era !== call.era)) {
+      throw new McpError('METHOD_NOT_FOUND', 'Method not found');
+    }
+    if (method.extension !== undefined) assertExtension(method.extension, call);
+    const params = method.read(call.message as JsonRpcRequest, call.era);
+    if (!ERAS[call.era].typesResults) return method.serve(params, call);
+    const work = () => method.serve(params, call);
+    const { runner } = this.tasks;
+    const result = runner ? runner.serve(call, work) : work();
+    if (!isThenable(result)) return this.#modern(result, method, call);
+    return result.then(
+      (settled) => this.#modern(settled, method, call),
+      (error: unknown) => {
+        throw method.asks ? withoutUrlRequired(error) : error;
+      },
+    );
+  }
+
+  /** Ignored: notifications of a client concern the session, which has handled them. */
+  notification(): void {}
+
+  sessionEnded(): void {}
+
+  /** The result of revision 2026-07-28: has its type, and the name of the server. */
+  #modern(result: object, method: ServedMethod, { method: name, isTakenOver }: McpCall): object {
+    const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
+    const other = isTakenOver ? resultType === 'task' : method.asks && isInputRequiredResult(result);
+    if (resultType !== 'complete' && !other) {
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        `The handler of "${name}" returned the resultType ${shown(resultType)}, which the method does not support.`,
+      );
+    }
+    if (_meta !== undefined && !isObject(_meta)) return { ...result, resultType };
+    if (_meta?.[SERVER_INFO_META_KEY] !== undefined) return { ...result, resultType };
+    return { ...result, resultType, _meta: { ..._meta, [SERVER_INFO_META_KEY]: this.serverInfo } };
+  }
+}
+
+/** Revision 2026-07-28 asks in its results, not by this error. */
+export function withoutUrlRequired(error: unknown): unknown {
+  const required: number = ProtocolErrorCode.UrlElicitationRequired;
+  return error instanceof ProtocolError && error.code === required
+    ? new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        'Revision 2026-07-28 has no error for a URL elicitation. Ask with ctx.elicit() and mode "url", or return inputRequired().',
+      )
+    : error;
+}

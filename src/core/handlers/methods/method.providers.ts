@@ -1,0 +1,113 @@
+import type { Implementation } from '@modelcontextprotocol/server';
+import type { Provider } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { McpClock } from '../../common/clock.js';
+import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
+import { type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
+import { MCP_DEV_STORES } from '../../calls/replaceable-part.js';
+import { TaskHost } from '../../calls/mcp-tasks.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import type { McpCall } from '../../calls/mcp-call.js';
+import type { ResolvedHandlerOptions } from '../handlers.options.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
+import { RequestStates } from '../questions/request-state.js';
+import { SessionRuntime } from '../../sessions/live/session-runtime.js';
+import { McpSessionStore } from '../../sessions/store/session-store.js';
+import type { ResolvedSessionOptions } from '../../sessions/session.options.js';
+import { McpStateStore } from '../state/state-store.js';
+import type { ResolvedStateOptions } from '../state/state.options.js';
+import { StoredStates } from '../state/stored-states.js';
+import { EndpointCachePolicy } from './cache-hints.js';
+import { EndpointHandlers } from './endpoint-handlers.js';
+import { EndpointCapabilities } from './capabilities.js';
+import { EndpointExtensions } from './extensions.js';
+import { HandlerCalls } from './handler-calls.js';
+import { lifecycleMethods, sessionMethods } from './lifecycle.js';
+import { listMethods } from './lists.js';
+import { MethodDispatcher } from './method-dispatcher.js';
+import { promptMethods } from './prompts.js';
+import { admitsResource, resourceMethods, subscriptionMethods } from './resources.js';
+import { ToolAccess } from './tool-access.js';
+import { toolMethods } from './tools.js';
+
+/** The options of an endpoint that its methods need. */
+interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
+  readonly serverInfo: Implementation;
+  readonly instructions: string | undefined;
+  readonly server: unknown;
+  readonly eras: string;
+}
+
+export const methodProviders: Provider[] = [
+  {
+    provide: RequestStates,
+    useFactory: (
+      options: MethodOptions,
+      { scope }: McpSessionStore,
+      { name, path }: EndpointName,
+      clock: McpClock,
+      dev: { requestStateKey: Uint8Array } | undefined,
+    ) => {
+      const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes } = options;
+      // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
+      const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
+      const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
+      return new RequestStates({ secrets, ttlMs, maxBytes, endpoint: { name, path } }, clock);
+    },
+    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES],
+  },
+  {
+    provide: STORE_FAULT,
+    // The sessions are made of the methods.
+    useFactory:
+      (module: ModuleRef): ReportStoreFault =>
+      (error) =>
+        module.get(SessionRuntime).storeFault('', error),
+    inject: [ModuleRef],
+  },
+  {
+    provide: StoredStates,
+    useFactory: (
+      store: McpStateStore,
+      { idleTimeoutMs: ttlMs, ...limits }: ResolvedStateOptions & ResolvedSessionOptions,
+      { name, path }: EndpointName,
+      clock: McpClock,
+      fault: ReportStoreFault,
+    ) => {
+      // The path of one endpoint may be the name of another.
+      const endpoint = name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
+      return new StoredStates(store, clock, { ...limits, endpoint, ttlMs }, fault);
+    },
+    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT],
+  },
+  EndpointCachePolicy,
+  EndpointCapabilities,
+  EndpointExtensions,
+  HandlerCalls,
+  EndpointHandlers,
+  TaskHost,
+  ToolAccess,
+  {
+    provide: MethodDispatcher,
+    useFactory: (
+      { serverInfo, instructions, pageSize, sessions }: MethodOptions,
+      table: HandlerTable,
+      calls: HandlerCalls,
+      cache: EndpointCachePolicy,
+      declared: EndpointCapabilities,
+      tasks: TaskHost,
+    ) => {
+      const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
+      const methods = new MethodDispatcher(serverInfo, declared, tasks, admits)
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
+        .add(listMethods(table, calls, { pageSize, cache }))
+        .add(toolMethods(table, calls))
+        .add(resourceMethods(table, calls, cache))
+        .add(promptMethods(table, calls));
+      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
+      return methods;
+    },
+    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, TaskHost],
+  },
+];

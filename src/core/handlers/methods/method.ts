@@ -1,0 +1,76 @@
+import { isObject } from '../../protocol/json-rpc.js';
+import type { McpCall } from '../../calls/mcp-call.js';
+import type { McpEra } from '../../protocol/era.js';
+import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
+import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../../protocol/spec.js';
+
+/** A method that an endpoint serves. */
+export interface ServedMethod<Params = unknown> {
+  /** The era that has the method. @default both */
+  readonly era?: McpEra | undefined;
+  /** Its result may be `input_required`, as of `tools/call`, `prompts/get` and `resources/read`. */
+  readonly asks?: boolean;
+  /** The id of the extension that it belongs to: a client that did not declare it is refused. */
+  readonly extension?: string | undefined;
+  /**
+   * The parameters, with the fields that the method has and no others.
+   *
+   * @throws ProtocolError -32602 that names the field
+   */
+  read(request: JsonRpcRequest, era: McpEra): Params;
+  /**
+   * @returns the result, or a promise of it
+   * @throws an error with a JSON-RPC code and a message for the client
+   */
+  serve(params: Params, call: McpCall): object | Promise<object>;
+}
+
+/** Methods by name. */
+export type ServedMethods = Readonly<Record<string, ServedMethod>>;
+
+/** Parameters before they are checked. */
+export type RawParams = Readonly<Record<string, unknown>>;
+
+const NO_PARAMS: RawParams = Object.freeze({});
+
+/**
+ * Reads parameters: by a hand-written check that accepts the usual ones, and otherwise by the schema of the specification,
+ * which names the field and the fault. The schema decides in all doubtful cases; the check only saves its time.
+ *
+ * @param type of the request in the specification
+ * @param accept returns the parameters, or `undefined` to leave the decision to the schema
+ * @param known the parameters that the era has, for the schema; by default all
+ */
+export function paramsReader<Params>(
+  type: SpecTypeName,
+  accept: (params: RawParams, era: McpEra) => Params | undefined,
+  known?: (params: RawParams, era: McpEra) => RawParams,
+): (request: JsonRpcRequest, era: McpEra) => Params {
+  return ({ method, params = NO_PARAMS }, era) => {
+    const { _meta: meta } = params;
+    const accepted = meta === undefined || isPlainMeta(meta) ? accept(params, era) : undefined;
+    if (accepted !== undefined) return accepted;
+    const { value, problem } = checkedBySpec(type, { method, params: known ? known(params, era) : params });
+    if (!problem) return (value as { params: Params }).params;
+    const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+  };
+}
+
+/** `_meta` as clients send it. */
+function isPlainMeta(meta: unknown): boolean {
+  if (!isObject(meta) || RELATED_TASK in meta) return false;
+  const { progressToken } = meta;
+  return progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken);
+}
+
+/** The schema looks into it. */
+const RELATED_TASK = 'io.modelcontextprotocol/related-task';
+
+export function isRecordOfTexts(value: unknown): value is Record<string, string> {
+  return isObject(value) && Object.values(value).every((member) => typeof member === 'string');
+}
+
+export function invalidParams(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}

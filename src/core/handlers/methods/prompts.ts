@@ -1,0 +1,90 @@
+import { isObject } from '../../protocol/json-rpc.js';
+import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
+import type { HandlerTable } from '../registry/handler-table.js';
+import { shown } from '../../protocol/errors.js';
+import { notFound } from '../results/handler-failure.js';
+import { ProtocolError } from '../../protocol/spec.js';
+import type { HandlerCalls } from './handler-calls.js';
+import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+
+interface GetParams {
+  readonly name: string;
+  readonly arguments?: Record<string, string> | undefined;
+}
+
+type CompleteParams = CompleteRequest['params'];
+
+const NO_ARGUMENTS: Record<string, string> = Object.freeze({});
+const NO_COMPLETION: CompleteResult['completion'] = { values: [], total: 0, hasMore: false };
+
+/** `prompts/get`, and `completion/complete` for the arguments of prompts and the variables of resource templates. */
+export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+  const get: ServedMethod<GetParams> = {
+    asks: true,
+    read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
+      typeof name === 'string' && (args === undefined || isRecordOfTexts(args)) ? { name, arguments: args } : undefined,
+    ),
+    serve({ name, arguments: args }, call) {
+      const prompt = table.get('prompt', name);
+      if (!prompt) throw notFound('prompt', name);
+      return calls.run(call, name, { name, arguments: args }, prompt, args ?? NO_ARGUMENTS);
+    },
+  };
+  const complete: ServedMethod<CompleteParams> = {
+    read: paramsReader('CompleteRequest', plainCompletion),
+    async serve({ ref, argument, context: known }, call) {
+      const entry = referred(table, ref);
+      if (!entry) throw missingReference(ref);
+      const context = calls.context(call);
+      // The guards must see what the method sees: another value of the argument that is completed counts for neither.
+      const { [argument.name]: _, ...others } = known?.arguments ?? NO_ARGUMENTS;
+      const args = { ...others, [argument.name]: argument.value };
+      const admitted =
+        entry.kind === 'prompt'
+          ? entry.assertAdmits(args, context)
+          : entry.kind === 'template'
+            ? entry.assertAdmits({ variables: args }, context)
+            : entry.assertAdmits({ uri: entry.key }, context);
+      await admitted.catch((error: unknown) => {
+        throw isMissing(error) ? missingReference(ref) : error;
+      });
+      // A reference may also be the URI of a resource, which has no completions.
+      const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
+      if (!source) return { completion: NO_COMPLETION };
+      return { completion: await source(argument.value, others, context) };
+    },
+  };
+  return { 'prompts/get': get, 'completion/complete': complete };
+}
+
+/** Of a handler that the lists of the caller do not show, too. */
+function missingReference(ref: CompleteParams['ref']): Error {
+  return invalidParams(`Reference ${shown(ref)} not found: completion needs an existing prompt or resource template.`);
+}
+
+/** What guards throw to deny, or to fail, has another class. */
+function isMissing(error: unknown): boolean {
+  return error instanceof ProtocolError;
+}
+
+function referred(table: HandlerTable, ref: CompleteParams['ref']) {
+  if (ref.type === 'ref/prompt') return table.get('prompt', ref.name);
+  return table.get('template', ref.uri) ?? table.get('resource', ref.uri);
+}
+
+function plainCompletion({ ref, argument, context }: Readonly<Record<string, unknown>>): CompleteParams | undefined {
+  if (!isRecordOfTexts(ref) || !isRecordOfTexts(argument)) return undefined;
+  const { name, value } = argument;
+  if (name === undefined || value === undefined) return undefined;
+  const named = ref['type'] === 'ref/prompt' ? ref['name'] : ref['type'] === 'ref/resource' ? ref['uri'] : undefined;
+  if (named === undefined) return undefined;
+  if (context === undefined) return { ref: ref as CompleteParams['ref'], argument: { name, value } };
+  if (!isObject(context)) return undefined;
+  const { arguments: known } = context;
+  if (known !== undefined && !isRecordOfTexts(known)) return undefined;
+  return {
+    ref: ref as CompleteParams['ref'],
+    argument: { name, value },
+    context: known ? { arguments: known } : {},
+  };
+}

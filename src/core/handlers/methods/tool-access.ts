@@ -1,0 +1,32 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { McpCall } from '../../calls/mcp-call.js';
+import type { ToolTask } from '../../calls/mcp-task.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import { HandlerCalls } from './handler-calls.js';
+
+/**
+ * Decides about requests that concern an earlier call of a tool, such as those about its task. They need the scopes of the
+ * tool: another client of the same user may have a narrower token. The other guards have decided about the call, and are not
+ * asked. A tool that was removed since needs no scopes.
+ */
+@Injectable()
+export class ToolAccess {
+  constructor(
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(HandlerCalls) private readonly calls: HandlerCalls,
+  ) {}
+
+  /** When calls of a tool become tasks; `undefined`: never. */
+  taskOf(tool: string): ToolTask | undefined {
+    return this.table.get('tool', tool)?.task;
+  }
+
+  permits(tool: string, call: McpCall): boolean {
+    return this.table.get('tool', tool)?.permits(this.calls.context(call)) ?? true;
+  }
+
+  /** Refuses as a call of the tool would be. @throws HandlerDeniedError with status and challenge */
+  assertPermitted(tool: string, call: McpCall): void {
+    this.table.get('tool', tool)?.assertPermits(this.calls.context(call));
+  }
+}

@@ -1,0 +1,44 @@
+import type { HandlerTable } from '../registry/handler-table.js';
+import { notFound } from '../results/handler-failure.js';
+import { ERAS, type McpEra } from '../../protocol/era.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import type { HandlerCalls } from './handler-calls.js';
+import { type RawParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+
+interface CallParams {
+  readonly name: string;
+  readonly arguments?: Record<string, unknown> | undefined;
+}
+
+const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
+
+/** `tools/call`. */
+export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+  const call: ServedMethod<CallParams> = {
+    asks: true,
+    read: paramsReader(
+      'CallToolRequest',
+      ({ name, arguments: args, task }, era) =>
+        typeof name === 'string' &&
+        (args === undefined || isObject(args)) &&
+        (task === undefined || !ERAS[era].hasTaskParam)
+          ? { name, arguments: args }
+          : undefined,
+      withoutTask,
+    ),
+    serve({ name, arguments: args }, served) {
+      const tool = table.get('tool', name);
+      if (!tool) throw notFound('tool', name);
+      served.bound = tool.bound;
+      return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
+    },
+  };
+  return { 'tools/call': call };
+}
+
+/** Revision 2026-07-28 has no tasks in its core: `task` is an unknown key, which is removed. */
+function withoutTask(params: RawParams, era: McpEra): RawParams {
+  if (ERAS[era].hasTaskParam) return params;
+  const { task: _, ...others } = params;
+  return others;
+}

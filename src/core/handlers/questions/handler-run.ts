@@ -1,0 +1,465 @@
+import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
+import { DONE, quiet } from '../../common/promises.js';
+import type { McpCall, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
+import type { McpClientPort } from '../../calls/mcp-context.js';
+import type { McpQuestion } from '../../calls/mcp-questions.js';
+import type { McpPrincipalState, McpState } from '../../calls/mcp-state.js';
+import type { McpTask } from '../../calls/mcp-task.js';
+import { McpServerRequestError } from '../../calls/server-request.error.js';
+import { HandlerSuspended } from '../handlers.errors.js';
+import { inspected } from '../results/handler-failure.js';
+import { type Capabilities, capabilityNames, missingCapabilities } from '../../protocol/client-capabilities.js';
+import { ERAS } from '../../protocol/era.js';
+import { assertNotificationOfEra } from '../../protocol/notifications.js';
+import {
+  isInputRequiredResult,
+  MissingRequiredClientCapabilityError,
+  ProtocolError,
+  ProtocolErrorCode,
+} from '../../protocol/spec.js';
+import { Question, QuestionError, type RequestedSchemas } from './question.js';
+import { shown } from '../../protocol/errors.js';
+import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
+import { RunMemory } from './run-memory.js';
+
+/** What the runs of an endpoint share. */
+export interface RunParts {
+  readonly requestStates: RequestStates;
+  /** The states that outlive a call. */
+  readonly states: {
+    of(caller: McpCall, handle: string | null | undefined): Promise<McpState>;
+    ofPrincipal(caller: McpCall): Promise<McpPrincipalState>;
+  };
+  readonly schemas: RequestedSchemas;
+  /** Logs a text for operators. */
+  readonly report: (text: string) => void;
+}
+
+/** A request that can be answered with questions: `tools/call`, `prompts/get`, `resources/read`. */
+export interface AskingRequest extends Pick<StateBinding, 'target' | 'params'> {
+  /** What the client answered to the round before, unchecked. */
+  readonly inputResponses?: Readonly<Record<string, object>> | undefined;
+  /** As it was sent; a string, if this endpoint created it. */
+  readonly requestState?: unknown;
+}
+
+type RunState =
+  | { readonly kind: 'running' }
+  | { readonly kind: 'suspended'; readonly questions: Map<string, Question> }
+  | { readonly kind: 'refused'; readonly error: Error }
+  | { readonly kind: 'over' };
+
+const RUNNING: RunState = { kind: 'running' };
+const OVER: RunState = { kind: 'over' };
+/** Limit for one question in a run: a handler that asks it more often loops, waiting for a different answer. */
+const MAX_REPETITIONS = 1_000;
+/** A handler that returns `inputRequired()` to a client with a session is run at most so many times. */
+const MAX_ROUNDS = 8;
+/** Milliseconds that a client has to answer a question of such a round. */
+const ROUND_TIMEOUT_MS = 600_000;
+
+/**
+ * # One run of a handler, and what it asks
+ *
+ * Legacy: a question is sent while the handler runs, and the handler waits; so it is once a modern call has become a task.
+ * Modern: what the client has not yet answered ends the run, and the client repeats the request with the answer.
+ *
+ *     running ──unanswered question──▶ suspended ──┐
+ *        │  └────────client cannot answer──▶ refused ──┤
+ *        └───────────────handler settled──────────────┴──▶ over
+ *
+ * Invariants:
+ *
+ * - `suspended` and `refused` are marks: even if the handler, or an enhancer, catches the signal that was thrown,
+ *   {@link finish} answers by the mark. The first refusal stays
+ * - it answers when the handler has settled, and everything that `ctx.once()` has begun: what was done is remembered
+ * - in a run, a key has one question and one answer, in both eras alike
+ */
+export class HandlerRun implements McpClientPort {
+  #state: RunState = RUNNING;
+  #memory: RunMemory | undefined;
+  #responses: InputResponses | undefined;
+  /** What the handler gave `inputRequired()` to keep, the last time. */
+  #own: string | undefined;
+  #asked: Map<string, Asked> | undefined;
+
+  /**
+   * @param request `undefined` for a request whose answer cannot be questions
+   * @throws ProtocolError -32602 for an invalid `requestState`
+   */
+  constructor(
+    private readonly call: McpCall,
+    private readonly parts: RunParts,
+    private readonly request?: AskingRequest,
+  ) {
+    this.#responses = request?.inputResponses as InputResponses | undefined;
+    const state = request?.requestState;
+    if (state === undefined) return;
+    if (typeof state !== 'string') throw invalidState();
+    this.#memory = RunMemory.revive(parts.requestStates.open(state, this.#binding), this.#responses);
+    this.#own = this.#memory.own;
+  }
+
+  get clientCapabilities(): Readonly<Record<string, unknown>> {
+    return this.call.client.capabilities;
+  }
+
+  get inputResponses(): InputResponses | undefined {
+    return this.#responses;
+  }
+
+  get requestState(): string | undefined {
+    return this.#own;
+  }
+
+  /** @throws (rejects) Error for a notification that the era, or the client, does not know */
+  notify(notification: OutboundMessage): Promise<void> {
+    // A task sends only its own notifications.
+    if (this.call.isTakenOver) return DONE;
+    try {
+      assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
+      return this.call.notify(notification);
+    } catch (error) {
+      // Also for values that cannot be JSON: a handler that does not await this must not fail by it.
+      return Promise.reject(error);
+    }
+  }
+
+  log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
+    if (this.call.isTakenOver || !this.call.wantsLog(level)) return DONE;
+    return this.notify({ method: 'notifications/message', params: { level, data, logger } });
+  }
+
+  ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
+    return quiet(this.#ask(questions));
+  }
+
+  once(key: string, fn: () => unknown): Promise<unknown> {
+    return quiet(this.#remembered.once.run(key, fn));
+  }
+
+  /** @throws (rejects) McpHandlerSignal when the client is asked: then the call is answered with the questions */
+  async startTask(): Promise<McpTask | undefined> {
+    const state = this.#state;
+    if (state.kind === 'suspended') throw suspended(state.questions);
+    return state.kind === 'running' ? this.call.takeover?.start() : undefined;
+  }
+
+  state(handle: string | null | undefined): Promise<McpState> {
+    return this.parts.states.of(this.call, handle);
+  }
+
+  principalState(): Promise<McpPrincipalState> {
+    return this.parts.states.ofPrincipal(this.call);
+  }
+
+  /**
+   * Runs the handler, and returns the result for the client. For a client that is asked while it waits, with a session
+   * or through a task, the handler may run several times.
+   *
+   * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
+   */
+  async finish<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
+    try {
+      let result = await this.#once(handler);
+      if (!this.call.asksAtOnce) {
+        if (!isInputRequiredResult(result)) return result;
+        this.call.takeover?.forbid();
+        return this.#withState(result);
+      }
+      for (let round = 1; isInputRequiredResult(result); round++) {
+        if (round > MAX_ROUNDS)
+          throw new RoundFailure(
+            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended it.`,
+          );
+        await this.#fulfil(result);
+        result = await this.#once(handler);
+      }
+      return result;
+    } catch (error) {
+      if (!(error instanceof RoundFailure)) throw error;
+      return this.#roundFailed(error) as T;
+    } finally {
+      this.#state = OVER;
+    }
+  }
+
+  /** One run. */
+  async #once<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
+    let outcome: PromiseSettledResult<T | InputRequiredResult>;
+    try {
+      outcome = { status: 'fulfilled', value: await handler() };
+    } catch (reason) {
+      outcome = { status: 'rejected', reason };
+    }
+    const asks = outcome.status === 'fulfilled' && isInputRequiredResult(outcome.value);
+    if (asks || this.#state !== RUNNING) await this.#memory?.once.settled();
+    const state = this.#state;
+    if (state.kind === 'refused') throw state.error;
+    if (state.kind === 'suspended') return this.#inputRequired(state.questions);
+    if (outcome.status === 'rejected') throw outcome.reason;
+    if (isInputRequiredResult(outcome.value))
+      this.#read(() => this.#assertAskable(outcome.value as InputRequiredResult));
+    return outcome.value;
+  }
+
+  /**
+   * Reads what a handler returned.
+   *
+   * @throws ProtocolError -32603: it is the handler's own mistake, not the client's
+   */
+  #read<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error;
+      if (error instanceof QuestionError) throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
+      // The error may contain details that the client must not receive.
+      const { method } = this.call;
+      this.parts.report(
+        `The handler of "${method}" returned an inputRequired() that cannot be read: ${inspected(error)}`,
+      );
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        `The questions of "${method}" cannot be asked. See the server log.`,
+      );
+    }
+  }
+
+  /** @throws ProtocolError -32603 for what cannot be sent; MissingRequiredClientCapabilityError in revision 2026-07-28 */
+  #assertAskable({ inputRequests, requestState }: InputRequiredResult): void {
+    const { method, era } = this.call;
+    const entries = Object.entries(inputRequests ?? {});
+    if (entries.length === 0 && typeof requestState !== 'string') {
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        `The handler of "${method}" returned inputRequired() with neither questions nor a state. Give it at least one of the two.`,
+      );
+    }
+    for (const [key, question] of entries) {
+      const { required, embedded } = Question.of(key, question, this.parts.schemas);
+      const missing = missingCapabilities(required, this.clientCapabilities);
+      if (missing && ERAS[era].declaresPerRequest) throw lacking(key, embedded.method, missing);
+    }
+  }
+
+  /** Asks what a handler returned, side by side, and keeps the answers for its next run. The first failure ends all. */
+  async #fulfil({ inputRequests, requestState }: InputRequiredResult): Promise<void> {
+    const { call } = this;
+    const { schemas } = this.parts;
+    const questions = this.#read(() =>
+      Object.entries(inputRequests ?? {}).map(([key, question]) => Question.of(key, question as McpQuestion, schemas)),
+    );
+    for (const { key, embedded, required } of questions) {
+      // The capabilities of a client without a session are not known: asking it throws the reason.
+      const missing = call.session && missingCapabilities(required, this.clientCapabilities);
+      if (missing) {
+        throw new RoundFailure(
+          `The input "${key}" (${embedded.method}) is needed, but this client did not declare the capability "${capabilityNames(missing, this.clientCapabilities)}".`,
+        );
+      }
+    }
+    const abort = new AbortController();
+    const signal = AbortSignal.any([abort.signal, call.signal]);
+    const options = { signal, timeoutMs: ROUND_TIMEOUT_MS, resetTimeoutOnProgress: true, onprogress: () => {} };
+    try {
+      signal.throwIfAborted();
+      const answers = questions.map(async (question) => [question.key, await this.#send(question, options)] as const);
+      const responses = Object.fromEntries(await Promise.all(answers));
+      this.#goOn(questions.length > 0 ? Object.assign(bare(), responses) : undefined, requestState);
+    } catch (error) {
+      if (call.aborted) throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new RoundFailure(`The input that "${call.method}" needs could not be obtained: ${reason}`);
+    } finally {
+      abort.abort(new Error('Another question of the same round has failed.'));
+    }
+  }
+
+  /** Prepares the next run, as if the client had repeated its request. */
+  #goOn(responses: InputResponses | undefined, own: unknown): void {
+    this.#responses = responses;
+    this.#own = typeof own === 'string' ? own : undefined;
+    this.#asked = undefined;
+    const payload = this.#memory?.toPayload(this.#own);
+    this.#memory = payload === undefined ? undefined : RunMemory.revive(payload, responses);
+  }
+
+  /** A tool's failure is a result, so that the model reads it. @throws ProtocolError -32603 for anything else */
+  #roundFailed({ message }: RoundFailure): object {
+    if (this.call.method !== 'tools/call') throw new ProtocolError(ProtocolErrorCode.InternalError, message);
+    return { content: [{ type: 'text', text: message }], isError: true };
+  }
+
+  /** @throws (rejects) McpServerRequestError, also for an answer that is none */
+  async #send(question: Question, options?: OutboundOptions): Promise<object> {
+    const { key, request, embedded } = question;
+    // The answer to a task may be invalid, as in a round: then the question is sent again.
+    for (let times = this.#task ? MAX_ROUNDS : 1; times > 0; times--) {
+      const asked = this.#task
+        ? this.call.takeover!.ask(key, embedded, options?.signal)
+        : this.call.ask(request, options);
+      const answer = question.accept(await asked);
+      if (answer) return answer;
+    }
+    throw new McpServerRequestError(
+      'INVALID_ANSWER',
+      `The client's answer to the question "${key}" (${request.method}) does not match the question.`,
+    );
+  }
+
+  async #ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
+    const { schemas } = this.parts;
+    const asked = Object.entries(questions).map(([key, question]) => Question.of(key, question, schemas));
+    const answers = asked.map(async (question) => [question.key, await this.#askOnce(question)]);
+    return Object.fromEntries(await Promise.all(answers)) as Record<string, unknown>;
+  }
+
+  /** A question that was asked before has the answer it had, or will have. */
+  #askOnce(question: Question): Promise<unknown> {
+    const { key } = question;
+    const byKey = (this.#asked ??= new Map<string, Asked>());
+    const before = byKey.get(key);
+    if (before) {
+      if (!before.question.isSameAs(question))
+        throw new Error(
+          `The handler asked two different questions with the key "${key}". Give each question a key of its own, the same each time the handler runs.`,
+        );
+      if (++before.times > MAX_REPETITIONS)
+        throw new Error(
+          `The handler asked the question "${key}" ${MAX_REPETITIONS} times in one run. A question has one answer: to ask again, use another key each time, such as "${key}-2".`,
+        );
+      return before.answer;
+    }
+    const answer = this.#answer(question);
+    byKey.set(key, { question, answer, times: 1 });
+    // A failed question may be asked again.
+    answer.catch(() => byKey.delete(key));
+    return answer;
+  }
+
+  async #answer(question: Question): Promise<unknown> {
+    const known = this.#remembered.answerTo(question);
+    if (known) return known;
+    if (!this.call.asksAtOnce) throw this.#suspend(question);
+    // For tasks only: with a session, asking throws the error for the missing capability.
+    const missing = this.#task && missingCapabilities(question.required, this.clientCapabilities);
+    if (missing) throw this.#refuse(question, missing);
+    const answer = await this.#send(question);
+    this.#remembered.put(question.key, answer);
+    return answer;
+  }
+
+  /** @returns what leaves the handler */
+  #suspend(question: Question): Error {
+    const { key } = question;
+    const { method } = this.call;
+    if (this.#state.kind === 'over')
+      return new McpServerRequestError(
+        'CALL_OVER',
+        `The question "${key}" cannot be asked: the handler has returned. Ask before it does, and await the answer.`,
+      );
+    if (!this.request)
+      return new McpServerRequestError(
+        'NO_STREAM',
+        `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only "tools/call", "prompts/get" and "resources/read" can ask.`,
+      );
+    if (this.#state.kind === 'refused') return this.#state.error;
+    const missing = missingCapabilities(question.required, this.clientCapabilities);
+    if (missing) return this.#refuse(question, missing);
+    const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
+    questions.set(key, question);
+    this.#state = { kind: 'suspended', questions };
+    this.call.takeover?.forbid();
+    return suspended(questions);
+  }
+
+  #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
+    const error = lacking(key, embedded.method, requiredCapabilities);
+    this.#state = { kind: 'refused', error };
+    this.call.takeover?.forbid();
+    return error;
+  }
+
+  #inputRequired(questions: ReadonlyMap<string, Question>): InputRequiredResult {
+    const requests = [...questions].map(([key, { embedded }]) => [key, embedded] as const);
+    return {
+      resultType: 'input_required',
+      inputRequests: Object.fromEntries(requests),
+      ...(this.#own !== undefined && { requestState: this.#own }),
+    };
+  }
+
+  /** The handler's own state is part of the encrypted state. */
+  #withState(result: InputRequiredResult): InputRequiredResult {
+    const { requestState: own, ...rest } = result;
+    const requestState = this.#sealed(typeof own === 'string' ? own : undefined);
+    return requestState === undefined ? rest : { ...rest, requestState };
+  }
+
+  /**
+   * @returns `undefined` when there is nothing to remember
+   * @throws ProtocolError -32603 when there is too much to remember, -32602 when what the client has sent has no text
+   */
+  #sealed(own: string | undefined): string | undefined {
+    const { requestStates, report } = this.parts;
+    try {
+      const payload = this.#remembered.toPayload(own);
+      return payload === undefined ? undefined : requestStates.seal(payload, this.#binding);
+    } catch (error) {
+      // Parameters or answers that are nested too deeply overflow the stack.
+      if (error instanceof RangeError) {
+        throw new ProtocolError(
+          ProtocolErrorCode.InvalidParams,
+          'The parameters are nested too deeply for a request with questions. Send parameters with fewer levels.',
+        );
+      }
+      if (!(error instanceof RequestStateTooLargeError)) throw error;
+      const { method, target } = this.#binding;
+      report(
+        `"${method}" of ${shown(target)} failed: the state to keep until the client answers takes ${error.bytes} bytes; the maximum is ${error.maxBytes} ("maxRequestStateBytes"). Keep less with ctx.once(), such as the key of data that is stored elsewhere.`,
+      );
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        'The server could not keep the state of this request. See the server log.',
+      );
+    }
+  }
+
+  get #task(): McpTask | undefined {
+    return this.call.takeover?.task;
+  }
+
+  get #remembered(): RunMemory {
+    return (this.#memory ??= RunMemory.fresh(this.#responses));
+  }
+
+  get #binding(): StateBinding {
+    const { principal, routeParams, method } = this.call;
+    return { principal, routeParams, method, ...this.request! };
+  }
+}
+
+/** Why a question that a handler returned has no answer. */
+class RoundFailure extends Error {}
+
+function suspended(questions: ReadonlyMap<string, Question>): HandlerSuspended {
+  const keys = Array.from(questions.keys(), (each) => `"${each}"`).join(', ');
+  return new HandlerSuspended(`The client must first answer ${keys}; then the handler runs again.`);
+}
+
+function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
+  const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;
+  return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
+}
+
+/** Without a prototype: its names are the client's. */
+function bare(): InputResponses {
+  return Object.create(null) as InputResponses;
+}
+
+interface Asked {
+  readonly question: Question;
+  readonly answer: Promise<unknown>;
+  times: number;
+}

@@ -1,0 +1,173 @@
+import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
+import { randomUUID } from 'node:crypto';
+import type { OutboundMessage } from '../../calls/mcp-call.js';
+import type { McpElicitation, McpQuestion } from '../../calls/mcp-questions.js';
+import { type Capabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
+import {
+  AjvJsonSchemaValidator,
+  inputRequired,
+  ProtocolError,
+  ProtocolErrorCode,
+  specTypeSchemas,
+} from '../../protocol/spec.js';
+import { shown } from '../../protocol/errors.js';
+
+/** The reason why a handler's question cannot be asked, for the developer and the client. */
+export class QuestionError extends Error {}
+
+/**
+ * One question of a handler, checked, and in the form of the protocol.
+ *
+ * Its answer comes from a client: {@link accept} validates it.
+ */
+export class Question {
+  /** @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
+  static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
+    if (key === '' || key === '__proto__')
+      throw new QuestionError(
+        `${shown(key)} cannot be the key of a question: use a non-empty string other than "__proto__".`,
+      );
+    const { method, params } = (question ?? {}) as Partial<McpQuestion>;
+    if (method === 'roots/list') {
+      return new Question(key, { method, ...(params && { params }) }, fits(specTypeSchemas.ListRootsResult));
+    }
+    if (typeof params === 'object' && params !== null) {
+      if (method === 'elicitation/create') return elicitation(key, params, schemas);
+      if (method === 'sampling/createMessage') return sampling(key, params);
+    }
+    throw new QuestionError(
+      `The question "${key}" is ${shown(question)}. A question is { method, params } with the method "elicitation/create", "sampling/createMessage" or "roots/list".`,
+    );
+  }
+
+  constructor(
+    readonly key: string,
+    /** As revision 2026-07-28 has it. */
+    readonly embedded: InputRequest,
+    /** @returns the answer; `undefined` when it does not match this question */
+    readonly accept: (answer: unknown) => object | undefined,
+    /** As the revisions before have it. */
+    readonly request: OutboundMessage = embedded,
+  ) {}
+
+  /** What the client must have declared. */
+  get required(): Capabilities {
+    const { method, params } = this.request;
+    return requiredCapabilities(method, params);
+  }
+
+  isSameAs(other: Question): boolean {
+    return JSON.stringify(this.embedded) === JSON.stringify(other.embedded);
+  }
+}
+
+function sampling(key: string, params: Params<'sampling/createMessage'>): Question {
+  assertPaired(params.messages);
+  const { CreateMessageResult, CreateMessageResultWithTools } = specTypeSchemas;
+  const withTools = params.tools !== undefined || params.toolChoice !== undefined;
+  const accept = fits<object>(withTools ? CreateMessageResultWithTools : CreateMessageResult);
+  return new Question(key, { method: 'sampling/createMessage', params }, accept);
+}
+
+function elicitation(key: string, params: McpElicitation, schemas: RequestedSchemas): Question {
+  const accept = fits(specTypeSchemas.ElicitResult);
+  const method = 'elicitation/create';
+  if (params.mode === 'url') {
+    const { elicitationId = randomUUID(), ...asked } = params;
+    const embedded = inputRequired.elicitUrl(asked);
+    return new Question(key, embedded, accept, { method, params: { ...embedded.params, elicitationId } });
+  }
+  const embedded = inputRequired.elicit(params);
+  const { requestedSchema } = embedded.params as { requestedSchema: JsonSchemaType };
+  const validate = validatorOf(key, requestedSchema, schemas);
+  const acceptForm = (answer: unknown): object | undefined => {
+    const result = accept(answer);
+    return result?.action !== 'accept' || validate(result.content ?? {}).valid ? result : undefined;
+  };
+  // The mode may be left out; clients that know no other did not have it.
+  return new Question(key, embedded, acceptForm, { method, params: { mode: 'form', ...embedded.params } });
+}
+
+/** @throws QuestionError */
+function validatorOf(key: string, schema: JsonSchemaType, schemas: RequestedSchemas): JsonSchemaValidator<unknown> {
+  try {
+    return schemas.getValidator(schema);
+  } catch (error) {
+    throw new QuestionError(`The "requestedSchema" of the question "${key}" cannot be used: ${String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Results of tools answer the uses of the message before, and stand alone.
+ *
+ * @throws ProtocolError -32602
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/client/sampling#message-content-constraints
+ */
+function assertPaired(messages: Params<'sampling/createMessage'>['messages']): void {
+  if (!Array.isArray(messages)) return;
+  const blocksOf = (index: number) => [messages.at(index)?.content ?? []].flat();
+  const [last, previous] = [blocksOf(-1), messages.length > 1 ? blocksOf(-2) : []];
+  const results = last.filter((block) => block.type === 'tool_result');
+  const uses = previous.filter((block) => block.type === 'tool_use');
+  const refuse = (text: string): never => {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, text);
+  };
+  if (results.length > 0 && results.length < last.length)
+    refuse('The last message has a "tool_result", so it must contain nothing else.');
+  if (results.length > 0 && uses.length === 0)
+    refuse('The last message has a "tool_result", but the message before it has no "tool_use" that it answers.');
+  const [used, answered] = [new Set(uses.map(({ id }) => id)), new Set(results.map(({ toolUseId }) => toolUseId))];
+  const paired = used.size === answered.size && [...used].every((id) => answered.has(id));
+  if (uses.length > 0 && !paired)
+    refuse(
+      'The "tool_result" blocks of the last message must answer exactly the "tool_use" blocks of the message before it.',
+    );
+}
+
+type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;
+/** Accepts the values that a schema of the specification accepts. */
+function fits<T extends object>(schema: Checked<T>): (answer: unknown) => T | undefined {
+  return (answer) => {
+    const outcome = schema['~standard'].validate(answer);
+    return outcome.issues ? undefined : outcome.value;
+  };
+}
+
+interface Checked<T> {
+  readonly '~standard': { validate(value: unknown): Outcome<T> };
+}
+type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonly issues: readonly unknown[] };
+
+/** Schemas that are kept compiled. Most handlers ask with a handful; one that builds its schema per call has many. */
+const MAX_COMPILED = 500;
+
+/**
+ * Compiles each JSON Schema once, by its text, because handlers create the objects again in each run.
+ *
+ * Ajv never releases compiled schemas, so when there are too many, the compiler is replaced.
+ */
+export class RequestedSchemas {
+  #compiler = new AjvJsonSchemaValidator();
+  readonly #compiled = new Map<string, JsonSchemaValidator<unknown>>();
+
+  constructor(private readonly maxCompiled = MAX_COMPILED) {}
+
+  /** @throws Error when it is no schema */
+  getValidator(schema: JsonSchemaType): JsonSchemaValidator<unknown> {
+    const text = JSON.stringify(schema);
+    let validator = this.#compiled.get(text);
+    if (!validator) {
+      if (this.#compiled.size >= this.maxCompiled) {
+        this.#compiled.clear();
+        this.#compiler = new AjvJsonSchemaValidator();
+      }
+      // A copy, as handlers may change their schema later. Without its $id, by which Ajv would use another schema.
+      const { $id: _, ...copy } = JSON.parse(text) as JsonSchemaType;
+      validator = this.#compiler.getValidator(copy);
+      this.#compiled.set(text, validator);
+    }
+    return validator;
+  }
+}

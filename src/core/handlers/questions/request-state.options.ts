@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import { count, McpOptionError, option, type OptionTable, type Resolved } from '../../common/options.js';
+import { MIN_SECRET_BYTES } from './request-state.js';
+
+/**
+ * How the state of a call travels, sealed, through its client, when the handler asks something in revision 2026-07-28.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements
+ * @internal
+ */
+export interface McpRequestStateOptions {
+  /**
+   * Secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` makes them. The first one
+   * encrypts, all of them decrypt: to rotate, put a new one first, and remove the old one when `requestStateTtlMs` has
+   * passed. All nodes of a deployment need the same. An attacker who has one can forge answers and results of
+   * `ctx.once()`.
+   *
+   * @default one random key per process
+   */
+  requestStateKeys?: readonly (string | Uint8Array)[];
+  /**
+   * Milliseconds that a client has to answer the questions of one round. Higher: users have more time. Lower: a client
+   * can send the same answers again for a shorter time.
+   *
+   * @default 1800000 (30 min)
+   */
+  requestStateTtlMs?: number;
+  /**
+   * Maximum size in bytes of the encrypted request state: the answers so far and the results of `ctx.once()`, plus a
+   * third for the encoding. A call that needs more fails. Higher: each round sends the state twice, and takes the time
+   * to encrypt and decrypt it.
+   *
+   * @default 65536 (64 KiB)
+   */
+  maxRequestStateBytes?: number;
+}
+
+export const REQUEST_STATE_TABLE = {
+  requestStateKeys: option(undefined, secretsOf),
+  requestStateTtlMs: count(1_800_000),
+  maxRequestStateBytes: count(65_536, { min: 1_024 }),
+} satisfies OptionTable<McpRequestStateOptions>;
+
+export type ResolvedRequestStateOptions = Resolved<typeof REQUEST_STATE_TABLE>;
+
+/**
+ * @param shared other nodes may have to open what this one has sealed
+ * @throws McpOptionError
+ */
+export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: boolean): readonly Uint8Array[] {
+  if (keys) return keys;
+  if (shared)
+    throw new McpOptionError(
+      'requestStateKeys',
+      'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is required: a client may send its answers to another node than the one that asked, and that node must be able to decrypt the request state. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
+    );
+  return [randomBytes(MIN_SECRET_BYTES)];
+}
+
+/** The messages never show a value: it is a secret, also when it is a bad one. */
+function secretsOf(keys: unknown): Uint8Array[] {
+  if (!Array.isArray(keys) || keys.length === 0)
+    throw new McpOptionError(
+      'requestStateKeys',
+      'The option "requestStateKeys" must be an array of at least one secret.',
+    );
+  return keys.map((key: unknown, index) => {
+    const secret =
+      typeof key === 'string' ? Buffer.from(key) : key instanceof Uint8Array ? Buffer.from(key) : undefined;
+    if (secret && secret.length >= MIN_SECRET_BYTES) return secret;
+    throw new McpOptionError(
+      'requestStateKeys',
+      `"requestStateKeys[${index}]" must be a secret of at least ${MIN_SECRET_BYTES} bytes, as a string or a Uint8Array. "openssl rand -base64 32" makes one.`,
+    );
+  });
+}

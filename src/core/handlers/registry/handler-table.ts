@@ -1,0 +1,294 @@
+import type {
+  CompleteResult,
+  GetPromptResult,
+  InputRequiredResult,
+  Prompt,
+  ReadResourceResult,
+  Resource,
+  ResourceTemplateType,
+  Tool,
+} from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import { Subject, type Observable } from 'rxjs';
+import { MCP_OPTIONS } from '../../common/options.js';
+import type { ResultBound } from '../../calls/mcp-call.js';
+import type { McpContext } from '../../calls/mcp-context.js';
+import type { ToolTask } from '../../calls/mcp-task.js';
+import type { McpEra } from '../../protocol/era.js';
+import type { ParamHeader } from '../../protocol/param-headers.js';
+import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
+import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { Served } from '../results/handler-outcome.js';
+import type { UriTemplate, UriVariables } from './uri-template.js';
+
+/**
+ * What an endpoint offers: one entry per tool, resource, template, prompt and method, whether it was found on a
+ * provider or registered at run time. An entry is created once, at start or at registration, and shared by all
+ * sessions; its part in lists is stored as it is sent, and frozen.
+ */
+export type HandlerEntry = EntryOf<HandlerKind>;
+
+/** What lists show. */
+export type ListedEntry = EntryOf<ListedKind>;
+
+interface EntriesByKind {
+  tool: ToolEntry;
+  resource: ResourceEntry;
+  template: ResourceTemplateEntry;
+  prompt: PromptEntry;
+  method: MethodEntry;
+}
+
+export type HandlerKind = keyof EntriesByKind;
+export type ListedKind = Exclude<HandlerKind, 'method'>;
+export type EntryOf<Kind extends HandlerKind> = EntriesByKind[Kind];
+
+interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result> {
+  readonly kind: Kind;
+  /** Unique within its kind: the name of a tool or prompt, the URI of a resource, the URI template of a template. */
+  readonly key: string;
+  /** What lists show. */
+  readonly wire: Readonly<Wire>;
+}
+
+export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
+  /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
+  readonly paramHeaders: readonly ParamHeader[];
+  /** When its calls become tasks; absent: never. */
+  readonly task?: ToolTask;
+  /** How large its result may be; `undefined`: of any size. */
+  readonly bound: ResultBound | undefined;
+}
+
+export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
+  Kind,
+  Wire,
+  Args,
+  ReadResourceResult | InputRequiredResult
+> {
+  /** How long clients may keep what they read. */
+  readonly cache?: Readonly<McpCacheHints>;
+}
+
+export type ResourceEntry = ReadEntry<'resource', Resource, { uri: string }>;
+
+/** What a template is read with. */
+export interface TemplateMatch {
+  readonly uri: string;
+  readonly variables: UriVariables;
+}
+
+export interface ResourceTemplateEntry extends ReadEntry<'template', ResourceTemplateType, TemplateMatch> {
+  readonly template: UriTemplate;
+  /** By variable. */
+  readonly completions: ReadonlyMap<string, Completion>;
+  /** Lists its resources; absent: lists show the template alone. */
+  readonly listing?: TemplateListing | undefined;
+}
+
+/** Lists the resources of a template for one caller. */
+export interface TemplateListing {
+  /** Whether the guards of the list's method let this caller in. */
+  visible(context: McpContext): boolean | Promise<boolean>;
+  /** @throws an error that becomes a JSON-RPC error */
+  list(
+    args: McpListResourcesArgs,
+    context: McpContext,
+  ): Promise<{ resources: readonly Resource[]; nextCursor?: string | undefined }>;
+  /** The variables of a listed URI. */
+  variablesOf(uri: string): UriVariables;
+}
+
+export interface PromptEntry extends EntryBase<
+  'prompt',
+  Prompt,
+  Record<string, string>,
+  GetPromptResult | InputRequiredResult
+> {
+  /** By argument. */
+  readonly completions: ReadonlyMap<string, Completion>;
+}
+
+/** A method of an extension; it is in no list, and is registered at start. */
+export interface MethodEntry extends Served<Record<string, unknown>, object> {
+  readonly kind: 'method';
+  /** As clients call it. */
+  readonly key: string;
+  /** The id of the extension that a client must have declared. */
+  readonly extension: string | undefined;
+  /** The era that has it; `undefined`: both. */
+  readonly era: McpEra | undefined;
+}
+
+/** Proposes values for an argument. */
+export type Completion = (
+  value: string,
+  /** The arguments that are known already. */
+  others: Readonly<Record<string, string>>,
+  context: McpContext,
+) => Promise<CompleteResult['completion']>;
+
+/** A list of the endpoint has changed. @internal */
+export interface McpHandlerListChange {
+  readonly list: 'tools' | 'resources' | 'prompts';
+}
+
+/** An entry with its place in the order of its kind. */
+export interface PlacedEntry<Kind extends HandlerKind> {
+  /** Grows with each entry that is added; never used again. */
+  readonly ordinal: number;
+  readonly entry: EntryOf<Kind>;
+}
+
+/** The list that shows entries of a kind; templates are resources. */
+const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>> = {
+  tool: 'tools',
+  resource: 'resources',
+  template: 'resources',
+  prompt: 'prompts',
+};
+
+type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> };
+
+/**
+ * # What an endpoint offers
+ *
+ * One for all sessions of an endpoint: no session copies an entry. Order is that of registration, and stable, so that
+ * cursors and caches of clients hold.
+ *
+ * Invariants: keys are unique within a kind; an entry that replaces another takes its place.
+ */
+@Injectable()
+export class HandlerTable {
+  readonly #places: Places = {
+    tool: new Map(),
+    resource: new Map(),
+    template: new Map(),
+    prompt: new Map(),
+    method: new Map(),
+  };
+  readonly #changes$ = new Subject<McpHandlerListChange>();
+  #lastOrdinal = 0;
+  #refusesTasks = false;
+
+  /** The endpoint has the option `server` and serves no entry. */
+  private readonly ownServers: boolean;
+  private readonly readOnly: boolean;
+
+  constructor(
+    @Inject(MCP_OPTIONS) { server, readOnly = false }: { readonly server?: unknown; readonly readOnly?: boolean } = {},
+  ) {
+    this.ownServers = server !== undefined;
+    this.readOnly = readOnly;
+  }
+
+  /** Emits after each change. Never errors; completes when the endpoint closes. */
+  get changes$(): Observable<McpHandlerListChange> {
+    return this.#changes$;
+  }
+
+  get<Kind extends HandlerKind>(kind: Kind, key: string): EntryOf<Kind> | undefined {
+    const places: Map<string, PlacedEntry<Kind>> = this.#places[kind];
+    return places.get(key)?.entry;
+  }
+
+  /** The entries of a kind, in order. */
+  *all<Kind extends HandlerKind>(kind: Kind): Iterable<EntryOf<Kind>> {
+    for (const { entry } of this.#of(kind).values()) yield entry;
+  }
+
+  /** The entries behind a place, in order. */
+  after<Kind extends HandlerKind>(kind: Kind, ordinal: number): PlacedEntry<Kind>[] {
+    const places = [...this.#of(kind).values()];
+    return ordinal === 0 ? places : places.filter((place) => place.ordinal > ordinal);
+  }
+
+  size(kind: HandlerKind): number {
+    return this.#places[kind].size;
+  }
+
+  get empty(): boolean {
+    return Object.values(this.#places).every(({ size }) => size === 0);
+  }
+
+  /** @throws McpDuplicateHandlerError, McpHandlerDefinitionError */
+  add(entry: HandlerEntry): void {
+    if (this.ownServers) {
+      throw new McpHandlerDefinitionError(
+        entry.origin,
+        'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
+      );
+    }
+    if (this.#refusesTasks) assertNoTask(entry);
+    this.#assertMayServe(entry);
+    const places = this.#of(entry.kind);
+    const present = places.get(entry.key)?.entry;
+    if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
+    places.set(entry.key, { ordinal: ++this.#lastOrdinal, entry });
+    this.#changed(entry.kind);
+  }
+
+  /**
+   * Called when the endpoint does not support tasks.
+   *
+   * @throws McpHandlerDefinitionError for a tool with tasks, now or when it is added
+   */
+  refuseTasks(): void {
+    this.#refusesTasks = true;
+    for (const entry of this.all('tool')) assertNoTask(entry);
+  }
+
+  /** Puts an entry in the place of the one with its key. @returns whether there was one */
+  replace(entry: HandlerEntry): boolean {
+    if (this.#refusesTasks) assertNoTask(entry);
+    this.#assertMayServe(entry);
+    const places = this.#of(entry.kind);
+    const present = places.get(entry.key);
+    if (!present) return false;
+    places.set(entry.key, { ordinal: present.ordinal, entry });
+    this.#changed(entry.kind);
+    return true;
+  }
+
+  /** @returns whether there was such an entry */
+  remove(kind: HandlerKind, key: string): boolean {
+    const removed = this.#places[kind].delete(key);
+    if (removed) this.#changed(kind);
+    return removed;
+  }
+
+  /** The endpoint is closed. */
+  close(): void {
+    this.#changes$.complete();
+  }
+
+  /** Whether the endpoint serves an entry: one with the option `readOnly` serves no tool that may change something. */
+  mayServe(entry: HandlerEntry): boolean {
+    return !this.readOnly || entry.kind !== 'tool' || entry.wire.annotations?.readOnlyHint === true;
+  }
+
+  /** @throws McpHandlerDefinitionError */
+  #assertMayServe(entry: HandlerEntry): void {
+    if (this.mayServe(entry)) return;
+    const reason =
+      'its endpoint has the option "readOnly", and the tool does not say that it changes nothing. Add annotations: { readOnlyHint: true } if so, or register it at another endpoint.';
+    throw new McpHandlerDefinitionError(entry.origin, reason);
+  }
+
+  #of<Kind extends HandlerKind>(kind: Kind): Map<string, PlacedEntry<Kind>> {
+    return this.#places[kind];
+  }
+
+  #changed(kind: HandlerKind): void {
+    if (kind !== 'method') this.#changes$.next({ list: LIST_OF[kind] });
+  }
+}
+
+/** @throws McpHandlerDefinitionError */
+function assertNoTask(entry: HandlerEntry): void {
+  if (entry.kind !== 'tool' || !entry.task) return;
+  throw new McpHandlerDefinitionError(
+    entry.origin,
+    'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
+  );
+}

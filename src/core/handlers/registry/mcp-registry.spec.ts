@@ -1,0 +1,201 @@
+import { Logger } from '@nestjs/common';
+import { firstValueFrom, of } from 'rxjs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { systemClock } from '../../common/clock.js';
+import type { McpContext } from '../../calls/mcp-context.js';
+import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
+import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
+import { toolProgress } from '../results/tool-event.js';
+import { McpRegistry } from './mcp-registry.js';
+
+const FAILURES = { errorDetails: false, denials: 'result' } as const;
+
+function madeRegistry(): {
+  table: HandlerTable;
+  registry: McpRegistry;
+  changes: McpHandlerListChange['list'][];
+  context: McpContext;
+  reports: unknown[];
+} {
+  const table = new HandlerTable();
+  const registry = new McpRegistry(table, FAILURES, systemClock);
+  const changes: McpHandlerListChange['list'][] = [];
+  registry.changes$.subscribe(({ list }) => changes.push(list));
+  const reports: unknown[] = [];
+  const context = {
+    entering: () => undefined,
+    signal: new AbortController().signal,
+    progress: async (progress: number) => void reports.push(progress),
+  } as unknown as McpContext;
+  return { table, registry, changes, context, reports };
+}
+
+describe('the registry', () => {
+  beforeAll(() => Logger.overrideLogger(false));
+  afterAll(() => Logger.overrideLogger(['error']));
+
+  it('adds each kind of handler, and says so', () => {
+    const { registry, changes, table } = madeRegistry();
+    registry.registerTool({ name: 'find', handler: () => 'found' });
+    registry.registerResource({ uri: 'a://b', name: 'b', handler: ({ uri }) => uri });
+    registry.registerResourceTemplate({ uriTemplate: 'a://{b}', name: 'b', handler: ({ b }) => b });
+    registry.registerPrompt({ name: 'ask', handler: () => 'text' });
+    expect(changes).toEqual(['tools', 'resources', 'resources', 'prompts']);
+    expect([table.size('tool'), table.size('resource'), table.size('template'), table.size('prompt')]).toEqual([
+      1, 1, 1, 1,
+    ]);
+    expect(registry.list('tool')).toEqual([
+      {
+        kind: 'tool',
+        key: 'find',
+        origin: 'tool "find" (registered at run time)',
+        wire: { name: 'find', inputSchema: { type: 'object', properties: {} } },
+        guarded: false,
+      },
+    ]);
+  });
+
+  it('runs functions as methods are run', async () => {
+    const { registry, table, context, reports } = madeRegistry();
+    registry.registerTool({
+      name: 'find',
+      inputSchema: z.object({ page: z.coerce.number().default(1) }),
+      handler: ({ page }: { page: number }, ctx) => [page + 1, ctx === context],
+    });
+    registry.registerTool({ name: 'watch', handler: () => of(toolProgress(1), 'done', toolProgress(2)) });
+    registry.registerTool({
+      name: 'walk',
+      async *handler() {
+        yield toolProgress(3);
+        yield 'walked';
+      },
+    });
+    registry.registerTool({ name: 'fail', handler: () => Promise.reject(new Error('secret')) });
+    const call = (name: string, args = {}) => table.get('tool', name)!.invoke(args, context);
+    expect(await call('find', { page: '4' })).toMatchObject({ content: [{ text: '[5,true]' }] });
+    expect(await call('find', { page: 'x' })).toMatchObject({ isError: true });
+    expect(await call('watch')).toMatchObject({ content: [{ text: 'done' }] });
+    expect(await call('walk')).toMatchObject({ content: [{ text: 'walked' }] });
+    expect(reports).toEqual([1, 2, 3]);
+    expect(JSON.stringify(await call('fail'))).not.toContain('secret');
+  });
+
+  it('completes arguments', async () => {
+    const { registry, table, context } = madeRegistry();
+    const complete = { x: (value: string) => [`${value}1`] };
+    registry.registerPrompt({ name: 'ask', arguments: [{ name: 'x' }], handler: () => '', complete });
+    registry.registerResourceTemplate({ uriTemplate: 'a://{x}', name: 'b', handler: () => '', complete });
+    for (const entry of [table.get('prompt', 'ask')!, table.get('template', 'a://{x}')!]) {
+      expect(await entry.completions.get('x')!('v', {}, context)).toMatchObject({ values: ['v1'] });
+    }
+  });
+
+  it('takes handlers back', () => {
+    const { registry, changes, table } = madeRegistry();
+    const tool = registry.registerTool({ name: 'find', handler: () => '' });
+    expect(tool.key).toBe('find');
+    expect(tool.remove()).toBe(true);
+    expect(tool.remove()).toBe(false);
+    expect(table.size('tool')).toBe(0);
+    expect(changes).toEqual(['tools', 'tools']);
+    expect(() => tool.update({ title: 'x' })).toThrow('it was removed, and can no longer be updated.');
+  });
+
+  it('does not take back what came after', () => {
+    const { registry, table } = madeRegistry();
+    const first = registry.registerTool({ name: 'find', handler: () => 'first' });
+    first.remove();
+    registry.registerTool({ name: 'find', handler: () => 'second' });
+    expect(first.remove()).toBe(false);
+    expect(table.size('tool')).toBe(1);
+  });
+
+  it('changes handlers in their place', async () => {
+    const { registry, changes, table, context } = madeRegistry();
+    const tool = registry.registerTool({ name: 'a', title: 'old', description: 'stays', handler: () => 'old' });
+    registry.registerTool({ name: 'b', handler: () => '' });
+    tool.update({ title: 'new', handler: () => 'new' });
+    tool.update({ title: undefined });
+    expect(registry.list('tool').map(({ key }) => key)).toEqual(['a', 'b']);
+    expect(registry.list('tool')[0]!.wire).toEqual({
+      name: 'a',
+      description: 'stays',
+      inputSchema: { type: 'object', properties: {} },
+    });
+    expect(await table.get('tool', 'a')!.invoke({}, context)).toMatchObject({ content: [{ text: 'new' }] });
+    expect(changes).toHaveLength(4);
+    expect(tool.remove()).toBe(true);
+  });
+
+  it('keeps names: an update cannot rename', () => {
+    const { registry } = madeRegistry();
+    const tool = registry.registerTool({ name: 'a', handler: () => '' });
+    tool.update({ name: 'b', title: 'x' } as object);
+    expect(registry.list('tool')).toMatchObject([{ key: 'a', wire: { name: 'a', title: 'x' } }]);
+  });
+
+  it('leaves everything as it was when a change cannot be served', () => {
+    const { registry, changes } = madeRegistry();
+    const tool = registry.registerTool({ name: 'a', title: 'old', handler: () => '' });
+    expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(McpHandlerDefinitionError);
+    expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old' } }]);
+    expect(changes).toHaveLength(1);
+    tool.update({ description: 'x' });
+    expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old', description: 'x' } }]);
+  });
+
+  it('refuses at once what cannot be served', () => {
+    const { registry, changes } = madeRegistry();
+    const refused: [() => unknown, string][] = [
+      [
+        () => registry.registerTool({ name: 'a' } as never),
+        'tool "a" (registered at run time) cannot be served: its "handler" must be a function; got nothing.',
+      ],
+      [() => registry.registerTool({ name: '', handler: () => '' }), 'its "name" must be a non-empty string'],
+      [
+        () => registry.registerTool({ name: 'a', inputSchema: z.string(), handler: () => '' }),
+        'its root must be an object',
+      ],
+      [
+        () =>
+          registry.registerTool({
+            name: 'a',
+            inputSchema: { type: 'object', properties: { b: { type: 'number', 'x-mcp-header': 'B' } } },
+            handler: () => '',
+          }),
+        'tool "a" (registered at run time) cannot be served: its "inputSchema" cannot be used: "b" has an "x-mcp-header"',
+      ],
+      [() => registry.registerResource({ uri: 'x', name: 'b', handler: () => '' }), 'which is not an absolute URI'],
+      [
+        () => registry.registerResourceTemplate({ uriTemplate: 'a://b', name: 'b', handler: () => '' }),
+        'it has no variables',
+      ],
+      [
+        () => registry.registerPrompt({ name: 'ask', handler: () => '', complete: { x: () => [] } }),
+        'the prompt "ask" has no argument "x". None is available.',
+      ],
+    ];
+    for (const [register, message] of refused) {
+      expect(register).toThrow(McpHandlerDefinitionError);
+      expect(register).toThrow(message);
+    }
+    registry.registerTool({ name: 'a', handler: () => '' });
+    expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(McpDuplicateHandlerError);
+    expect(changes).toEqual(['tools']);
+  });
+
+  it('is of no use to an endpoint that makes its servers itself', () => {
+    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock);
+    expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
+      'its endpoint has the option "server"',
+    );
+  });
+
+  it('completes its changes when the endpoint closes', async () => {
+    const { registry, table } = madeRegistry();
+    const last = firstValueFrom(registry.changes$, { defaultValue: 'closed' });
+    table.close();
+    expect(await last).toBe('closed');
+  });
+});

@@ -1,0 +1,301 @@
+import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import { McpClock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import type { McpContext } from '../../calls/mcp-context.js';
+import { shown } from '../../protocol/errors.js';
+import type {
+  CompletionValues,
+  McpListedResources,
+  McpListResourcesArgs,
+  PromptOptions,
+  ResourceArgs,
+  ResourceOptions,
+  ResourceTemplateArgs,
+  ResourceTemplateOptions,
+  ToolOptions,
+} from '../decorators/handler-options.js';
+import { HandlerCancelled, McpHandlerDefinitionError } from '../handlers.errors.js';
+import { type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
+import { HandlerPlaces } from '../invocation/handler-limits.js';
+import { comesInParts, Drain } from '../results/drain.js';
+import type { HandlerRunner } from '../results/handler-outcome.js';
+import type { Validate } from '../schema/handler-schema.js';
+import { SchemaCompiler } from '../schema/schema-compiler.js';
+import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
+import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
+import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
+
+/**
+ * A handler that is registered at run time: a function instead of a method. It may return what a method may: a value, a
+ * promise, an Observable or an async iterable of reports and one result.
+ *
+ * @publicApi
+ */
+export type McpHandlerFunction<Args> = (args: Args, context: McpContext) => unknown;
+
+/** Proposes values for an argument, as a method with `@Complete()` does. @internal */
+export type CompletionFunction = (
+  value: string,
+  others: Readonly<Record<string, string>>,
+  context: McpContext,
+) => CompletionValues | Promise<CompletionValues>;
+
+/** A tool to be registered. @publicApi */
+export interface McpToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
+  name: string;
+  handler: McpHandlerFunction<Args>;
+}
+
+/** A resource to be registered. @publicApi */
+export interface McpResourceRegistration extends ResourceOptions {
+  handler: McpHandlerFunction<ResourceArgs>;
+}
+
+/** A resource template to be registered. @publicApi */
+export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
+  handler: McpHandlerFunction<Args>;
+  /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
+  list?: (args: McpListResourcesArgs, context: McpContext) => McpListedResources | Promise<McpListedResources>;
+  /** By variable of the template. */
+  complete?: Readonly<Record<string, CompletionFunction>>;
+}
+
+/** A prompt to be registered. @publicApi */
+export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
+  handler: McpHandlerFunction<Args>;
+  /** By argument of the prompt. */
+  complete?: Readonly<Record<string, CompletionFunction>>;
+}
+
+/** A registered handler, which can be updated or removed. @publicApi */
+export interface McpRegistration<Changes> {
+  /** The name of the tool or prompt, the URI of the resource, the URI template of the template. */
+  readonly key: string;
+  /**
+   * Replaces values of the entry, which keeps its place in the list. Running calls continue with the old values.
+   *
+   * @throws McpHandlerDefinitionError when the result cannot be served, or when it was removed; nothing has changed then
+   */
+  update(changes: Changes): void;
+  /**
+   * Removes the entry. Running calls continue.
+   *
+   * @returns whether it was still there
+   */
+  remove(): boolean;
+}
+
+/** A handler as the registry shows it. @publicApi */
+export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
+  readonly kind: 'tool' | 'resource' | 'template' | 'prompt';
+  readonly key: string;
+  /** `OrderTools.find (OrdersModule)`, or that it was registered at run time. */
+  readonly origin: string;
+  /** What lists show of it; frozen. */
+  readonly wire: Wire;
+  /** Whether guards decide who sees it. */
+  readonly guarded: boolean;
+}
+
+/** What lists show, by kind. @internal */
+export interface McpListed {
+  tool: Tool;
+  resource: Resource;
+  template: ResourceTemplateType;
+  prompt: Prompt;
+}
+
+/**
+ * The handlers of an endpoint, which can be listed and changed while it runs. Each change is announced to the sessions
+ * (`list_changed`), once per list and turn of the event loop.
+ *
+ * ```ts
+ * constructor(private readonly registry: McpRegistry) {}
+ *
+ * onPluginLoaded(plugin: Plugin): void {
+ *   const tool = this.registry.registerTool({ name: plugin.name, inputSchema: plugin.schema, handler: (args) => plugin.run(args) });
+ *   plugin.onUnload(() => tool.remove());
+ * }
+ * ```
+ *
+ * It belongs to this process: what one node registers, the others do not have. Register the same on all of them.
+ *
+ * With several endpoints: `@InjectMcp(McpRegistry, name)`.
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpRegistry {
+  /** @internal */
+  constructor(
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(MCP_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
+    @Inject(McpClock) private readonly clock: McpClock,
+  ) {}
+
+  /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
+  get changes$(): Observable<McpHandlerListChange> {
+    return this.table.changes$;
+  }
+
+  /**
+   * Adds a tool. No enhancers of Nest run around its handler: only the guards of the endpoint decide who may call it.
+   *
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is a tool of that name
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
+   */
+  registerTool<Schema extends TypedSchema>(
+    tool: McpToolRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
+  ): McpRegistration<Partial<Omit<McpToolRegistration<ArgumentsOf<Schema>>, 'name'>>>;
+  /** With a JSON Schema, or without arguments. */
+  registerTool<Args = Record<string, unknown>>(
+    tool: McpToolRegistration<Args>,
+  ): McpRegistration<Partial<Omit<McpToolRegistration<Args>, 'name'>>>;
+  registerTool(tool: McpToolRegistration<never>): McpRegistration<Partial<Omit<McpToolRegistration<never>, 'name'>>> {
+    return this.#register('tool', tool);
+  }
+
+  /**
+   * Adds a resource with a fixed URI.
+   *
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is a resource with that URI
+   */
+  registerResource(resource: McpResourceRegistration): McpRegistration<Partial<Omit<McpResourceRegistration, 'uri'>>> {
+    return this.#register('resource', resource);
+  }
+
+  /**
+   * Adds a resource template.
+   *
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is that template
+   */
+  registerResourceTemplate<Args = ResourceTemplateArgs>(
+    template: McpResourceTemplateRegistration<Args>,
+  ): McpRegistration<Partial<Omit<McpResourceTemplateRegistration<Args>, 'uriTemplate'>>> {
+    return this.#register('template', template);
+  }
+
+  /**
+   * Adds a prompt.
+   *
+   * @throws McpHandlerDefinitionError when it cannot be served
+   * @throws McpDuplicateHandlerError when there is a prompt of that name
+   */
+  registerPrompt<Schema extends TypedSchema>(
+    prompt: McpPromptRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
+  ): McpRegistration<Partial<Omit<McpPromptRegistration<ArgumentsOf<Schema>>, 'name'>>>;
+  /** With a JSON Schema, or with `arguments`. */
+  registerPrompt<Args = Record<string, unknown>>(
+    prompt: McpPromptRegistration<Args>,
+  ): McpRegistration<Partial<Omit<McpPromptRegistration<Args>, 'name'>>>;
+  registerPrompt(
+    prompt: McpPromptRegistration<never>,
+  ): McpRegistration<Partial<Omit<McpPromptRegistration<never>, 'name'>>> {
+    return this.#register('prompt', prompt);
+  }
+
+  /** Everything of a kind, decorated and registered, in the order of the list, whether a caller may see it or not. */
+  list<Kind extends ListedKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
+    return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => ({
+      kind,
+      key,
+      origin,
+      wire: wire as unknown as Readonly<McpListed[Kind]>,
+      guarded,
+    }));
+  }
+
+  #register<Kind extends ListedKind, Changes extends object>(
+    kind: Kind,
+    registration: Registrations[Kind],
+  ): McpRegistration<Changes> {
+    let current = { ...registration };
+    const shared = { failures: this.failures, clock: this.clock, places: new HandlerPlaces() };
+    let entry = registeredEntry(kind, current, shared);
+    const { key, origin } = entry;
+    this.table.add(entry);
+    const present = (): boolean => this.table.get(kind, key) === entry;
+    return {
+      key,
+      update: (changes) => {
+        if (!present()) throw new McpHandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
+        const next = { ...current, ...changes, [KEYS[kind]]: key };
+        const changed = registeredEntry(kind, next, shared);
+        [current, entry] = [next, changed];
+        this.table.replace(changed);
+      },
+      remove: () => present() && this.table.remove(kind, key),
+    };
+  }
+}
+
+/** What can be registered, by kind. */
+interface Registrations {
+  tool: McpToolRegistration<never>;
+  resource: McpResourceRegistration;
+  template: McpResourceTemplateRegistration<never>;
+  prompt: McpPromptRegistration<never>;
+}
+
+/** The option that is the key of an entry. */
+const KEYS = { tool: 'name', resource: 'uri', template: 'uriTemplate', prompt: 'name' } as const;
+
+const ENTRIES: {
+  readonly [Kind in ListedKind]: (registration: Registrations[Kind], source: EntrySource) => ListedEntry;
+} = { tool: toolEntry, resource: resourceEntry, template: templateEntry, prompt: promptEntry };
+
+/** Makes an entry of a registration. @throws McpHandlerDefinitionError */
+function registeredEntry<Kind extends ListedKind>(
+  kind: Kind,
+  registration: Registrations[Kind],
+  shared: Pick<EntrySource, 'failures' | 'clock' | 'places'>,
+): ListedEntry {
+  const {
+    handler,
+    complete = {},
+    list,
+  } = registration as McpToolRegistration<never> & Pick<McpResourceTemplateRegistration<never>, 'complete' | 'list'>;
+  const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
+  if (typeof handler !== 'function') {
+    throw new McpHandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
+  }
+  return ENTRIES[kind](registration, {
+    ...shared,
+    origin,
+    // Collected together with the entry.
+    compiler: new SchemaCompiler(),
+    runner: (validate) => functionRunner(handler, origin, validate),
+    ...(list && { listing: { origin, runner: functionRunner(list, origin, undefined) } }),
+    completions: Object.entries(complete).map(([argument, propose]) => ({ origin, argument, propose })),
+  });
+}
+
+/** Runs a function as a handler. Nothing of Nest runs around it: the guards of the endpoint have let the caller in. */
+function functionRunner(
+  handler: McpHandlerFunction<never>,
+  origin: string,
+  validate: Validate | undefined,
+): HandlerRunner {
+  return {
+    async run(raw, context) {
+      const args: unknown = validate ? await validate(raw) : raw;
+      const entering = context.entering();
+      if (entering) await entering;
+      // Checking arguments, and storing a task, take their time: a call that is over must not have an effect.
+      if (context.aborted) throw new HandlerCancelled(context.signal.reason);
+      const returned = await handler(args as never, context);
+      return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;
+    },
+    visible: () => true,
+    admits: () => Promise.resolve(true),
+    assertAdmits: () => Promise.resolve(),
+    permits: () => true,
+    assertPermits: () => {},
+    guarded: false,
+  };
+}

@@ -1,0 +1,138 @@
+import { isObject } from '../../protocol/json-rpc.js';
+import type {
+  GetPromptResult,
+  InputRequiredResult,
+  PromptMessage,
+  ReadResourceResult,
+} from '@modelcontextprotocol/server';
+import { isInputRequiredResult, ResourceNotFoundError } from '../../protocol/spec.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
+import {
+  assertNoBlock,
+  assertNoStream,
+  assertSpecified,
+  IF_WRAPPED,
+  isContentBlock,
+  isDense,
+  jsonOf,
+  plain,
+  textBlock,
+  unsendable,
+} from './content.js';
+
+type Contents = ReadResourceResult['contents'][number];
+
+/** A resource that is read, as far as its contents say it again. */
+interface ReadResource {
+  /** As the client asked for it. */
+  readonly uri: string;
+  /** As its list entry says. */
+  readonly mimeType: string | undefined;
+  /** Of a view: what its sandbox may do. */
+  readonly ui?: object | undefined;
+}
+
+/**
+ * The result of a resource from what its method returned: a string, bytes, contents (one or several), a whole result,
+ * or any other object, which is sent as JSON. Every entry of the contents says its URI and media type: its own, else
+ * those of the resource, else what follows from the value.
+ *
+ * @throws ResourceNotFoundError for `undefined` and `null`
+ * @throws McpHandlerResultError when it cannot be sent
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#reading-resources
+ */
+export function toResourceResult(resource: ReadResource, value: unknown): ReadResourceResult | InputRequiredResult {
+  if (value === undefined || value === null) throw new ResourceNotFoundError(resource.uri);
+  if (isInputRequiredResult(value)) return value;
+  const contents = (part: unknown): Contents => withUi(contentsOf(part, resource), resource);
+  if (isObject(value) && Array.isArray(value['contents'])) {
+    const whole = plain(value) as ReadResourceResult;
+    return asSpecified({ ...whole, contents: Array.from(whole.contents, contents) });
+  }
+  const several = Array.isArray(value) && value.length > 0 && isDense(value) && value.every(isContents);
+  if (several) return asSpecified({ contents: value.map(contents) });
+  const result = { contents: [contents(value)] };
+  return isContents(value) ? asSpecified(result) : result;
+}
+
+/** Checks a result that a handler made itself. @throws McpHandlerResultError */
+function asSpecified(result: ReadResourceResult): ReadResourceResult {
+  assertSpecified('ReadResourceResult', 'resource', result);
+  return result;
+}
+
+function withUi(contents: Contents, { ui }: ReadResource): Contents {
+  return ui ? { ...contents, _meta: { ui, ...contents._meta } } : contents;
+}
+
+function contentsOf(value: unknown, { uri, mimeType }: ReadResource): Contents {
+  if (typeof value === 'string') return { uri, mimeType: mimeType ?? 'text/plain', text: value };
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
+    return { uri, mimeType: mimeType ?? 'application/octet-stream', blob: base64(value) };
+  }
+  if (isContents(value)) {
+    const fallback = mimeType ?? ('text' in value ? 'text/plain' : 'application/octet-stream');
+    return { ...value, uri: value.uri ?? uri, mimeType: value.mimeType ?? fallback };
+  }
+  if (typeof value !== 'object') throw unsendable(typeof value);
+  assertNoBlock(value!);
+  return { uri, mimeType: mimeType ?? 'application/json', text: jsonOf(value) };
+}
+
+/** An entry of the contents, whose URI and media type may be left out. */
+function isContents(value: unknown): value is Partial<Contents> & ({ text: string } | { blob: string }) {
+  return isObject(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
+}
+
+function base64(bytes: ArrayBufferView | ArrayBuffer): string {
+  if (!ArrayBuffer.isView(bytes)) return Buffer.from(bytes).toString('base64');
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+}
+
+/**
+ * The result of a prompt from what its method returned: a string or a content block (a message of the user), messages
+ * (one or several), or a whole result. Nothing gives no messages.
+ *
+ * @throws McpHandlerResultError for anything else
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage
+ */
+export function toPromptResult(value: unknown): GetPromptResult | InputRequiredResult {
+  if (isInputRequiredResult(value)) return value;
+  if (value === undefined || value === null) return { messages: [] };
+  if (typeof value === 'string') return { messages: [messageOf(value)] };
+  const given = isObject(value) && Array.isArray(value['messages']) ? plain(value) : value;
+  const whole =
+    isObject(given) && Array.isArray(given['messages']) ? given : { messages: Array.isArray(given) ? given : [given] };
+  const result = { ...whole, messages: Array.from(whole['messages'] as unknown[], messageOf) };
+  assertSpecified('GetPromptResult', 'prompt', result);
+  return result;
+}
+
+function messageOf(value: unknown): PromptMessage {
+  if (typeof value === 'string') return { role: 'user', content: textBlock(value) };
+  if (isContentBlock(value)) return { role: 'user', content: value };
+  if (isMessage(value)) return value;
+  throw new McpHandlerResultError(
+    `A prompt must return strings, content blocks or messages ({ role: "user" | "assistant", content }). ${IF_WRAPPED}`,
+  );
+}
+
+function isMessage(value: unknown): value is PromptMessage {
+  if (!isObject(value) || !isContentBlock(value['content'])) return false;
+  return value['role'] === 'user' || value['role'] === 'assistant';
+}
+
+/**
+ * The result of a method of an extension from what its handler returned: an object as it is; nothing gives an empty one.
+ *
+ * @throws McpHandlerResultError for anything else, also for questions, which such a method cannot ask by its result
+ */
+export function toMethodResult(value: unknown): object {
+  if (value === undefined || value === null) return {};
+  const result = plain(value);
+  assertNoStream(result);
+  if (isObject(result) && !isInputRequiredResult(result)) return result;
+  throw new McpHandlerResultError(
+    `The handler of a method must return an object, and not one with the resultType "input_required". ${IF_WRAPPED}`,
+  );
+}

@@ -1,0 +1,181 @@
+import { isObject } from '../../protocol/json-rpc.js';
+import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
+import type { ResultBound } from '../../calls/mcp-call.js';
+import { SERVER_INFO_META_KEY } from '../../protocol/era.js';
+import { isInputRequiredResult } from '../../protocol/spec.js';
+import {
+  assertContentAlone,
+  assertNoStream,
+  assertSpecified,
+  IF_WRAPPED,
+  isContentBlock,
+  isContentBlocks,
+  jsonOf,
+  notSpecified,
+  plain,
+  textBlock,
+} from './content.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
+
+/**
+ * Checks structured content against the output schema.
+ *
+ * @returns the content as it is sent, or a promise of it; `undefined`: as it was given
+ * @throws anything, when it does not fit
+ */
+export type OutputCheck = (structured: unknown) => unknown;
+
+export type ToolResult = CallToolResult | InputRequiredResult;
+
+/**
+ * The result of a tool from what its method returned.
+ *
+ * | returned | becomes |
+ * |---|---|
+ * | nothing, `null` | no content |
+ * | a text | a text block |
+ * | a number, boolean, bigint | its text |
+ * | a content block, or an array of them | the content |
+ * | any other object | structured content, and its JSON as a text block for clients that do not read that (`textMirror`) |
+ * | any other array | its JSON as a text block |
+ * | an empty array | its JSON too: a list of the app without entries |
+ * | a whole result, also that of `inputRequired()` | itself |
+ *
+ * With an output schema every value that is not a whole result is structured content. The value that the check returns is
+ * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
+ *
+ * @param check the output schema
+ * @returns makes a result; it throws McpHandlerResultError when that cannot be sent or does not fit the output schema
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
+ */
+export function toolResults(
+  check?: OutputCheck,
+  textMirror = true,
+): (returned: unknown) => ToolResult | Promise<ToolResult> {
+  return (returned) => {
+    if (!check && isPlainText(returned)) return returned as CallToolResult;
+    if (isInputRequiredResult(returned)) return returned;
+    const value = isWholeResult(returned) ? plain(returned) : returned;
+    if (check) return checkedResult(value, check, textMirror);
+    return isWholeResult(value) ? asSpecified(value) : resultOf(value, textMirror);
+  };
+}
+
+async function checkedResult(value: unknown, check: OutputCheck, textMirror: boolean): Promise<CallToolResult> {
+  if (!isWholeResult(value)) return structured(await checked(plain(value), check), textMirror);
+  if (value.isError) return asSpecified(value);
+  return asSpecified({ ...value, structuredContent: await checked(value.structuredContent, check) });
+}
+
+/** @throws McpHandlerResultError that holds the value's fault as its cause only: it may quote the value */
+async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
+  if (value === undefined) {
+    throw new McpHandlerResultError('The tool has an output schema, but its result has no structured content.');
+  }
+  try {
+    const sent = await check(value);
+    return sent === undefined ? value : sent;
+  } catch (cause) {
+    throw new McpHandlerResultError(
+      `The result of the tool does not match its output schema; see the cause. ${IF_WRAPPED}`,
+      { cause },
+    );
+  }
+}
+
+function resultOf(value: unknown, textMirror: boolean): CallToolResult {
+  if (value === undefined || value === null) return { content: [] };
+  if (typeof value === 'string') return { content: [textBlock(value)] };
+  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
+    return { content: [textBlock(String(value))] };
+  }
+  if (isContentBlock(value)) return asSpecified({ content: [value] });
+  // An empty array is a list of the app without entries: without "[]" the model would not learn that it is empty.
+  if (isContentBlocks(value) && value.length > 0) return asSpecified({ content: value });
+  assertContentAlone(value);
+  const sent = plain(value);
+  return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
+}
+
+/** @throws McpHandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
+function structured(value: unknown, textMirror: boolean): CallToolResult {
+  if (!isObject(value)) throw notAnObject();
+  assertNoStream(value);
+  // Also made when it is not sent: it refuses files inside.
+  const json = jsonBlock(value);
+  return { content: textMirror ? [json] : [], structuredContent: withoutClass(value) };
+}
+
+function notAnObject(): McpHandlerResultError {
+  return notSpecified('tool', 'structuredContent: not an object');
+}
+
+/** The fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
+function withoutClass(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype ? value : { ...value };
+}
+
+/** Checks a result that a handler made itself. @throws McpHandlerResultError */
+function asSpecified(result: CallToolResult): CallToolResult {
+  if (isPlainText(result)) return result;
+  const content = withoutClass(result.structuredContent);
+  const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
+  assertSpecified('CallToolResult', 'tool', sent);
+  if (content === undefined) return sent;
+  if (!isObject(content)) throw notAnObject();
+  // Refuses files inside, of which JSON has nothing.
+  jsonOf(content);
+  return sent;
+}
+
+/** Whether a value is a whole result of text blocks only, as most are: it is valid without a check of the schema. */
+export function isPlainText(value: unknown): boolean {
+  if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  const { content, ...rest } = value;
+  if (!Array.isArray(content) || content.length === 0 || Object.keys(rest).length > 0) return false;
+  for (const block of content as unknown[]) {
+    if (!isObject(block) || block['type'] !== 'text' || typeof block['text'] !== 'string') return false;
+    if (Object.keys(block).length !== 2) return false;
+  }
+  return true;
+}
+
+function jsonBlock(value: unknown): CallToolResult['content'][number] {
+  return textBlock(typeof value === 'string' ? value : jsonOf(value));
+}
+
+/**
+ * The limit of a tool's result. A larger result is replaced by a text that asks the model to request less.
+ *
+ * @param args the names of its arguments; `undefined`: it takes some whose names are not known
+ * @returns `undefined` for results of any size
+ */
+export function boundOf(name: string, args: readonly string[] | undefined, maxBytes: number): ResultBound | undefined {
+  if (maxBytes === Infinity) return undefined;
+  const names = args && args.length > 0 ? ` (${args.join(', ')})` : '';
+  const how = args?.length === 0 ? 'with another tool: this one takes no arguments' : `with its arguments${names}`;
+  return {
+    maxBytes,
+    insteadOf: (result, bytes) => {
+      const text = `The result of "${name}" has ${bytes} bytes; the maximum is ${maxBytes}. None of it was sent. Ask for less, ${how}.`;
+      const { resultType, _meta } = result as { resultType?: unknown; _meta?: unknown };
+      const serverInfo = isObject(_meta) ? _meta[SERVER_INFO_META_KEY] : undefined;
+      return {
+        ...(resultType !== undefined && { resultType: 'complete' }),
+        content: [textBlock(text)],
+        isError: true,
+        ...(serverInfo !== undefined && { _meta: { [SERVER_INFO_META_KEY]: serverInfo } }),
+      };
+    },
+  };
+}
+
+const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];
+
+/** Whether `content` is made of blocks. An empty page of an app, `{ content: [], total: 0 }`, is not a whole result. */
+function isWholeResult(value: unknown): value is CallToolResult {
+  if (!isObject(value) || !isContentBlocks(value['content'])) return false;
+  return value['content'].length > 0 || Object.keys(value).every((field) => RESULT_FIELDS.includes(field));
+}

@@ -1,0 +1,230 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isThenable } from '../../common/promises.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import { type McpArgumentProblem, McpArgumentsError } from '../handlers.errors.js';
+import type { JsonSchema, Validate } from './handler-schema.js';
+
+/** Where the arguments of a route stand in its request. */
+export type RequestPart = 'params' | 'query' | 'body';
+
+/** An argument of the tool, and where the route has it. */
+export interface RoutePlace {
+  readonly part: RequestPart;
+  readonly field: string;
+  /** Between the values of a list in a path. */
+  readonly separator?: string | undefined;
+}
+
+export type RouteParts = Readonly<Record<RequestPart, unknown>>;
+
+export type JsonArguments = Readonly<Record<string, unknown>>;
+
+/** Where the arguments of a tool stand in the request of its route. */
+export interface RoutePlaces {
+  /** By the name of the argument. */
+  readonly places: ReadonlyMap<string, RoutePlace>;
+  /** The part that gets arguments which have no place; absent: nobody. */
+  readonly rest: RequestPart | undefined;
+}
+
+/** One parameter as a part of the schema. */
+export interface RoutePiece {
+  readonly part: RequestPart;
+  readonly field: string | undefined;
+  /** By name in its part. */
+  readonly properties: Readonly<Record<string, JsonSchema>>;
+  readonly required: readonly string[];
+  /** Between the values of a list in a path. */
+  readonly separator?: string | undefined;
+  /** Of a whole part. */
+  readonly json?: JsonSchema;
+  /** Checks the value of the parameter; absent: its pipes do. */
+  readonly check?: Validate;
+}
+
+/** What a parameter of a route gets: its pipes get what they would get from a URL, and a parameter without pipes what was checked. */
+export class RouteValue {
+  constructor(
+    readonly raw: unknown,
+    readonly value: unknown,
+  ) {}
+}
+
+/** The checked arguments of one call, by parameter. */
+export class RouteValues {
+  constructor(
+    private readonly parts: RouteParts,
+    private readonly checked: ReadonlyMap<string, unknown>,
+  ) {}
+
+  of(part: RequestPart, field: string | undefined): RouteValue {
+    const whole = this.parts[part];
+    const raw = field === undefined ? whole : valueOf(whole, field);
+    const key = keyOf(part, field);
+    return new RouteValue(raw, this.checked.has(key) ? this.checked.get(key) : raw);
+  }
+}
+
+/** The parts of a request that has the arguments: those of a path and a query are texts. */
+export function partsOf(args: JsonArguments, { places, rest }: RoutePlaces): RouteParts {
+  const parts: Record<RequestPart, [string, unknown][]> = { params: [], query: [], body: [] };
+  for (const [name, value] of Object.entries(args)) {
+    const place = placeOf(name, { places, rest });
+    if (place && value !== undefined) parts[place.part].push([place.field, asSent(value, place.part, place.separator)]);
+  }
+  // No assignment: a client may name an argument `__proto__`.
+  const { params, query, body } = parts;
+  return { params: Object.fromEntries(params), query: Object.fromEntries(query), body: Object.fromEntries(body) };
+}
+
+/** Where an argument stands. One that is called as another one was before `rename` stands nowhere: it would take its place. */
+function placeOf(name: string, { places, rest }: RoutePlaces): RoutePlace | undefined {
+  const place = places.get(name);
+  if (place || !rest) return place;
+  const isTaken = [...places.values()].some(({ part, field }) => part === rest && field === name);
+  return isTaken ? undefined : { part: rest, field: name };
+}
+
+/** A value as a part of a request has it: in a path, a list is one text. */
+export function asSent(value: unknown, part: RequestPart, separator = ','): unknown {
+  if (part === 'body') return value;
+  const sent = texts(value);
+  const isTexts = Array.isArray(sent) && sent.every((each) => typeof each === 'string');
+  return part === 'params' && isTexts ? sent.join(separator) : sent;
+}
+
+/** Whether a part of a request holds a value as it was sent: a list or an object may have been written into. */
+export function isAsSent(value: unknown, argument: unknown, part: RequestPart): boolean {
+  // That of a body is the argument itself, with all that was written into it.
+  return part === 'body' || typeof value !== 'object' || isDeepStrictEqual(value, asSent(argument, part));
+}
+
+/** What a guard has written into a query, as its schema has it. */
+function fromText(value: unknown, type: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  if (type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true';
+  const isNumber = (type === 'integer' || type === 'number') && value.trim() !== '' && Number.isFinite(Number(value));
+  return isNumber ? Number(value) : value;
+}
+
+function texts(value: unknown): unknown {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (Array.isArray(value)) return value.map(texts);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, texts(each)]));
+}
+
+/** A URL has texts and lists of texts; objects where the schema has them, as a parser of queries may make them. */
+function fitsUrl(value: unknown, part: RequestPart, json: JsonSchema | undefined): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  if (COMBINED.some((key) => json && key in json)) return true;
+  const types = [json?.['type']].flat();
+  if (!Array.isArray(value)) return part === 'query' && types.includes('object');
+  const items = isObject(json?.['items']) ? json['items'] : undefined;
+  return (part === 'query' || types.includes('array')) && value.every((each) => fitsUrl(each, part, items));
+}
+
+const COMBINED = ['anyOf', 'oneOf', 'allOf', '$ref'];
+
+/** Checks what stands in the request of a call, parameter by parameter. One for all calls. */
+export class RouteChecks {
+  /** The arguments by where they stand. */
+  readonly #names: ReadonlyMap<string, string>;
+  readonly #properties: ReadonlyMap<string, JsonSchema>;
+
+  constructor(
+    private readonly pieces: readonly RoutePiece[],
+    private readonly places: RoutePlaces,
+  ) {
+    this.#names = new Map([...places.places].map(([name, { part, field }]) => [keyOf(part, field), name]));
+    this.#properties = new Map(
+      pieces.flatMap(({ part, properties }) =>
+        Object.entries(properties).map(([name, json]) => [keyOf(part, name), json] as const),
+      ),
+    );
+  }
+
+  /**
+   * @param parts the request as guards and interceptors have left it
+   * @param sent the same as it was before them, and the arguments that it was made of: what nobody touched keeps its type
+   * @returns the values, or a promise of them where a schema needs one
+   * @throws McpArgumentsError, or rejects with it
+   */
+  validate(parts: RouteParts, sent: SentArguments): RouteValues | Promise<RouteValues> {
+    const problems = this.#misfits(sent.args);
+    const checked = new Map<string, unknown>();
+    const waiting: PromiseLike<void>[] = [];
+    const failed = (piece: RoutePiece, error: unknown): void => {
+      if (!(error instanceof McpArgumentsError)) throw error;
+      problems.push(...error.problems.map((problem) => this.#named(piece, problem)));
+    };
+    for (const piece of this.pieces) {
+      if (!piece.check) continue;
+      const key = keyOf(piece.part, piece.field);
+      try {
+        const value = piece.check(this.#jsonOf(piece, parts, sent));
+        if (!isThenable(value)) checked.set(key, value);
+        else {
+          const settled = value.then((each) => void checked.set(key, each));
+          waiting.push(settled.then(undefined, (error: unknown) => failed(piece, error)));
+        }
+      } catch (error) {
+        failed(piece, error);
+      }
+    }
+    const end = (): RouteValues => {
+      if (problems.length > 0) throw new McpArgumentsError(problems);
+      return new RouteValues(parts, checked);
+    };
+    return waiting.length > 0 ? Promise.all(waiting).then(end) : end();
+  }
+
+  /** Arguments that no URL could have: what reads a path or a query relies on texts. */
+  #misfits(args: JsonArguments): McpArgumentProblem[] {
+    return Object.entries(args).flatMap(([name, value]) => {
+      const { part, field } = placeOf(name, this.places) ?? { part: 'body' };
+      const fits = part === 'body' || fitsUrl(value, part, this.#properties.get(keyOf(part, field)));
+      return fits
+        ? []
+        : [{ path: name, message: part === 'params' ? 'must be a text' : 'must be a text or a list of texts' }];
+    });
+  }
+
+  /** What a parameter gets, with the types that the client sent. */
+  #jsonOf({ part, field }: RoutePiece, parts: RouteParts, sent: SentArguments): unknown {
+    const whole = parts[part];
+    const asJson = (name: string, value: unknown): unknown => {
+      const key = keyOf(part, name);
+      const argument = valueOf(sent.args, this.#names.get(key) ?? name);
+      if (value === valueOf(sent.parts[part], name) && isAsSent(value, argument, part)) return argument;
+      return part === 'body' ? value : fromText(value, this.#properties.get(key)?.['type']);
+    };
+    if (field !== undefined) return asJson(field, valueOf(whole, field));
+    if (!isObject(whole)) return whole;
+    return Object.fromEntries(Object.entries(whole).map(([name, value]) => [name, asJson(name, value)]));
+  }
+
+  /** A problem by the name of the argument, instead of that in the request. */
+  #named({ part, field }: RoutePiece, { path, message }: McpArgumentProblem): McpArgumentProblem {
+    const places = path === '' ? [] : path.split('.');
+    const [first, below] = field === undefined ? [places[0], places.slice(1)] : [field, places];
+    if (first === undefined) return { path, message };
+    return { path: [this.#names.get(keyOf(part, first)) ?? first, ...below].join('.'), message };
+  }
+}
+
+/** The arguments of a call, and the request that was made of them. */
+export interface SentArguments {
+  readonly parts: RouteParts;
+  readonly args: JsonArguments;
+}
+
+/** A value of a part by its name; never one of its prototype. */
+export function valueOf(holder: unknown, field: string): unknown {
+  return isObject(holder) && Object.hasOwn(holder, field) ? holder[field] : undefined;
+}
+
+/** `body.note`, or `body` for the whole of it. */
+export function keyOf(part: RequestPart, field: string | undefined): string {
+  return field === undefined ? part : `${part}.${field}`;
+}

@@ -1,0 +1,251 @@
+import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
+import type { Type } from '@nestjs/common';
+import { AjvJsonSchemaValidator, fromJsonSchema } from '../../protocol/spec.js';
+import { shown } from '../../protocol/errors.js';
+import {
+  type McpArgumentProblem,
+  McpArgumentsError,
+  McpHandlerDefinitionError,
+  problemsText,
+} from '../handlers.errors.js';
+import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
+import type { CompiledSchema, McpHandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+
+const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
+  input: (problems) => new McpArgumentsError(problems),
+  output: (problems) => new Error(`The result is not valid: ${problemsText(problems)}.`),
+};
+
+/** The dialect of the protocol. */
+const TARGET = { target: 'draft-2020-12' } as const;
+
+type Standard = StandardSchemaWithJSON['~standard'];
+type Outcome = Awaited<ReturnType<Standard['validate']>>;
+type Issue = NonNullable<Outcome['issues']>[number];
+
+/**
+ * Converts the schemas of handlers once, at the start: lists and calls convert nothing, and a schema that cannot be converted
+ * stops the start instead of breaking a whole list.
+ *
+ * Ajv keeps every schema that it has compiled. So a handler that is registered at run time has a compiler of its own, which
+ * is collected with it.
+ */
+export class SchemaCompiler {
+  #shared: jsonSchemaValidator | undefined;
+
+  /**
+   * @param origin the handler, for messages
+   * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have; `anyRoot`: it
+   *   describes one argument, which need not be an object
+   * @throws McpHandlerDefinitionError that says why the schema cannot be used
+   */
+  compile(
+    schema: McpHandlerSchema,
+    use: SchemaUse,
+    origin: string,
+    {
+      option = `${use}Schema`,
+      closed = false,
+      anyRoot = false,
+    }: { option?: string; closed?: boolean | undefined; anyRoot?: boolean } = {},
+  ): CompiledSchema {
+    try {
+      const { json, validate } = this.#convert(standardOf(schema) ?? schema, use, closed, anyRoot);
+      return { json: frozenJson(json), validate };
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new McpHandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
+    }
+  }
+
+  #convert(schema: unknown, use: SchemaUse, closed: boolean, anyRoot: boolean): CompiledSchema {
+    const misfit = MISFITS[use];
+    if (isStandardSchema(schema)) {
+      const standard = schema['~standard'];
+      const json = jsonOfStandard(standard, use);
+      return {
+        json: anyRoot ? json : objectOrAlternatives(json),
+        validate: validateStandard(standard, issueProblems, misfit),
+      };
+    }
+    if (typeof schema === 'function') {
+      const packages = loadClassPackages();
+      const json = jsonOfClass(schema as Type, packages, { use, closed });
+      return { json, validate: validateClass(schema as Type, packages, use, misfit) };
+    }
+    if (typeof schema !== 'object' || schema === null) {
+      throw new Error(
+        `a schema is a Standard Schema (such as z.object({ … })), a JSON Schema, or a class with decorators of class-validator; got ${shown(schema)}.`,
+      );
+    }
+    if (Object.values(schema).some((part) => isStandardSchema(part))) {
+      throw new Error('it is an object of schemas. Combine them into one schema: z.object({ … }).');
+    }
+    const json = objectRoot(frozenJson(schema as JsonSchema));
+    const { '~standard': standard } = fromJsonSchema(json, this.#validatorFor(json));
+    const validate = validateStandard(standard, ajvProblems, misfit);
+    return { json, validate: use === 'output' ? orAsJson(validate) : validate };
+  }
+
+  /** Ajv would use the first schema in place of a second one with the same `$id`. */
+  #validatorFor(schema: JsonSchema): jsonSchemaValidator {
+    if (JSON.stringify(schema).includes('"$id"')) return new AjvJsonSchemaValidator();
+    return (this.#shared ??= new AjvJsonSchemaValidator());
+  }
+}
+
+/** Arguments and structured results are objects. @throws Error */
+function objectRoot(json: JsonSchema): JsonSchema {
+  if (json.type === 'object') return json;
+  throw new Error(
+    json.type === undefined
+      ? 'its root has no type. Add "type": "object".'
+      : `its root must be an object, not ${shown(json.type)}. Wrap it: z.object({ value: … }).`,
+  );
+}
+
+/** Whether a value claims to be a Standard Schema; those of ArkType are functions. */
+function isStandardSchema(schema: unknown): schema is StandardSchemaWithJSON {
+  if ((typeof schema !== 'object' && typeof schema !== 'function') || schema === null) return false;
+  const standard = (schema as Record<string, unknown>)['~standard'] as Partial<Standard> | undefined;
+  return typeof standard?.validate === 'function';
+}
+
+/** A Standard Schema, or that of a class: `createZodDto()` of nestjs-zod keeps it in `schema`. */
+export function standardOf(given: unknown): StandardSchemaWithJSON | undefined {
+  if (isStandardSchema(given)) return given;
+  if (typeof given !== 'function') return undefined;
+  const { schema } = given as { schema?: unknown };
+  return isStandardSchema(schema) ? schema : undefined;
+}
+
+/** @throws Error that says why the schema cannot be converted */
+function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUse): JsonSchema {
+  if (!jsonSchema) throw new Error(CONVERSIONS[String(vendor)] ?? noConversion(String(vendor)));
+  let json: JsonSchema;
+  try {
+    json = jsonSchema[use](TARGET);
+  } catch (error) {
+    const { message } = error as Error;
+    const remedy = REMEDIES.find(([pattern]) => pattern.test(message))?.[1][use];
+    throw remedy === undefined ? error : new Error(`${message}. ${remedy}`, { cause: error });
+  }
+  return json;
+}
+
+/** A union of objects has no `type`. @throws Error */
+function objectOrAlternatives(json: JsonSchema): JsonSchema {
+  return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
+}
+
+const CONVERSIONS: Readonly<Record<string, string>> = {
+  zod: 'this version of Zod cannot convert it to JSON Schema. Install zod 4.2 or later.',
+  valibot:
+    'Valibot needs a separate package to convert to JSON Schema. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
+};
+
+/** JSON has neither dates nor other objects than plain ones. The messages are those of Zod. */
+const REMEDIES: readonly (readonly [RegExp, Readonly<Record<SchemaUse, string>>])[] = [
+  [
+    /\bDate\b/,
+    {
+      input:
+        'Clients send dates as texts: use z.iso.datetime(), or z.iso.datetime().transform((text) => new Date(text)) to get a Date.',
+      output: 'Clients get dates as texts: use z.iso.datetime(), and return date.toISOString().',
+    },
+  ],
+  [
+    /\bBigInt\b/i,
+    {
+      input: 'Clients send numbers or texts: use z.int(), or z.string().transform(BigInt).',
+      output: 'Clients get numbers or texts: use z.int() or z.string().',
+    },
+  ],
+  [
+    /\b(?:Map|Set)\b/,
+    {
+      input: 'Use z.record() or z.array().',
+      output: 'Use z.record() or z.array(), and return a plain object or array.',
+    },
+  ],
+  [
+    /\bTransforms\b/,
+    {
+      input: 'Put what clients send in front: z.string().transform(…).',
+      output: 'Say what the transform returns: .transform(…).pipe(z.object({ … })).',
+    },
+  ],
+];
+
+function noConversion(vendor: string): string {
+  return `the schema library "${vendor}" does not convert to JSON Schema ("~standard.jsonSchema"). Install a version that does, or give the JSON Schema itself.`;
+}
+
+/** The check of a Standard Schema. Stays synchronous where the schema does. */
+function validateStandard(
+  standard: Pick<Standard, 'validate'>,
+  problemsOf: (issue: Issue) => McpArgumentProblem[],
+  misfit: Misfit,
+): Validate {
+  const valueOf = (outcome: Outcome): unknown => {
+    if (!outcome.issues || outcome.issues.length === 0) return (outcome as { value: unknown }).value;
+    throw misfit(outcome.issues.flatMap(problemsOf));
+  };
+  return (raw) => {
+    const outcome = standard.validate(raw);
+    return outcome instanceof Promise ? outcome.then(valueOf) : valueOf(outcome);
+  };
+}
+
+/** A result is sent as JSON: what does not fit as it is, such as a `Date`, may fit as that. */
+function orAsJson(validate: Validate): Validate {
+  return (raw) => {
+    try {
+      return validate(raw);
+    } catch (misfit) {
+      let sent: unknown;
+      try {
+        sent = JSON.parse(JSON.stringify(raw));
+      } catch {
+        throw misfit;
+      }
+      return validate(sent);
+    }
+  };
+}
+
+function issueProblems({ path = [], message }: Issue): McpArgumentProblem[] {
+  return [{ path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'), message }];
+}
+
+/** Ajv's one text for all problems: `data/a/0 must be string, data must have required property 'b'`. */
+const PROBLEM = /(?:^|, )data(?<pointer>(?:\/[^ ]*)?) (?<message>.+?)(?=, data[ /]|$)/gs;
+
+function ajvProblems({ message: text }: Issue): McpArgumentProblem[] {
+  const problems = Array.from(text.matchAll(PROBLEM), ({ groups }) => ({
+    path: pathOf(groups!.pointer!),
+    message: groups!.message!,
+  }));
+  return problems.length > 0 ? problems : [{ path: '', message: text }];
+}
+
+/** `/address/lines/0` → `address.lines.0` */
+function pathOf(pointer: string): string {
+  const parts = pointer.split('/').slice(1);
+  return parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')).join('.');
+}
+
+/**
+ * A copy of a value as JSON transports it, frozen throughout: what goes over the wire is shared by all sessions.
+ *
+ * @throws TypeError for cycles and bigints
+ */
+export function frozenJson<T>(value: T): Readonly<T> {
+  return deepFreeze(JSON.parse(JSON.stringify(value)) as T);
+}
+
+function deepFreeze<T>(value: T): Readonly<T> {
+  if (typeof value !== 'object' || value === null) return value;
+  for (const part of Object.values(value)) deepFreeze(part);
+  return Object.freeze(value);
+}

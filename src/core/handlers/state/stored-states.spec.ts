@@ -1,0 +1,361 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { type McpStateError, McpUnknownStateError } from '../../calls/mcp-state.js';
+import { ManualClock } from '../../../testing/index.js';
+import { InMemoryStateStore } from './in-memory-state-store.js';
+import type { McpStateStore } from './state-store.js';
+import { StoredStates, type StoredStatesOptions } from './stored-states.js';
+
+const TTL_MS = 10_000;
+const OPTIONS: StoredStatesOptions = {
+  endpoint: 'path.mcp',
+  ttlMs: TTL_MS,
+  maxStatesPerPrincipal: 10,
+  maxAnonymousStates: 10,
+  maxStateBytes: 1_000,
+};
+
+interface Shared {
+  readonly store: McpStateStore;
+  readonly clock: ManualClock;
+}
+
+/** One node; nodes that share a store are given those of another one. */
+function setup(options: Partial<StoredStatesOptions> = {}, shared?: Shared) {
+  const clock = shared?.clock ?? new ManualClock();
+  const memory = shared?.store ?? new InMemoryStateStore(clock);
+  const calls: [name: string, key: string][] = [];
+  const noted = (name: string, key: string): McpStateStore => {
+    calls.push([name, key]);
+    return memory;
+  };
+  const store: McpStateStore = {
+    get: (key) => noted('get', key).get(key),
+    set: (key, ...of) => noted('set', key).set(key, ...of),
+    delete: (key) => noted('delete', key).delete(key),
+  };
+  const faults: unknown[] = [];
+  const states = new StoredStates(store, clock, { ...OPTIONS, ...options }, (error) => void faults.push(error));
+  return {
+    clock,
+    store: memory,
+    calls,
+    faults,
+    as: (principal?: string) => ({
+      open: (handle?: unknown) => states.of({ principal }, handle),
+      ofPrincipal: () => states.ofPrincipal({ principal }),
+    }),
+  };
+}
+
+const sizeOf = ({ store }: Shared): number => (store as InMemoryStateStore).size;
+const code = (error: unknown) => (error as McpStateError).code;
+const failure = (task: Promise<unknown>) =>
+  task.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+describe('state with a handle', () => {
+  it('costs nothing before something is stored, then goes by its handle', async () => {
+    const { as, calls, store } = setup();
+    const cart = await as('ann').open(undefined);
+    expect(cart.handle).toMatch(/^[A-Za-z0-9]{22}$/);
+    expect([cart.data, calls]).toEqual([{}, []]);
+    expect(await cart.patch({ items: [1], note: null })).toEqual({ items: [1] });
+    expect(cart.data).toEqual({ items: [1] });
+    expect((await as('ann').open(cart.handle)).data).toEqual({ items: [1] });
+    expect(await store.get(cart.handle)).toBeUndefined();
+  });
+
+  it('lies under its endpoint, a hash of the principal, and the handle', async () => {
+    const { as, calls } = setup();
+    const handle = async (principal?: string) => {
+      const state = await as(principal).open(undefined);
+      await state.patch({ a: 1 });
+      return state.handle;
+    };
+    const hash = createHash('sha256').update('ann').digest('base64url');
+    const expected = [`path.mcp:${hash}:${await handle('ann')}`, `path.mcp:-:${await handle()}`];
+    await (await as('ann').ofPrincipal()).patch({ a: 1 });
+    expect(new Set(calls.map(([, key]) => key))).toEqual(new Set([...expected, `path.mcp:${hash}:-`]));
+  });
+
+  it('is a new one for each call without a handle', async () => {
+    const { as } = setup();
+    const handles = await Promise.all([as().open(undefined), as().open(null), as().open(undefined)]);
+    expect(new Set(handles.map(({ handle }) => handle)).size).toBe(3);
+  });
+
+  it('is merged key by key, also by concurrent calls', async () => {
+    const { as } = setup();
+    const minted = await as('ann').open(undefined);
+    // Also while it begins.
+    await Promise.all(Array.from({ length: 10 }, (_, n) => minted.patch({ [`a${n}`]: n })));
+    const open = await Promise.all(Array.from({ length: 10 }, () => as('ann').open(minted.handle)));
+    await Promise.all(open.map((state, n) => state.patch({ [`b${n}`]: n, [`a${n}`]: null })));
+    const { data } = await as('ann').open(minted.handle);
+    expect(data).toEqual(Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`b${n}`, n])));
+  });
+
+  it('takes keys for keys, and plain JSON', async () => {
+    const { as } = setup();
+    const state = await as().open(undefined);
+    const keys = JSON.parse('{"__proto__":1,"constructor":2}') as Record<string, unknown>;
+    const data = await state.patch({ ...keys, at: new Date(0), none: undefined });
+    expect(Object.entries(data)).toEqual([...Object.entries(keys), ['at', '1970-01-01T00:00:00.000Z']]);
+    expect(Object.keys(await state.patch({ at: null, constructor: null }))).toEqual(['__proto__']);
+  });
+
+  it.each([undefined, null, 'text', 7, [1], () => 1, 10n])('refuses to store %o', async (changes) => {
+    const { as, calls } = setup();
+    const state = await as().open(undefined);
+    await expect((async () => state.patch(changes as never))()).rejects.toThrow(TypeError);
+    expect(calls).toEqual([]);
+  });
+
+  it.each([
+    ['was never minted', () => 'x'.repeat(22)],
+    ['is too short', () => 'abc'],
+    ['is empty', () => ''],
+    ['is a key of objects', () => '__proto__'],
+    ['is no text', () => 7 as unknown as string],
+    ['is long', () => 'x'.repeat(100_000)],
+    ['was minted, and nothing was stored', async (of: Setup) => (await of.as('ann').open(undefined)).handle],
+    ['belongs to another principal', (of: Setup) => stored(of, 'bob')],
+    ['is an anonymous caller’s', (of: Setup) => stored(of, undefined)],
+  ])('is unknown when it %s', async (_, handle) => {
+    const of = setup();
+    const given = await handle(of);
+    const error = (await failure(of.as('ann').open(given))) as McpUnknownStateError;
+    expect(error).toBeInstanceOf(McpUnknownStateError);
+    expect([error.name, error.code, error.handle]).toEqual([
+      'McpUnknownStateError',
+      'UNKNOWN_STATE',
+      expect.any(String),
+    ]);
+    if (typeof given === 'string') expect(error.handle).toBe(given);
+    // The text does not reveal which of them it was.
+    const nobodys = (await failure(of.as('ann').open('y'.repeat(22)))) as McpUnknownStateError;
+    const quoted = (text: string) => text.replace(/"[^"]*"…?/, '"…"');
+    if (given.length < 50) expect(quoted(error.message)).toBe(quoted(nobodys.message));
+    expect(error.message.length).toBeLessThan(400);
+  });
+
+  it('is gone for good when it is deleted', async () => {
+    const of = setup();
+    const { as } = of;
+    const state = await as('ann').open(undefined);
+    expect(await state.delete()).toBe(false);
+    await expect(state.patch({ a: 1 })).rejects.toThrow(McpUnknownStateError);
+    const other = await as('ann').open(undefined);
+    await other.patch({ a: 1 });
+    const again = await as('ann').open(other.handle);
+    expect([await other.delete(), other.data]).toEqual([true, {}]);
+    expect(await again.delete()).toBe(false);
+    for (const gone of [other, again]) expect(await failure(gone.patch({ a: 2 }))).toBeInstanceOf(McpUnknownStateError);
+    await expect(as('ann').open(other.handle)).rejects.toThrow(McpUnknownStateError);
+    expect(sizeOf(of)).toBe(0);
+  });
+
+  it('is of one endpoint, also when several share a store', async () => {
+    const one = setup();
+    const two = setup({ endpoint: 'path.other' }, one);
+    const handle = await stored(one, 'ann');
+    await expect(two.as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
+  });
+
+  it('begins on one node and goes on on another', async () => {
+    const one = setup();
+    const two = setup({}, one);
+    const state = await two.as('ann').open(await stored(one, 'ann'));
+    expect(await state.patch({ b: 2 })).toEqual({ a: 1, b: 2 });
+    expect((await one.as('ann').open(state.handle)).data).toEqual({ a: 1, b: 2 });
+  });
+});
+
+describe('the time of a state', () => {
+  const sets = ({ calls }: Setup) => calls.filter(([name]) => name === 'set').length;
+
+  it('ends a TTL after its last use, noted a tenth of it apart', async () => {
+    const of = setup();
+    const { clock } = of;
+    const handle = await stored(of, 'ann');
+    for (let n = 0; n < 40; n++) {
+      await clock.advance(TTL_MS / 20);
+      expect((await of.as('ann').open(handle)).data).toEqual({ a: 1 });
+    }
+    expect(sets(of)).toBe(1 + 20);
+    await clock.advance(TTL_MS);
+    await expect(of.as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
+    expect(sizeOf(of)).toBe(0);
+  });
+
+  it('goes on with a patch', async () => {
+    const { as, clock } = setup();
+    const state = await as('ann').open(undefined);
+    for (let n = 0; n < 5; n++) {
+      await state.patch({ n });
+      await clock.advance(TTL_MS - 1);
+    }
+    expect(await state.patch({ n: 5 })).toEqual({ n: 5 });
+    await clock.advance(TTL_MS);
+    await expect(state.patch({ n: 9 })).rejects.toThrow(McpUnknownStateError);
+  });
+
+  it('goes on with a use whose node has a slow clock', async () => {
+    const one = setup();
+    const { clock } = one;
+    const handle = await stored(one, 'ann');
+    const late = setup(
+      {},
+      { store: one.store, clock: Object.assign(new ManualClock(), { now: () => clock.now() - 1e7 }) },
+    );
+    await clock.advance(TTL_MS - 1);
+    await late.as('ann').open(handle);
+    await clock.advance(TTL_MS - 1);
+    expect((await one.as('ann').open(handle)).data).toEqual({ a: 1 });
+  });
+
+  it('has no end, and is not noted, where nothing expires', async () => {
+    const of = setup({ ttlMs: Infinity });
+    const handle = await stored(of, 'ann');
+    await of.clock.advance(1_000_000_000);
+    expect((await of.as('ann').open(handle)).data).toEqual({ a: 1 });
+    expect(sets(of)).toBe(1);
+  });
+});
+
+describe('state of a principal', () => {
+  it('is the same in all calls of the principal, and of no other', async () => {
+    const { as } = setup();
+    const state = await as('ann').ofPrincipal();
+    expect(state.data).toEqual({});
+    expect(state).toMatchObject({ handle: undefined });
+    await state.patch({ theme: 'dark' });
+    expect((await as('ann').ofPrincipal()).data).toEqual({ theme: 'dark' });
+    expect((await as('bob').ofPrincipal()).data).toEqual({});
+  });
+
+  it('is refused to anonymous callers, with the reason', async () => {
+    const { as } = setup();
+    const error = (await failure(as().ofPrincipal())) as McpStateError;
+    expect([error.name, error.code]).toEqual(['McpStateError', 'NO_PRINCIPAL']);
+    expect(error.message).toContain('the caller is anonymous');
+  });
+
+  it('cannot be named by a client', async () => {
+    const { as, calls } = setup();
+    await (await as('ann').ofPrincipal()).patch({ a: 1 });
+    const [, key] = calls[0]!;
+    for (const handle of [key, ...key.split(':'), 'ann']) {
+      await expect(as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
+    }
+  });
+
+  it('begins again after its end', async () => {
+    const { as, clock } = setup();
+    const state = await as('ann').ofPrincipal();
+    await state.patch({ a: 1 });
+    expect([await state.delete(), state.data]).toEqual([true, {}]);
+    expect(await state.patch({ b: 1 })).toEqual({ b: 1 });
+    await clock.advance(TTL_MS);
+    expect(await state.patch({ c: 1 })).toEqual({ c: 1 });
+  });
+
+  it('begins once, whichever call is first', async () => {
+    const of = setup();
+    const all = await Promise.all(Array.from({ length: 20 }, () => of.as('ann').ofPrincipal()));
+    await Promise.all(all.map((state, n) => state.patch({ [`k${n}`]: n })));
+    expect(Object.keys((await of.as('ann').ofPrincipal()).data)).toHaveLength(20);
+    expect(sizeOf(of)).toBe(1);
+  });
+});
+
+describe('bounds of states', () => {
+  it('refuses data that is too large, also when many patches make it so', async () => {
+    const { as } = setup();
+    const state = await as('ann').open(undefined);
+    const error = (await failure(state.patch({ text: 'ü'.repeat(500) }))) as McpStateError;
+    expect(code(error)).toBe('STATE_TOO_LARGE');
+    expect(error.message).toContain('1011');
+    await state.patch({ text: 'ü'.repeat(400) });
+    const patches = Array.from({ length: 10 }, (_, n) =>
+      as('ann')
+        .open(state.handle)
+        .then((s) => s.patch({ [n]: 'x'.repeat(60) })),
+    );
+    const outcomes = await Promise.allSettled(patches);
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
+    const { data } = await as('ann').open(state.handle);
+    expect(JSON.stringify(data).length).toBeLessThan(1_000);
+    // A smaller one may go on.
+    expect(await state.patch({ text: null, more: 'x'.repeat(500) })).toMatchObject({
+      more: expect.any(String) as string,
+    });
+  });
+
+  it('refuses new states beyond the cap of a principal, and of no other', async () => {
+    const of = setup({ maxStatesPerPrincipal: 2 });
+    const first = await stored(of, 'ann');
+    await stored(of, 'ann');
+    const third = await of.as('ann').open(undefined);
+    const tooMany = (await failure(third.patch({ a: 1 }))) as McpStateError;
+    expect([tooMany.code, tooMany.message]).toEqual([
+      'TOO_MANY_STATES',
+      expect.stringContaining('its limit of 2 states ("maxStatesPerPrincipal")'),
+    ]);
+    expect(code(await failure((await of.as('ann').ofPrincipal()).patch({ a: 1 })))).toBe('TOO_MANY_STATES');
+    await stored(of, 'bob');
+    await stored(of, undefined);
+    expect(await (await of.as('ann').open(first)).patch({ b: 1 })).toEqual({ a: 1, b: 1 });
+    // There is room again, for the same handle.
+    await (await of.as('ann').open(first)).delete();
+    expect(await third.patch({ a: 1 })).toEqual({ a: 1 });
+  });
+
+  it('counts the states of each endpoint for itself', async () => {
+    const one = setup({ maxStatesPerPrincipal: 1 });
+    const two = setup({ maxStatesPerPrincipal: 1, endpoint: 'path.other' }, one);
+    await stored(one, 'ann');
+    await stored(two, 'ann');
+    expect(sizeOf(one)).toBe(2);
+  });
+
+  it('holds anonymous callers to a cap of their own, together', async () => {
+    const of = setup({ maxStatesPerPrincipal: 1, maxAnonymousStates: 2 });
+    await stored(of, undefined);
+    await stored(of, undefined);
+    const tooMany = (await failure((await of.as(undefined).open(undefined)).patch({ a: 1 }))) as McpStateError;
+    expect([tooMany.code, tooMany.message]).toEqual([
+      'TOO_MANY_STATES',
+      expect.stringContaining('"maxAnonymousStates"'),
+    ]);
+    await stored(of, 'ann');
+  });
+});
+
+describe('a store that fails', () => {
+  it.each<[string, McpStateStore['set'], RegExp]>([
+    ['throws', () => Promise.reject(new Error('away')), /away/],
+    ['says that it has kept nothing', () => Promise.resolve(false), /returned false/],
+  ])('and %s is reported, and a typed error', async (_, set, cause) => {
+    const { as, store, faults } = setup();
+    const state = await as('ann').open(undefined);
+    const works = store.set;
+    store.set = set;
+    const error = (await failure(state.patch({ a: 1 }))) as McpStateError;
+    expect([error.code, String(error.cause)]).toEqual(['STORE_UNAVAILABLE', expect.stringMatching(cause)]);
+    expect(faults).toEqual([error.cause]);
+    store.set = works;
+    expect(await state.patch({ a: 1 })).toEqual({ a: 1 });
+  });
+});
+
+type Setup = ReturnType<typeof setup>;
+
+async function stored({ as }: Setup, principal: string | undefined): Promise<string> {
+  const state = await as(principal).open(undefined);
+  await state.patch({ a: 1 });
+  return state.handle;
+}

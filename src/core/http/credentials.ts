@@ -1,0 +1,65 @@
+import { Observable } from 'rxjs';
+import type { McpClock } from '../common/clock.js';
+import type { McpReply } from '../calls/mcp-exchange.js';
+
+/*
+ * # What the option `auth` decides in this room
+ *
+ * The room `auth` attaches the credentials of the caller to its request, and provides a `Challenger`. The room `http`
+ * knows neither tokens nor keys: it only reads the caller, the time until which its streams may stay open, and the
+ * header of a refusal. Without the option there is no challenger, and no request has credentials.
+ */
+
+/** The caller of a request, from its verified token. */
+export interface RequestCredentials {
+  /** `undefined`: the token names no subject, and clients do not call for themselves. */
+  readonly principal: string | undefined;
+  /** The subject or client id alone, by which a user that a guard has set is the same caller. */
+  readonly id: string | undefined;
+  /** The user that the token has put on the request, unless a guard had. */
+  readonly user: unknown;
+  /** When open streams of the caller end, in milliseconds since the epoch; `undefined`: never. */
+  readonly streamsEndAt: number | undefined;
+}
+
+const CREDENTIALS = Symbol('nestjs-mcp-streamable:credentials');
+
+/** Puts credentials on Express' `Request` or Fastify's `FastifyRequest`. */
+export function setCredentials(request: object, credentials: RequestCredentials): void {
+  (request as { [CREDENTIALS]?: RequestCredentials })[CREDENTIALS] = credentials;
+}
+
+export function credentialsOf(request: object): RequestCredentials | undefined {
+  return (request as { [CREDENTIALS]?: RequestCredentials })[CREDENTIALS];
+}
+
+/** Adds `WWW-Authenticate` to refusals, which names where the caller can log in. */
+export interface Challenger {
+  /**
+   * @param thrown by a guard, by the controller, or by a guard of the whole app, which runs before any of ours
+   * @returns what the request is refused with: the same, or an error that has a `WWW-Authenticate`
+   */
+  refusal(thrown: unknown, request: object): unknown;
+  /** The same for the reply of a call whose handler has a guard. */
+  reply<Reply extends McpReply>(reply: Reply, request: object): Reply;
+}
+
+/** The injection token of the {@link Challenger}; `null` without the option `auth`. */
+export const CHALLENGER = Symbol('nestjs-mcp-streamable:challenger');
+
+/** The longest delay of `setTimeout`. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Ends a stream when the token of its caller expires: the client reconnects, is refused, and gets a new token. The
+ * session or call of the stream continues.
+ */
+export function whileAuthorized<T>(events$: Observable<T>, request: object, clock: McpClock): Observable<T> {
+  const endAt = credentialsOf(request)?.streamsEndAt;
+  if (endAt === undefined || endAt - clock.now() > LONGEST_TIMER_MS) return events$;
+  return new Observable((subscriber) => {
+    const timer = clock.setTimeout(() => subscriber.complete(), Math.max(0, endAt - clock.now()));
+    subscriber.add(() => clock.clear(timer));
+    subscriber.add(events$.subscribe(subscriber));
+  });
+}

@@ -1,0 +1,108 @@
+import { type CanActivate, type ModuleMetadata, type Type, VERSION_NEUTRAL } from '@nestjs/common';
+import {
+  flag,
+  list,
+  option,
+  type OptionTable,
+  passing,
+  refused,
+  type Resolved,
+  resolveOptions,
+  text,
+} from '../common/options.js';
+import type { McpEndpointVersion } from '../calls/endpoint-name.js';
+import { McpSessionGuard } from './mcp-session.guard.js';
+
+/** Options that must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
+export interface McpStreamableExtras {
+  /**
+   * Path of the endpoint, below the app's global prefix, as for any controller.
+   *
+   * @default 'mcp'
+   */
+  path?: string;
+  /**
+   * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
+   * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
+   * `defaultVersion`: MCP has revisions of its own, and its clients do not send the API version of the app.
+   *
+   * @default VERSION_NEUTRAL
+   * @see https://docs.nestjs.com/techniques/versioning
+   */
+  version?: McpEndpointVersion;
+  /** Guards of the endpoint; they run before the session guard. Their dependencies are resolved from `imports`. */
+  guards?: (Type<CanActivate> | CanActivate)[];
+  /**
+   * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
+   * guards and interceptors read by `Reflector` from `getClass()`. Guards among them (`UseGuards()`) run before `guards`.
+   *
+   * @default none
+   */
+  decorators?: readonly ClassDecorator[];
+  /**
+   * Decides which callers may use a session.
+   *
+   * @default McpSessionGuard (the principal that initialized it)
+   */
+  sessionGuard?: Type<McpSessionGuard>;
+  /** Modules that guards, the session guard and `forRootAsync` inject from. */
+  imports?: ModuleMetadata['imports'];
+  /** Makes `McpSessionService` injectable everywhere without an import. @default false */
+  isGlobal?: boolean;
+  /**
+   * Name of the endpoint; needed if the app has several endpoints. Their services are injected with
+   * `@InjectMcp(McpSessionService, name)`.
+   */
+  name?: string;
+}
+
+const EXTRAS_TABLE = {
+  path: text('mcp'),
+  version: option(VERSION_NEUTRAL, versionOf),
+  guards: list(
+    [],
+    isGuard,
+    'an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import',
+  ),
+  decorators: list(
+    [],
+    (decorator) => typeof decorator === 'function',
+    'an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself',
+  ),
+  sessionGuard: passing(McpSessionGuard, isSessionGuard, 'McpSessionGuard or a class that extends it'),
+  imports: list([], () => true, 'an array of modules'),
+  isGlobal: flag(false),
+  name: text(undefined),
+} satisfies OptionTable<McpStreamableExtras>;
+
+export const EXTRA_NAMES = Object.keys(EXTRAS_TABLE);
+
+export type ResolvedExtras = Resolved<typeof EXTRAS_TABLE>;
+
+/** The extras of an endpoint by default. */
+export const DEFAULTS: McpStreamableExtras = resolveExtras({});
+
+/** @throws McpOptionError */
+export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
+  return resolveOptions(EXTRAS_TABLE, given);
+}
+
+function versionOf(given: McpEndpointVersion, name: string): McpEndpointVersion {
+  if (isVersion(given)) return given;
+  throw refused(name, 'a string, VERSION_NEUTRAL, or an array of these', given);
+}
+
+function isVersion(version: unknown): boolean {
+  if (Array.isArray(version))
+    return version.length > 0 && version.every((one) => !Array.isArray(one) && isVersion(one));
+  return version === VERSION_NEUTRAL || (typeof version === 'string' && version !== '');
+}
+
+/** Also detects `undefined`, the result of a circular import. */
+function isGuard(guard: unknown): boolean {
+  return typeof guard === 'function' || typeof (guard as CanActivate | null | undefined)?.canActivate === 'function';
+}
+
+function isSessionGuard(guard: unknown): boolean {
+  return guard === McpSessionGuard || (typeof guard === 'function' && guard.prototype instanceof McpSessionGuard);
+}

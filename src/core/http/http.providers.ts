@@ -1,0 +1,74 @@
+import type { Provider } from '@nestjs/common';
+import { McpClock } from '../common/clock.js';
+import { logger } from '../calls/operator-log.js';
+import { MCP_OPTIONS } from '../common/options.js';
+import type { ResolvedProtocolOptions } from '../eras/protocol.options.js';
+import { EndpointCachePolicy } from '../handlers/methods/cache-hints.js';
+import { SessionRuntime } from '../sessions/live/session-runtime.js';
+import type { ResolvedSessionOptions } from '../sessions/session.options.js';
+import {
+  EDGE_POLICY,
+  type EdgePolicy,
+  hostOriginPolicy,
+  SESSION_METHODS,
+  STATELESS_METHODS,
+} from './edge/edge-policy.js';
+import { HttpEdge } from './edge/http-edge.js';
+import type { ResolvedHttpOptions } from './http.options.js';
+import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
+import { McpRequestReader } from './mcp-incoming.js';
+import { defaultPrincipal } from './principal.js';
+import { McpResponder } from './responder.js';
+
+export const httpProviders: Provider[] = [
+  McpExceptionFilter,
+  RefusalLog,
+  {
+    provide: HttpEdge,
+    useFactory: (clock: McpClock, refusals: RefusalLog) =>
+      new HttpEdge(clock, ({ method }, refusal) => refusals.note(method, refusal)),
+    inject: [McpClock, RefusalLog],
+  },
+  {
+    provide: McpRequestReader,
+    useFactory: (
+      options: ResolvedHttpOptions,
+      clock: McpClock,
+      policy: EndpointCachePolicy,
+      { calls, held }: SessionRuntime,
+    ) => {
+      const warn = (): void => {
+        if (!policy.guarded()) return;
+        logger.warn(
+          'The guards accepted a request for which "principal" returns no id: its caller is anonymous, and an anonymous session can be used by every caller that knows its id. Set the option "principal" to identify callers; if they are anonymous on purpose, set it to () => undefined.',
+        );
+      };
+      // A `principal` function of the app that returns no id does so on purpose.
+      const byDefault = options.principal === defaultPrincipal;
+      return new McpRequestReader(options, clock, calls.admission, byDefault ? warn : undefined, held);
+    },
+    inject: [MCP_OPTIONS, McpClock, EndpointCachePolicy, SessionRuntime],
+  },
+  {
+    provide: McpResponder,
+    useFactory: (options: ResolvedHttpOptions, clock: McpClock) => new McpResponder({ ...options, clock }),
+    inject: [MCP_OPTIONS, McpClock],
+  },
+  {
+    provide: EDGE_POLICY,
+    useFactory: ({
+      eras,
+      sessions,
+      allowedHosts,
+      allowedOrigins,
+    }: ResolvedHttpOptions & ResolvedProtocolOptions & ResolvedSessionOptions): EdgePolicy => {
+      const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
+      return hostOriginPolicy({ allowedHosts, allowedOrigins, allow }, () =>
+        logger.warn(
+          'A request arrived on a network address while "allowedHosts" is empty, so every Host is accepted and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
+        ),
+      );
+    },
+    inject: [MCP_OPTIONS],
+  },
+];

@@ -1,0 +1,149 @@
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Injectable } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
+import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
+import { guardThrew, isPlain, logError, logger, nameOfGuard } from '../calls/operator-log.js';
+import { loneRequestId, McpEndpoint } from '../eras/mcp-endpoint.js';
+import { CallObserver } from '../calls/call-observer.js';
+import { McpError } from '../protocol/errors.js';
+import { errorResponse, type RequestId } from '../protocol/json-rpc.js';
+import { CHALLENGER, type Challenger } from './credentials.js';
+import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { UnknownPrincipalError } from './principal.js';
+import { McpResponder, rawResponse } from './responder.js';
+
+/** JSON-RPC code of a refusal that has none of its own. */
+const REFUSED = -32000;
+const INTERNAL_ERROR = -32603;
+
+/**
+ * Answers a request that failed with a JSON-RPC error, and the status that HTTP has for it. A response that has begun
+ * is destroyed.
+ *
+ * @returns the status
+ * @internal
+ */
+export function refuse(
+  error: unknown,
+  request: PlatformRequest,
+  response: object,
+  reader: McpRequestReader,
+  responder: McpResponder,
+): number {
+  const raw = rawResponse(response);
+  const body = reader.bodyOf(request);
+  const { status, headers, payload } = answerTo(error, body ? loneRequestId(body) : null);
+  if (raw.headersSent) raw.destroy();
+  else {
+    reader.discardRest(request, raw);
+    responder.send(response, { kind: 'json', body: JSON.stringify(payload), status, ...(headers && { headers }) });
+  }
+  return status;
+}
+
+function answerTo(error: unknown, requestId: RequestId | null): Answer {
+  if (error instanceof McpError) {
+    const { status, headers, rpcCode, message, data } = error;
+    return { status, headers, payload: errorResponse(error.requestId ?? requestId, rpcCode, message, data) };
+  }
+  const status = error instanceof HttpException ? refusingStatus(error) : 500;
+  // Details of a failure inside are not sent to the client.
+  if (status >= 500) return { status, payload: errorResponse(requestId, INTERNAL_ERROR, 'Internal error') };
+  const text = (error as HttpException).message || `The request was refused (${status}).`;
+  return { status, payload: errorResponse(requestId, REFUSED, text) };
+}
+
+/** A client that reads a status of success waits on for the answer to its request. */
+function refusingStatus(error: HttpException): number {
+  const status = error.getStatus();
+  return status >= 300 && status < 600 ? status : 500;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly payload: unknown;
+}
+
+/** A request that is refused. */
+interface Refusal {
+  readonly status: number;
+  /** Why; holds no credentials. */
+  readonly message: string;
+  /** The option that decides it. */
+  readonly option?: string | undefined;
+}
+
+/**
+ * Logs the requests that one endpoint refuses, for operators, and tells observers of them.
+ *
+ * Each is a line at `debug`. The first refusal because of an option is a warning, since clients cannot correct it.
+ * Responses with 400 are not logged: their texts quote bodies. A line names the endpoint instead of the URL, which may
+ * contain a token.
+ */
+@Injectable()
+export class RefusalLog {
+  /** Options that a warning has already named. */
+  readonly #named = new Set<string>();
+
+  constructor(
+    @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'path'>,
+    @Inject(CallObserver) private readonly observer: CallObserver,
+  ) {}
+
+  note(method: string | undefined, { status, message, option }: Refusal): void {
+    this.observer.refused({ status, option });
+    if (status === 400) return;
+    const text = `${method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
+    if (option === undefined || this.#named.has(option)) return logger.debug(text);
+    this.#named.add(option);
+    logger.warn(`${text} Further refusals of this kind are logged at "debug".`);
+  }
+}
+
+/** Answers, and logs, what guards and the controller of an endpoint throw. @internal */
+@Catch()
+export class McpExceptionFilter implements ExceptionFilter {
+  /** Options that an error in the log has named. */
+  readonly #missed = new Set<UnknownPrincipalError['option']>();
+
+  constructor(
+    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
+    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
+    @Inject(McpResponder) private readonly responder: McpResponder,
+    @Inject(RefusalLog) private readonly refusals: RefusalLog,
+    @Inject(CHALLENGER) private readonly challenger: Challenger | null,
+    @Inject(ENDPOINT_NAME) private readonly name: Pick<EndpointName, 'guards' | 'path'>,
+    @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
+  ) {}
+
+  catch(thrown: unknown, context: ArgumentsHost): void {
+    const http = context.switchToHttp();
+    const request = http.getRequest<PlatformRequest>();
+    const refusal = this.endpoint.refusalFor(thrown);
+    const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
+    const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
+    if (refusal instanceof McpError) this.refusals.note(request.method, refusal);
+    // Without the message of the error: a guard may quote the token that it refuses.
+    else if (status < 500)
+      this.refusals.note(request.method, { status, message: `${(refusal as Error).name} of the app.` });
+    else if (isPlain(error)) logger.error(this.#origin(error, request));
+    else this.#log(error);
+  }
+
+  /** Names what threw something without a message. The guards run before the request is read. */
+  #origin(thrown: unknown, request: PlatformRequest): string {
+    const { guards, path } = this.name;
+    if (this.reader.bodyOf(request))
+      return `The option "principal", the session guard or an interceptor of the MCP endpoint "${path}" threw ${String(thrown)}: throw an Error.`;
+    const scoped = this.app.getGlobalRequestGuards().map(({ name }) => String(name));
+    return guardThrew([...this.app.getGlobalGuards().map(nameOfGuard), ...scoped, ...guards], thrown);
+  }
+
+  #log(error: unknown): void {
+    if (!(error instanceof UnknownPrincipalError)) return logError(error);
+    // One missing option fails every request: one error in the log is enough.
+    if (this.#missed.has(error.option)) return logger.debug(error.message);
+    this.#missed.add(error.option);
+    logger.error(error.message);
+  }
+}

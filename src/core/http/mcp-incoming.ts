@@ -1,0 +1,223 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { McpClock } from '../common/clock.js';
+import { isThenable } from '../common/promises.js';
+import type { McpIncoming } from '../eras/mcp-endpoint.js';
+import type { CallAdmission } from '../calls/call-admission.js';
+import { HeldBody, type HeldBytes } from '../calls/held-bytes.js';
+import { acceptsMediaTypes, isJsonMediaType } from '../protocol/accept.js';
+import { classifyPost } from '../protocol/era.js';
+import { McpError, shutdownRefusal, shown } from '../protocol/errors.js';
+import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../protocol/headers.js';
+import { type IncomingBody, isRequest, readMessages } from '../protocol/json-rpc.js';
+import { isModernRevision } from '../protocol/revisions.js';
+import { discardBody, type InterruptBody, readBody } from './body-reader.js';
+import type { ResolvedHttpOptions } from './http.options.js';
+import { hasGone } from './responder.js';
+import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';
+
+const JSON_TYPE = 'application/json';
+const SSE_TYPE = 'text/event-stream';
+/** Sent by nearly all clients: compared without parsing. */
+const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
+const NO_BODY: IncomingBody = { batch: false, messages: [] };
+
+/**
+ * Largest body that is read for a caller whose calls are refused, in bytes: it may be an answer or a cancellation (E14).
+ */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+const WITHOUT_LIMITS = { strained: false, refusal: () => undefined };
+
+/** Express' `Request` or Fastify's `FastifyRequest`. */
+export interface PlatformRequest {
+  readonly headers: IncomingHttpHeaders;
+  readonly method: string;
+  /** Of the path. */
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly raw?: IncomingMessage;
+}
+
+/** Node's request behind the platform's. */
+export function rawRequest(request: PlatformRequest): IncomingMessage {
+  return request.raw ?? (request as unknown as IncomingMessage);
+}
+
+/**
+ * Property of a request with the result of reading it. A `WeakMap` of objects that live for one request would load the
+ * garbage collector.
+ */
+const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
+const BODY = Symbol('nestjs-mcp-streamable:body');
+
+interface ReadRequest {
+  [INCOMING]?: McpIncoming | undefined;
+  [BODY]?: IncomingBody | undefined;
+}
+
+/**
+ * Reads and checks a request once, after the app's guards (E4–E8, and its era).
+ *
+ * The result is stored on the request, for the guard, the controller and the filter.
+ */
+export class McpRequestReader {
+  readonly #underWay = new Set<InterruptBody>();
+  #closed = false;
+
+  constructor(
+    private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
+    private readonly clock: McpClock,
+    private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
+    /** Called for the first request of an anonymous caller. */
+    private onAnonymous?: (() => void) | undefined,
+    private readonly held?: HeldBytes,
+  ) {}
+
+  /** Fails bodies that have not arrived, when the server stops. */
+  close(): void {
+    this.#closed = true;
+    for (const interrupt of Array.from(this.#underWay)) {
+      interrupt(shutdownRefusal());
+    }
+  }
+
+  /** Before a request is refused: see {@link discardBody}. @param response the raw one */
+  discardRest(request: PlatformRequest, response: ServerResponse): void {
+    discardBody(rawRequest(request), response, this.clock, this.#closed);
+  }
+
+  /** The request as it was read. @throws Error when no guard has read it */
+  of(request: object): McpIncoming {
+    const incoming = (request as ReadRequest)[INCOMING];
+    if (!incoming)
+      throw new Error(
+        'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
+      );
+    return incoming;
+  }
+
+  /** Releases the messages of a request that is answered as a stream, which may last for hours. */
+  release(request: object): void {
+    const read = request as ReadRequest;
+    read[INCOMING] = read[BODY] = undefined;
+  }
+
+  /** The messages of a request, also of a refused one: the error for it carries its id. */
+  bodyOf(request: object): IncomingBody | undefined {
+    return (request as ReadRequest)[BODY];
+  }
+
+  /**
+   * @param response the raw one: when it is over, the request holds its body no longer
+   * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST;
+   *   UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14); UNAVAILABLE above `maxHeldBytes`
+   *   (E15)
+   * @throws UnknownPrincipalError
+   */
+  async read(request: PlatformRequest & ReadRequest, response?: ServerResponse): Promise<McpIncoming> {
+    const { method, headers } = request;
+    if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
+      const text = `The Accept header is ${shown(headers.accept)}; a GET must accept "text/event-stream".`;
+      throw new McpError('NOT_ACCEPTABLE', text);
+    }
+    // Who calls is asked before the body is read only if the answer decides whether to read it.
+    const strained = method === 'POST' && this.admission.strained;
+    const early: unknown = strained ? await this.options.principal(request) : undefined;
+    const refusal = strained ? this.#refusal(request, early) : undefined;
+    const held = method === 'POST' && response ? this.#hold(response) : undefined;
+    const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held)) : NO_BODY;
+    request[BODY] = body;
+    if (refusal && body.messages.some(isRequest)) throw refusal;
+    const said: unknown = strained ? early : this.options.principal(request);
+    const principal = this.#principal(isThenable(said) ? await said : said, request);
+    const protocolVersion = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+    const era = method === 'POST' ? classifyPost({ protocolVersion }, body) : 'legacy';
+    const { params: routeParams } = request;
+    const incoming: McpIncoming = {
+      era,
+      principal,
+      request,
+      method,
+      headers,
+      body,
+      session: undefined,
+      held,
+      ...(routeParams && Object.keys(routeParams).length > 0 && { routeParams }),
+    };
+    request[INCOMING] = incoming;
+    return incoming;
+  }
+
+  /** Why a call of this request would be refused. */
+  #refusal(request: PlatformRequest, said: unknown): McpError | undefined {
+    return this.admission.refusal(principalText(said), singleHeader(request.headers[SESSION_ID_HEADER]));
+  }
+
+  /** @param refusal of calls of this caller: only what may be an answer or a notification is read */
+  #text(request: PlatformRequest, refusal: McpError | undefined, held: HeldBody | undefined): Promise<string> {
+    const { accept, 'content-type': type } = request.headers;
+    if (type !== JSON_TYPE && !isJsonMediaType(type)) {
+      const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
+      throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
+    }
+    if (accept !== AS_SPECIFIED && !acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
+      const text = `The Accept header is ${shown(accept)}; a POST must accept both "application/json" and "text/event-stream".`;
+      throw new McpError('NOT_ACCEPTABLE', text);
+    }
+    const { maxBodyBytes, bodyTimeoutMs: timeoutMs } = this.options;
+    if (refusal && isModernCall(request.headers)) throw refusal;
+    const maxBytes = refusal ? Math.min(maxBodyBytes, MAX_ANSWER_BYTES) : maxBodyBytes;
+    const { clock } = this;
+    const text = readBody(rawRequest(request), {
+      maxBytes,
+      timeoutMs,
+      clock,
+      platform: request,
+      underWay: this.#underWay,
+      held,
+    });
+    if (!refusal) return text;
+    return text.catch((error: unknown) => {
+      throw error instanceof McpError && error.code === 'PAYLOAD_TOO_LARGE' ? refusal : error;
+    });
+  }
+
+  #hold(response: ServerResponse): HeldBody | undefined {
+    if (!this.held) return undefined;
+    const body = new HeldBody(this.held);
+    let over = false;
+    const release = (): void => {
+      if (over) return;
+      over = true;
+      if (waits) socket.off('close', release);
+      body.release();
+    };
+    const { socket } = response.req;
+    // The connection of a serverless function is a plain object.
+    const waits = response.socket === null && 'off' in socket;
+    // The event does not come again when the client has left while the guards of the app ran.
+    if (hasGone(response)) release();
+    // A serverless function emits no "close".
+    else response.once('close', release).once('finish', release);
+    // Behind others of a pipelining client, of which there may be many, Node 20 and 22 do not close it with its connection.
+    if (waits) socket.setMaxListeners(0).once('close', release);
+    return body;
+  }
+
+  #principal(said: unknown, request: object): string | undefined {
+    const principal = principalText(said);
+    if (principal !== undefined) return principal;
+    const user = userOf(request);
+    if (user === undefined) {
+      this.onAnonymous?.();
+      this.onAnonymous = undefined;
+      return undefined;
+    }
+    const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
+    throw new UnknownPrincipalError(text);
+  }
+}
+
+/** Decided by the headers: a client of 2026-07-28 POSTs requests and notifications, and no answers. */
+function isModernCall({ [PROTOCOL_VERSION_HEADER]: revision, [METHOD_HEADER]: method }: IncomingHttpHeaders): boolean {
+  return isModernRevision(revision) && !singleHeader(method)?.startsWith('notifications/');
+}

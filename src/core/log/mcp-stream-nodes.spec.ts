@@ -1,0 +1,308 @@
+import { Subject } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
+import { ManualClock } from '../../testing/index.js';
+import { FaultyEventStore, type EventStoreFaults } from '../../../test/support/faulty-event-store.js';
+import { MCP_DROPPED_SESSION_MS, type McpStoredEvent } from './event-store.js';
+import { InMemoryEventStore } from './in-memory-event-store.js';
+import { McpStream, type StreamObserver } from './mcp-stream.js';
+import { NO_DATA } from './stream-reader.js';
+import type { StreamEnvironment } from './stream.options.js';
+
+const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
+const ignore = (): void => {};
+const SILENT: StreamObserver = {
+  attached: ignore,
+  detached: ignore,
+  replacedHere: ignore,
+  evicted: ignore,
+  idle: ignore,
+  failed: ignore,
+  fault: ignore,
+};
+
+/** What one node says to another. */
+interface Signal {
+  readonly to: string;
+  readonly reader: string;
+  readonly is: 'appended' | 'replaced';
+  readonly upTo?: number | undefined;
+}
+
+/** Stream 0 on several nodes over one log, whose signals the test hands over, or does not. */
+async function setup(faults: EventStoreFaults = {}) {
+  const clock = new ManualClock();
+  const logClock = new ManualClock();
+  const log = new InMemoryEventStore({}, logClock, 'shared');
+  await log.open('s');
+  const store = new FaultyEventStore(log, clock, faults);
+  const signals: Signal[] = [];
+  const streams = new Map<string, McpStream>();
+  const node = (nodeId: string) => {
+    const peers: StreamEnvironment['peers'] = {
+      appended: (_, __, { node: to, reader }) => signals.push({ to, reader, is: 'appended' }),
+      replaced: (_, __, { node: to, reader }, upTo) => signals.push({ to, reader, is: 'replaced', upTo }),
+    };
+    const environment = { store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, comeBackMs: 10_000, peers };
+    const stream = new McpStream('0', 's', environment, SILENT);
+    streams.set(nodeId, stream);
+    const get = async (after?: number) => {
+      const head = await stream.head();
+      const reading = { got: [] as number[], told: undefined as number | undefined, end: undefined as unknown };
+      const subscription = stream.subscribe(
+        {
+          next: ({ index, data }) => {
+            if (data === NO_DATA) reading.told = index;
+            else reading.got.push(index);
+          },
+          error: (error: unknown) => (reading.end = error),
+          complete: () => (reading.end = 'complete'),
+        },
+        after ?? head.delivered,
+        undefined,
+        head.last,
+      );
+      await clock.advance(0);
+      return Object.assign(reading, { leave: () => subscription.unsubscribe() });
+    };
+    const refresh = async (): Promise<void> => {
+      stream.refresh();
+      await clock.advance(0);
+    };
+    return { stream, get, refresh };
+  };
+  const write = async (stream: McpStream, count = 1): Promise<void> => {
+    for (let n = 0; n < count; n++) await stream.write({ data: '"x"' });
+    await clock.advance(0);
+  };
+  /** Signals arrive. */
+  const deliver = async (): Promise<void> => {
+    for (const { to, reader, is, upTo } of signals.splice(0)) {
+      if (is === 'appended') streams.get(to)!.look();
+      else streams.get(to)!.replaced(reader, upTo);
+    }
+    await clock.advance(0);
+  };
+  const head = () => log.read('s', '0', 0, 0);
+  return { clock, log, logClock, store, signals, node, write, deliver, head };
+}
+
+describe('G7: the newest reader of several nodes', () => {
+  it('gets each message; the node of the reader before it is notified, and ends that reader at its next tick', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    await write(a.stream);
+    const newer = await b.get(1);
+    expect(signals).toEqual([{ to: 'a', reader: expect.any(String), is: 'replaced', upTo: undefined }]);
+    await deliver();
+    await write(a.stream);
+    await write(b.stream);
+    await deliver();
+    expect([older.got, newer.got, older.end]).toEqual([[1], [2, 3], undefined]);
+    await b.refresh();
+    await a.refresh();
+    expect([older.told, older.end, newer.end]).toEqual([3, 'complete', undefined]);
+  });
+
+  it('ends the reader before it at once when it leaves, and reports its position to the node of that reader', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    const newer = await b.get();
+    await write(b.stream, 2);
+    await deliver();
+    newer.leave();
+    expect(signals).toEqual([{ to: 'a', reader: expect.any(String), is: 'replaced', upTo: 2 }]);
+    await deliver();
+    expect([older.got, older.told, older.end]).toEqual([[], 2, 'complete']);
+  });
+
+  it('is noticed by the node of the reader before it at the next write, though the signal was lost', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    const newer = await b.get();
+    signals.length = 0;
+    await write(a.stream, 2);
+    await deliver();
+    expect([older.got, newer.got]).toEqual([[], [1, 2]]);
+  });
+
+  it('is noticed by the node of the reader before it at the next tick, though the signal was lost', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b, c] = [node('a'), node('b'), node('c')];
+    const older = await a.get();
+    const newer = await b.get();
+    signals.length = 0;
+    await write(c.stream);
+    await deliver();
+    await b.refresh();
+    await a.refresh();
+    expect([older.got, older.told, older.end, newer.got]).toEqual([[], 1, 'complete', [1]]);
+  });
+
+  it('begins after the last event that another node has delivered, if its client names no cursor', async () => {
+    const { node, write, deliver } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    await write(a.stream, 2);
+    await write(a.stream);
+    const newer = await b.get();
+    await deliver();
+    await write(b.stream);
+    expect([older.got, newer.got]).toEqual([[1, 2, 3], [4]]);
+  });
+
+  it('ends every reader before it when it leaves, also several of one node', async () => {
+    const { node, write, deliver } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const before = [await a.get(), await a.get()];
+    const newer = await b.get();
+    await deliver();
+    await write(b.stream);
+    newer.leave();
+    await deliver();
+    expect(before.map(({ told, end }) => [told, end])).toEqual([
+      [1, 'complete'],
+      [1, 'complete'],
+    ]);
+  });
+});
+
+describe('a tick', () => {
+  it('delivers events whose signal was lost', async () => {
+    const { node, write, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await a.get();
+    await write(b.stream, 2);
+    signals.length = 0;
+    expect(reading.got).toEqual([]);
+    await a.refresh();
+    expect(reading.got).toEqual([1, 2]);
+  });
+
+  it('asks a slow log once at a time, and ends no reader while the log is unavailable', async () => {
+    const { clock, log, store, node } = await setup();
+    const { stream, get } = node('a');
+    const reading = await get();
+    const asked = vi.spyOn(log, 'read');
+    store.faults = { delay: () => 1_000 };
+    for (let n = 0; n < 5; n++) stream.refresh();
+    await clock.advance(1_000);
+    expect(asked).toHaveBeenCalledTimes(1);
+    store.faults = { failBefore: () => true };
+    for (let n = 0; n < 100; n++) {
+      stream.refresh();
+      await clock.advance(1_000);
+    }
+    expect([stream.readers, reading.got, reading.end, clock.pending]).toEqual([1, [], undefined, 0]);
+  });
+
+  it('registers a reader again of which the log has lost the entry', async () => {
+    const { log, node, write, deliver, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await a.get();
+    await log.release('s', '0', (await head()).reader!);
+    await write(b.stream);
+    await a.refresh();
+    expect((await head()).reader?.node).toBe('a');
+    await write(b.stream);
+    await deliver();
+    expect(reading.got).toEqual([1, 2]);
+  });
+
+  it('gives the client of a replaced reader no cursor past events that it asked for and did not get', async () => {
+    const { clock, node, write, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const lost = await a.get();
+    await write(a.stream, 3);
+    // The client got nothing of it, and comes back with its cursor; the log fails before it is read.
+    expect(lost.got).toEqual([1, 2, 3]);
+    const { last } = await b.stream.head();
+    const told: number[] = [];
+    const full = { paused: true, resumed$: new Subject<void>() };
+    const next = ({ index, data }: McpStoredEvent): void => {
+      if (data === NO_DATA) told.push(index);
+    };
+    const reading = b.stream.subscribe({ next, error: () => {}, complete: () => {} }, 0, full, last);
+    await clock.advance(0);
+    const newest = await a.get(3);
+    await b.refresh();
+    await clock.advance(0);
+    await b.refresh();
+    expect((await head()).delivered).toBe(3);
+    expect(told).toEqual([0]);
+    reading.unsubscribe();
+    newest.leave();
+  });
+
+  it('takes away a reader that left this node unnoticed', async () => {
+    const { log, node, write, head } = await setup();
+    const { stream, get, refresh } = node('a');
+    const reading = await get();
+    await log.claim('s', '0', { node: 'a', reader: 'ghost' });
+    await refresh();
+    expect((await head()).reader?.reader).not.toBe('ghost');
+    await write(stream);
+    expect(reading.got).toEqual([1]);
+  });
+
+  it('fails the reader of a log that is gone', async () => {
+    const { clock, log, logClock, node } = await setup();
+    const { get, refresh } = node('a');
+    const reading = await get();
+    await log.drop('s');
+    await logClock.advance(MCP_DROPPED_SESSION_MS);
+    await refresh();
+    await clock.advance(0);
+    expect(reading.end).toMatchObject({ code: 'SESSION_GONE' });
+  });
+
+  it('completes the reader of a session that another node has dropped, with the last error', async () => {
+    const { log, node, write } = await setup();
+    const { stream, get, refresh } = node('a');
+    const reading = await get();
+    await write(stream);
+    await log.drop('s', { code: -32000, message: 'over' });
+    await refresh();
+    expect([reading.got, reading.end]).toEqual([[1], 'complete']);
+  });
+});
+
+describe('disconnectReaders', () => {
+  it('ends the response on another node', async () => {
+    const { clock, node, deliver, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await b.get();
+    expect(a.stream.disconnectReaders()).toBe(false);
+    await clock.advance(0);
+    await deliver();
+    expect(reading.end).toBe('complete');
+    await clock.advance(0);
+    expect(await head()).not.toHaveProperty('reader');
+  });
+
+  it('leaves a response open that was opened afterwards', async () => {
+    const { clock, node, deliver } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await b.get();
+    a.stream.disconnectReaders();
+    await clock.advance(0);
+    const late = await b.get();
+    await deliver();
+    expect([reading.end, late.end]).toEqual(['complete', undefined]);
+  });
+});
+
+describe('a reader that leaves', () => {
+  it('is removed from the log, by retries if the log fails at first', async () => {
+    const { clock, store, node, head } = await setup();
+    const { get } = node('a');
+    const reading = await get();
+    store.faults = { failBefore: ({ method, attempt }) => method === 'release' && attempt < 3 };
+    reading.leave();
+    await clock.advance(1_000);
+    expect(await head()).not.toHaveProperty('reader');
+    expect(clock.pending).toBe(0);
+  });
+});

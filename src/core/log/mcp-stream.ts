@@ -1,0 +1,334 @@
+import { NEVER, type Observer, Subject, Subscription } from 'rxjs';
+import { deferred, type Deferred, isThenable, type MaybePromise } from '../common/promises.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
+import type { StreamFlow } from '../calls/mcp-exchange.js';
+import type { RequestId } from '../protocol/json-rpc.js';
+import { isFinal, isOver } from './event-store.errors.js';
+import {
+  isShared,
+  type McpSharedEventStore,
+  type McpReaderRef,
+  type McpReadResult,
+  type McpStoredEvent,
+} from './event-store.js';
+import { SharedReaders, type SharedStream } from './shared-readers.js';
+import { StreamReader } from './stream-reader.js';
+import { LocalReaders, type StreamReaders } from './stream-readers.js';
+import type { StreamEnvironment } from './stream.options.js';
+import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
+
+const FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
+const LOOK: StreamSignal = { first: 0, events: [], ended: false };
+
+/**
+ * # One logical stream
+ *
+ * Messages of one POST, or of the standalone stream `0`, in the order in which they were sent; logged, so that a client
+ * that lost its connection can resume. One Subject per stream signals each append to the {@link StreamReaders}.
+ *
+ *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
+ *       └──append refused──▶ failed: its owner is notified
+ *
+ * Most streams `0` are never written, and others are never read, so parts are created only when needed.
+ */
+export class McpStream implements SharedStream {
+  #writer: StreamWriter | undefined;
+  #readers: StreamReaders | undefined;
+  /** For the readers here. */
+  #signal$: Subject<StreamSignal> | undefined;
+  #retry: Retry | undefined;
+  /** Of a stream that begins here: settles with its first append, or its failure. `undefined` when it has begun. */
+  #begun: Deferred<void> | undefined;
+  #closed = false;
+  /** Set when the log has refused an append; `ending`: the stream is still to be ended in the log. */
+  #failure: { readonly error: unknown; ending?: Retry } | undefined;
+
+  constructor(
+    readonly id: string,
+    readonly session: string,
+    readonly environment: StreamEnvironment,
+    private readonly observer?: StreamObserver,
+    /** Of a POST stream that begins here: the requests whose messages it carries. No other object writes it. */
+    private readonly requests?: readonly RequestId[],
+  ) {
+    if (requests) this.#begun = deferred();
+  }
+
+  /** Responses that are open on it on this node. */
+  get readers(): number {
+    return this.#readers?.size ?? 0;
+  }
+  /** Of a stream that begins here: settles when the log knows it, or never will. */
+  get begun(): Promise<void> | undefined {
+    return this.#begun?.promise;
+  }
+  /** Whether this object can be released: the stream is over, or nothing waits to be written. */
+  get settled(): boolean {
+    const state = this.#state;
+    if (state === 'failed') return !this.#failure?.ending;
+    return state === 'ended' || (state === 'idle' && !this.requests);
+  }
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /**
+   * Logs a message, the settlement of a request, the end of the stream, or any of them in one step; with none of them
+   * the stream merely begins to exist.
+   *
+   * @returns settles when it is in the log; rejects when it never will be
+   */
+  write(entry: StreamEntry): Promise<void> {
+    return (this.#writer ??= this.#makeWriter()).push(entry);
+  }
+
+  /** The log may have lost this stream, which is written here: other nodes must find it for clients that resume. */
+  reopen(): void {
+    const state = this.#state;
+    if (this.requests && (state === 'idle' || state === 'appending')) this.write({ reopens: true }).catch(() => {});
+  }
+
+  /** Settles when every message so far is in the log, and with the reader here. */
+  async flushed(): Promise<void> {
+    await this.#writer?.flushed();
+    await this.#readers?.rested();
+  }
+
+  /**
+   * The state of the stream, and `delivered` as far as this node knows.
+   *
+   * @throws (rejects) McpStreamNotFoundError, McpSessionGoneError, or a fault of the log
+   */
+  async head(): Promise<McpReadResult> {
+    const head = await this.read(0, 0);
+    return { ...head, delivered: Math.max(head.delivered, this.#readers?.cursor ?? 0) };
+  }
+
+  /**
+   * Makes a response of this node the newest reader, and hands out the events after the cursor `after`: what is logged, then
+   * live, without a gap, a repeat or a change of order. Completes after the last event of a stream that has ended.
+   *
+   * @param last index of the newest event that was logged when the response was asked for; absent: that is the cursor
+   * @throws (errors) McpStreamNotFoundError, McpSessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
+   */
+  subscribe(observer: Observer<McpStoredEvent>, after: number, flow = FLOWING, last = after): Subscription {
+    const failed = this.#failure && !isOver(this.#failure.error);
+    if (this.#closed || failed) {
+      if (this.#closed) observer.complete();
+      else observer.error(this.#failure!.error);
+      return Subscription.EMPTY;
+    }
+    const open = this.#state === 'idle' || this.#state === 'appending';
+    const fresh = open && this.requests !== undefined && after === (this.#writer?.last ?? 0);
+    const reader = new StreamReader(this, flow, observer, { after, last, fresh });
+    const first = this.requests !== undefined && !this.#readers;
+    const readers = (this.#readers ??= this.#makeReaders());
+    readers.add(reader, first);
+    const subscription = (this.#signal$ ??= new Subject()).subscribe(reader);
+    subscription.add(() => {
+      reader.release();
+      readers.remove(reader);
+      this.observer?.detached(this);
+      this.#settleDown();
+    });
+    reader.subscription = subscription;
+    this.observer?.attached(this);
+    reader.wake();
+    return subscription;
+  }
+
+  /**
+   * Ends the response that reads this stream, on any node; the stream continues, and its client may resume.
+   *
+   * @returns whether there was one on this node
+   */
+  disconnectReaders(): boolean {
+    return (this.#readers ?? this.#makeReaders()).disconnect();
+  }
+
+  /** Whether a client reads the stream, on any node. */
+  hasReader(): MaybePromise<boolean> {
+    return (this.#readers ?? this.#makeReaders()).exist();
+  }
+
+  /** Makes the reader look into the log: another node wrote, or signals were lost. */
+  look(): void {
+    this.#signal$?.next(LOOK);
+  }
+
+  /** Another node has a newer reader than one here. @param upTo given, its response ends now */
+  replaced(reader: string, upTo?: number): void {
+    this.#readers?.replaced(reader, upTo);
+  }
+
+  /** At each keep-alive tick: readers that are not the newest end. */
+  refresh(): void {
+    if (!this.#closed) this.#readers?.refresh();
+  }
+
+  /** The session is over: readers complete, retries end. */
+  close(): void {
+    this.#closed = true;
+    this.#retry?.cancel();
+    this.#failure?.ending?.cancel();
+    this.#readers?.finish();
+    this.#signal$?.complete();
+  }
+
+  get #state(): StreamWriter['state'] {
+    return this.#writer?.state ?? 'idle';
+  }
+
+  #makeWriter(): StreamWriter {
+    const { session, id: stream, requests } = this;
+    const { store, maxQueuedBytes, nodeId } = this.environment;
+    return new StreamWriter({
+      store,
+      retry: this.retry,
+      maxQueuedBytes,
+      session,
+      stream,
+      writer: randomToken(),
+      ...(requests && { opens: { node: nodeId, requests } }),
+      committed: (signal, reader) => {
+        this.#hasBegun();
+        if (this.#appended(reader)) this.#signal$?.next(signal);
+        if (signal.ended) this.#settleDown();
+      },
+      lost: () => this.observer?.lost?.(this),
+      rested: () => this.#settleDown(),
+      failed: (error) => this.#fail(error),
+    });
+  }
+
+  #makeReaders(): StreamReaders {
+    return isShared(this.environment.store) ? new SharedReaders(this) : new LocalReaders(this);
+  }
+
+  #hasBegun(): void {
+    this.#begun?.resolve();
+    this.#begun = undefined;
+  }
+
+  /** @param reader the newest, as the log has it. @returns whether the reader here gets the events at once */
+  #appended(reader: McpReaderRef | undefined): boolean {
+    if (reader) this.#readers ??= this.#makeReaders();
+    return this.#readers?.appended(reader) ?? false;
+  }
+
+  #fail(error: unknown): void {
+    this.#failure = { error };
+    this.#hasBegun();
+    if (isOver(error)) {
+      // Another node has ended it, and the missing events are in the log.
+      this.look();
+    } else {
+      this.#retry?.cancel();
+      // Comes first: until it is done, this object must not be released, although its readers are.
+      this.#endLog(error);
+      this.#readers?.fail(error);
+    }
+    this.observer?.failed(this, error);
+    this.#settleDown();
+  }
+
+  /**
+   * Ends a failed stream in the log: so that it can be removed, its requests are settled, and no client that resumes
+   * waits for events that never follow. Retries until the log is available, or the session is over.
+   */
+  #endLog(error: unknown): void {
+    // The log is removed with its session.
+    if (this.#closed || !this.requests) return;
+    const { store, retry, clock } = this.environment;
+    const ending = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
+    this.#failure = { error, ending };
+    const options = { writer: randomToken(), seq: 1, end: true };
+    const end = async (): Promise<void> => {
+      try {
+        const { reader } = await ending.run(() => store.append(this.session, this.id, [], options));
+        this.#appended(reader);
+      } finally {
+        this.#failure = { error };
+        this.#settleDown();
+      }
+    };
+    this.inBackground(end);
+  }
+
+  #settleDown(): void {
+    if (this.readers === 0 && this.settled) this.observer?.idle(this);
+  }
+
+  // ---- for its readers ------------------------------------------------------------------------------------------
+
+  /** @internal with a limit of 0 the head alone */
+  read(after: number, limit: number): MaybePromise<McpReadResult> {
+    return this.environment.store.read(this.session, this.id, after, limit, after);
+  }
+  /** @internal */
+  evicted(after: number, oldest: number): void {
+    this.observer?.evicted(this, after, oldest);
+  }
+  /** @internal */
+  caughtUp(cursor: number): void {
+    this.#readers?.caughtUp(cursor);
+  }
+  /** @internal */
+  replacedHere(): void {
+    this.observer?.replacedHere(this);
+  }
+  /** @internal */
+  endedElsewhere(): void {
+    this.observer?.ended?.(this);
+  }
+  /** @internal */
+  get retry(): Retry {
+    this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal);
+    if (this.#closed) this.#retry.cancel();
+    return this.#retry;
+  }
+  /** @internal */
+  get store(): McpSharedEventStore {
+    return this.environment.store as McpSharedEventStore;
+  }
+
+  /** Runs a command that no message waits for: if it fails, only what the log knows of readers is out of date. @internal */
+  inBackground(command: () => MaybePromise<unknown>): void {
+    try {
+      const running = command();
+      if (!isThenable(running)) return;
+      const done = Promise.resolve(running).catch((error: unknown) => this.fault(error));
+      this.observer?.background?.(done);
+    } catch (error) {
+      this.fault(error);
+    }
+  }
+
+  /** The log of an ended session needs no bookkeeping. @internal */
+  fault(error: unknown): void {
+    if (!isOver(error)) this.observer?.fault(this, error);
+  }
+}
+
+/** The owner of a stream. */
+export interface StreamObserver {
+  attached(stream: McpStream): void;
+  detached(stream: McpStream): void;
+  /** A response here is not the newest any more. */
+  replacedHere(stream: McpStream): void;
+  /** A response continues with the oldest event that is kept. */
+  evicted(stream: McpStream, after: number, oldest: number): void;
+  /** The stream has nothing to write and no reader: the object may be released; its log stays. */
+  idle(stream: McpStream): void;
+  /** The log has refused a message: the stream is lost. Called once. */
+  failed(stream: McpStream, error: unknown): void;
+  /** The log has lost events that were sent, maybe before a client got them. */
+  lost?(stream: McpStream): void;
+  /** Called when a tick finds that another node has ended the stream. */
+  ended?(stream: McpStream): void;
+  /** A command is under way that no message waits for. @param done never rejects */
+  background?(done: Promise<unknown>): void;
+  /** Such a command failed. */
+  fault(stream: McpStream, error: unknown): void;
+}

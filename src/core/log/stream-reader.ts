@@ -1,0 +1,265 @@
+import type { Observer, Subscription } from 'rxjs';
+import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
+import type { Retry } from '../common/retry.js';
+import type { StreamFlow } from '../calls/mcp-exchange.js';
+import { EventsEvictedError } from './event-store.errors.js';
+import type { McpReadResult, McpStoredEvent } from './event-store.js';
+import type { StreamSignal } from './stream-writer.js';
+
+/** Events per read of the log: large enough to be efficient, small enough to react to back-pressure. */
+const PAGE = 64;
+
+/**
+ * # The reader of one stream, for one response
+ *
+ * The log is authoritative; a signal only means that there may be more. The cursor moves forward only, by one event at
+ * a time:
+ *
+ * - a signal that carries exactly what comes next is emitted as it is, without a look into the log;
+ * - anything else (a gap, an empty signal, a signal while busy or full) means *behind*: the log is read from the cursor,
+ *   again and again while behind.
+ *
+ * So no order of signals, lost or doubled ones included, can lose, repeat or reorder an event. Invariants:
+ *
+ * - it listens to signals before its first read;
+ * - `#busy` is set whenever events are handed out, so that a signal caused by handing one out is not overtaken;
+ * - while the response is full it reads nothing, and stays behind until there is room.
+ *
+ * Events that were evicted before its first one are passed over (rule G6), and so are those that the log has lost (G12).
+ * When later ones are evicted, the response was too slow: it is destroyed, and its client reconnects (P13).
+ *
+ *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
+ *        └────the stream ended and all was handed out, the log refused, the response closed────▲
+ */
+export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
+  /** To the signals. */
+  subscription: Subscription | undefined;
+  #cursor: number;
+  #behind: boolean;
+  #busy = false;
+  #silent = false;
+  /** It is not known to be the newest yet. */
+  #held = false;
+  #done = false;
+  /** It has read a page: from there on nothing may be missing. */
+  #begun: boolean;
+  /** Index up to which no newer reader can have handed out anything in its place: it was logged before. */
+  #own: number;
+  /** To when its response has room again. */
+  #listens = false;
+  /** The log has failed, and the read is being retried. */
+  #retrying = false;
+  #resting: Deferred<void> | undefined;
+
+  constructor(
+    private readonly log: ReadableLog,
+    private readonly flow: StreamFlow,
+    private readonly sink: Observer<McpStoredEvent>,
+    { after, last = after, fresh = false }: ReaderStart,
+  ) {
+    this.#own = last;
+    this.#cursor = after;
+    this.#behind = !fresh;
+    this.#begun = fresh;
+  }
+
+  /** Index of the last event that was handed out, or passed over. */
+  get cursor(): number {
+    return this.#cursor;
+  }
+
+  next(signal: StreamSignal): void {
+    const next = !this.#busy && !this.#behind && this.#ready && signal.first === this.#cursor + 1;
+    if (!next) {
+      this.#behind = true;
+      return this.wake();
+    }
+    this.#busy = true;
+    for (let i = 0; i < signal.events.length && !this.#behind; i++) {
+      if (this.#ready) this.#emit(this.#cursor + 1, signal.events[i]!);
+      else this.#behind = true;
+    }
+    this.#busy = false;
+    if (this.#behind) return this.wake();
+    if (signal.ended) this.finish();
+    this.#rest();
+  }
+
+  /** Continues where it stopped, if possible. */
+  wake(): void {
+    if (!this.#behind || this.#busy) return;
+    if (this.#ready) this.#catchUp();
+    else this.#awaitRoom();
+  }
+
+  /**
+   * Settles when it has caught up, or cannot: it waits neither for a full response nor for a failing log.
+   */
+  rested(): Promise<void> {
+    return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : DONE;
+  }
+
+  get held(): boolean {
+    return this.#held;
+  }
+
+  /** Hands out nothing until `start`. */
+  hold(): void {
+    this.#held = true;
+  }
+
+  /** It is the newest now. @param last index of the newest event that was logged before */
+  start(last: number): void {
+    if (!this.#held) return;
+    this.#held = false;
+    this.#own = Math.max(this.#own, last);
+    this.wake();
+  }
+
+  /** A newer reader has the stream: from now on this one hands out nothing. */
+  silence(): void {
+    this.#silent = true;
+  }
+
+  /** The response of a silent reader ends. @param upTo index up to which the newer reader has handed out events */
+  end(upTo: number): void {
+    if (this.#done) return;
+    this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
+    this.finish();
+  }
+
+  /** Completes. */
+  finish(): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.sink.complete();
+    this.subscription?.unsubscribe();
+  }
+
+  /** Fails: the response is destroyed, and the client may resume. */
+  fail(error: unknown): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.sink.error(error);
+    this.subscription?.unsubscribe();
+  }
+
+  /** Its response has closed. */
+  release(): void {
+    this.#done = true;
+  }
+
+  get #ready(): boolean {
+    return !this.#done && !this.#silent && !this.#held && !this.flow.paused;
+  }
+
+  /** A log in memory answers at once, and nothing is awaited. */
+  #catchUp(): void {
+    this.#busy = true;
+    try {
+      while (this.#behind && this.#ready) {
+        this.#behind = false;
+        const page = this.#readPage();
+        if (isThenable(page)) return void this.#goOnAfter(page);
+        this.#handOut(page);
+      }
+    } catch (error) {
+      this.fail(error);
+    }
+    this.#pause();
+  }
+
+  async #goOnAfter(page: Promise<McpReadResult>): Promise<void> {
+    try {
+      this.#handOut(await page);
+    } catch (error) {
+      this.fail(error);
+    }
+    this.#retrying = false;
+    if (this.#behind && this.#ready) this.#catchUp();
+    else this.#pause();
+  }
+
+  #pause(): void {
+    this.#busy = false;
+    this.#rest();
+    this.wake();
+  }
+
+  /** Subscribes on the first time that the response is full: most never are. */
+  #awaitRoom(): void {
+    if (this.#listens || this.#done || !this.flow.paused) return;
+    this.#listens = true;
+    this.subscription?.add(this.flow.resumed$.subscribe(() => this.wake()));
+  }
+
+  #readPage(): MaybePromise<McpReadResult> {
+    const { log } = this;
+    const after = this.#cursor;
+    const page = log.read(after, PAGE);
+    if (!isThenable(page)) return page;
+    return log.retry.goOn(
+      page,
+      () => log.read(after, PAGE),
+      () => {
+        this.#retrying = true;
+        this.#rest();
+      },
+    );
+  }
+
+  #handOut({ events, more, ended, oldest }: McpReadResult): void {
+    const after = this.#cursor;
+    if (oldest > after + 1) {
+      if (this.#begun) throw new EventsEvictedError(this.log.id, after, oldest);
+      this.log.evicted(after, oldest);
+    }
+    this.#begun = true;
+    for (const { index, data } of events) {
+      if (!this.#ready) {
+        this.#behind = true;
+        return;
+      }
+      // The log has lost events (G12); those before the oldest were reported above.
+      if (index > this.#cursor + 1 && index > oldest) this.log.evicted(this.#cursor, index);
+      this.#emit(index, data);
+    }
+    if (more) this.#behind = true;
+    if (ended && !this.#behind && !this.#silent) this.finish();
+  }
+
+  #rest(): void {
+    this.#resting?.resolve();
+    this.#resting = undefined;
+    this.log.caughtUp(this.#cursor);
+  }
+
+  #emit(index: number, data: string): void {
+    this.#cursor = index;
+    this.sink.next({ index, data });
+  }
+}
+
+/** Data of an event without a message, which only moves the client's cursor. No message is empty. */
+export const NO_DATA = '';
+
+export interface ReaderStart {
+  /** Index of the last event that the client knows. */
+  after: number;
+  /** Index of the last event that was logged when it became the newest; absent: there is none after the cursor. */
+  last?: number;
+  /** Nothing was written yet, and everything that will be is signalled: the first read can be spared. */
+  fresh?: boolean;
+}
+
+/** The log of one stream, as a reader uses it. */
+export interface ReadableLog {
+  readonly id: string;
+  readonly retry: Retry;
+  /** The events after the cursor `after`, which is acknowledged. */
+  read(after: number, limit: number): MaybePromise<McpReadResult>;
+  /** There are no events between the cursor and this index: they were evicted, or the log has lost them. */
+  evicted(after: number, oldest: number): void;
+  /** The reader has caught up to this index. */
+  caughtUp(cursor: number): void;
+}

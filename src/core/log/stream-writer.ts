@@ -1,0 +1,251 @@
+import { deferred, DONE, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
+import type { Retry } from '../common/retry.js';
+import type { RequestId } from '../protocol/json-rpc.js';
+import { McpStreamEndedError, McpStreamOverflowError } from './event-store.errors.js';
+import type { McpAppendOptions, McpAppendResult, McpEventStore, McpReaderRef } from './event-store.js';
+
+/**
+ * # The writer of one stream
+ *
+ * One append is in flight at a time; what arrives meanwhile is committed together in the next. So the order is that of
+ * `push`, even with a slow log, and a burst costs two appends. Each append is identified by (writer, seq), so that it
+ * can be repeated when its outcome is unknown. A log in memory answers at once: then a push is committed when it
+ * returns, and there is no promise to wait for.
+ *
+ * The writer is independent of readers: a slow reader does not delay it.
+ *
+ *     idle ──push──▶ appending ──committed, queue empty──▶ idle
+ *                        │ └──committed with `end`───────▶ ended
+ *                        └──refused, or retried in vain──▶ failed
+ *
+ * `ended` and `failed` are final. While an append is being retried the queue is bounded by `maxQueuedBytes`.
+ */
+export class StreamWriter {
+  #state: WriterState = IDLE;
+  /** The entries that wait for the append in flight, and their promise. */
+  #queued: QueuedBatch | undefined;
+  #queuedBytes = 0;
+  /** Settles with the append that is in flight. */
+  #done = DONE;
+  #seq = 0;
+  #opens: McpAppendOptions['opens'];
+  /** Index of the newest event that it has written. */
+  #last = 0;
+
+  constructor(private readonly target: WriterTarget) {
+    this.#opens = target.opens;
+  }
+
+  get state(): WriterState['is'] {
+    return this.#state.is;
+  }
+
+  get last(): number {
+    return this.#last;
+  }
+
+  /**
+   * Queues an entry.
+   *
+   * @returns settles when the entry is in the log
+   * @throws (rejects) McpStreamEndedError, McpStreamOverflowError, or the error that made the stream fail
+   */
+  push(entry: StreamEntry): Promise<void> {
+    switch (this.#state.is) {
+      case 'failed':
+        return Promise.reject(this.#state.error);
+      case 'ended':
+        return Promise.reject(new McpStreamEndedError(this.target.stream));
+      case 'idle':
+        return this.#commit(batchOf(entry));
+      case 'appending':
+        return this.#enqueue(entry, this.#state.retrying);
+    }
+  }
+
+  /** Settles when everything that was pushed so far is in the log, or never will be. */
+  async flushed(): Promise<void> {
+    while (this.#state.is === 'appending') await this.#done.catch(() => {});
+  }
+
+  #enqueue(entry: StreamEntry, retrying: boolean): Promise<void> {
+    this.#queuedBytes += (entry.data?.length ?? 0) * 2;
+    if (retrying && this.#queuedBytes > this.target.maxQueuedBytes) {
+      const overflow = new McpStreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
+      this.#fail(overflow);
+      return Promise.reject(overflow);
+    }
+    if (this.#queued) add(entry, this.#queued.batch);
+    else this.#queued = { batch: batchOf(entry), done: deferred() };
+    return this.#queued.done.promise;
+  }
+
+  /** Callbacks, not an `async` loop: this runs for each event, and nearly always the queue is empty. */
+  #commit(batch: Batch): Promise<void> {
+    this.#state = APPENDING;
+    const options = this.#optionsOf(batch);
+    const first = this.#append(batch, options);
+    if (!isThenable(first)) {
+      this.#committed(batch, first);
+      return DONE;
+    }
+    let attempts = 0;
+    const attempt = (): PromiseLike<McpAppendResult> | McpAppendResult => {
+      this.#noteRetrying(++attempts > 1);
+      return attempts === 1 ? first : this.#append(batch, options);
+    };
+    const appended = this.target.retry.runThen(
+      attempt,
+      (result) => this.#committed(batch, result),
+      (error) => {
+        this.#fail(error);
+        // Even if no caller awaits it.
+        void quiet(appended);
+        throw error;
+      },
+    );
+    this.#done = appended;
+    return appended;
+  }
+
+  #append({ events }: Batch, options: McpAppendOptions): MaybePromise<McpAppendResult> {
+    const { store, session, stream } = this.target;
+    try {
+      return store.append(session, stream, events, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #committed({ events, end }: Batch, { first, lost, reader }: McpAppendResult): void {
+    // Before readers get it: they may write in turn, and the log works again.
+    this.#noteRetrying(false);
+    this.#last = first + events.length - 1;
+    // An overflow while the append was under way has made the stream fail: entries of the successful append are in the
+    // log nevertheless.
+    if (this.#state.is === 'failed') return;
+    if (end) this.#end();
+    this.target.committed({ first, events, ended: end }, reader);
+    if (lost) this.target.lost?.();
+    if (end) return;
+    if (this.#queued) return this.#commitQueued(this.#queued);
+    this.#state = IDLE;
+    this.target.rested?.();
+  }
+
+  #commitQueued({ batch, done }: QueuedBatch): void {
+    this.#release();
+    this.#commit(batch).then(done.resolve, done.reject);
+  }
+
+  #optionsOf(batch: Batch): McpAppendOptions {
+    const { settles, end } = batch;
+    const options: McpAppendOptions = { writer: this.target.writer, seq: ++this.#seq };
+    const opens = batch.reopens ? this.target.opens : this.#opens;
+    if (opens) options.opens = opens;
+    if (this.target.opens) options.newest = this.#last;
+    if (settles) options.settles = settles;
+    if (end) options.end = true;
+    this.#opens = undefined;
+    return options;
+  }
+
+  #noteRetrying(retrying: boolean): void {
+    if (this.#state.is === 'appending') this.#state = retrying ? RETRYING : APPENDING;
+  }
+
+  #end(): void {
+    this.#state = { is: 'ended' };
+    this.#queued?.done.reject(new McpStreamEndedError(this.target.stream));
+    this.#release();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#state.is === 'failed') return;
+    this.#state = { is: 'failed', error };
+    this.#queued?.done.reject(error);
+    this.#release();
+    this.target.failed(error);
+  }
+
+  #release(): void {
+    this.#queued = undefined;
+    this.#queuedBytes = 0;
+  }
+}
+
+/** One thing to commit: a message, the settlement of a request, the end of the stream, or any of them together. */
+export interface StreamEntry {
+  /** The message as JSON on one line. */
+  data?: string;
+  /** The request that this settles: by `data` if there is any, otherwise without an answer. */
+  settles?: RequestId;
+  end?: boolean;
+  /** The log may have lost the stream: it is told again which requests the stream carries. */
+  reopens?: boolean;
+}
+
+/** Emitted after each commit. */
+export interface StreamSignal {
+  /** Index of the first of `events`, or of the next event. */
+  first: number;
+  events: readonly string[];
+  ended: boolean;
+}
+
+export interface WriterTarget {
+  readonly store: McpEventStore;
+  readonly retry: Retry;
+  /** Bytes that may queue while the log cannot be written. */
+  readonly maxQueuedBytes: number;
+  readonly session: string;
+  readonly stream: string;
+  readonly writer: string;
+  /** Given for a stream that begins here, which no other object writes. */
+  readonly opens?: McpAppendOptions['opens'];
+  /** @param reader the newest, maybe on another node */
+  committed(signal: StreamSignal, reader: McpReaderRef | undefined): void;
+  /** The log has lost events that were committed. */
+  lost?(): void;
+  /** Everything is committed, and nothing waits. */
+  rested?(): void;
+  failed(error: unknown): void;
+}
+
+type WriterState =
+  | { readonly is: 'idle' }
+  | { readonly is: 'appending'; readonly retrying: boolean }
+  | { readonly is: 'ended' }
+  | { readonly is: 'failed'; readonly error: unknown };
+
+const IDLE: WriterState = { is: 'idle' };
+const APPENDING: WriterState = { is: 'appending', retrying: false };
+const RETRYING: WriterState = { is: 'appending', retrying: true };
+
+interface Batch {
+  readonly events: string[];
+  settles: RequestId[] | undefined;
+  end: boolean;
+  reopens: boolean;
+}
+
+interface QueuedBatch {
+  readonly batch: Batch;
+  readonly done: Deferred<void>;
+}
+
+function batchOf({ data, settles, end = false, reopens = false }: StreamEntry): Batch {
+  return {
+    events: data === undefined ? [] : [data],
+    settles: settles === undefined ? undefined : [settles],
+    end,
+    reopens,
+  };
+}
+
+function add({ data, settles, end, reopens }: StreamEntry, batch: Batch): void {
+  if (data !== undefined) batch.events.push(data);
+  if (settles !== undefined) (batch.settles ??= []).push(settles);
+  if (end) batch.end = true;
+  if (reopens) batch.reopens = true;
+}

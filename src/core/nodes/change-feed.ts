@@ -1,0 +1,67 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { Observable, Subject } from 'rxjs';
+import { McpMessageBus } from './message-bus.js';
+import { isChangedList, type McpChange } from '../protocol/notifications.js';
+
+/** A change, or `missed`: some changes may have been lost. @internal */
+export type HeardChange = McpChange | 'missed';
+
+/**
+ * # The changes of an endpoint, from every node to every node
+ *
+ * Sessions receive a change through their logs, on any node. Clients without a session have no log; this feed serves
+ * them: the bus delivers a change that one node publishes to all nodes, including the publishing one. Nothing is
+ * stored: a change is a hint to look again, and `missed` means that some hints may have been lost.
+ *
+ * Invariant: `listeners` is the number of subscribers of `changes$`, so tests detect a missing unsubscribe.
+ *
+ * @internal
+ */
+@Injectable()
+export class ChangeFeed {
+  /** Hot; never errors; completes when the bus is closed. */
+  readonly changes$: Observable<HeardChange>;
+  readonly #heard$ = new Subject<HeardChange>();
+  #listeners = 0;
+
+  constructor(
+    @Inject(McpMessageBus) private readonly bus: Pick<McpMessageBus, 'messages$' | 'reconnected$' | 'broadcast'>,
+  ) {
+    this.changes$ = new Observable<HeardChange>((subscriber) => {
+      this.#listeners++;
+      subscriber.add(() => this.#listeners--);
+      subscriber.add(this.#heard$.subscribe(subscriber));
+    });
+    bus.messages$.subscribe({
+      next: (message) => this.#receive(message),
+      complete: () => this.#heard$.complete(),
+    });
+    bus.reconnected$.subscribe(() => this.#heard$.next('missed'));
+  }
+
+  /** Subscribers of `changes$` on this node. */
+  get listeners(): number {
+    return this.#listeners;
+  }
+
+  /** Reaches every node, this one included, a moment later. */
+  publish(change: McpChange): void {
+    this.bus.broadcast({ type: 'changed', ...change } satisfies Changed);
+  }
+
+  #receive(message: unknown): void {
+    const change = changeIn(message);
+    if (change) this.#heard$.next(change);
+  }
+}
+
+/** Broadcast to all nodes when something has changed. */
+type Changed = { readonly type: 'changed' } & McpChange;
+
+/** Other nodes may run another version: messages of an unknown form are ignored. */
+function changeIn(message: unknown): McpChange | undefined {
+  const { type, list, uri } = (message ?? {}) as { type?: unknown; list?: unknown; uri?: unknown };
+  if (type !== 'changed') return undefined;
+  if (isChangedList(list)) return { list };
+  return typeof uri === 'string' ? { uri } : undefined;
+}

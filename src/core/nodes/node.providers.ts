@@ -1,0 +1,20 @@
+import type { Provider } from '@nestjs/common';
+import { backendProvider, replaceablePart } from '../calls/replaceable-part.js';
+import { InMemoryMessageBus } from './in-memory-message-bus.js';
+import { OTHER_NODES } from '../sessions/other-nodes.js';
+import { BusNodes } from './bus-nodes.js';
+import { ChangeFeed } from './change-feed.js';
+import { DeadNodes } from './dead-nodes.js';
+import { NodeListener } from './node-listener.js';
+import { McpMessageBus, MESSAGE_BUS_METHODS } from './message-bus.js';
+
+/** The bus, and what speaks over it: sessions, and lists that change. */
+export const nodeProviders: Provider[] = [
+  backendProvider,
+  replaceablePart(McpMessageBus, 'messageBus', MESSAGE_BUS_METHODS, () => new InMemoryMessageBus()),
+  ChangeFeed,
+  BusNodes,
+  { provide: OTHER_NODES, useExisting: BusNodes },
+  NodeListener,
+  DeadNodes,
+];

@@ -1,0 +1,152 @@
+import type { McpSessionInfo, RouteParams } from '../../calls/mcp-call.js';
+import type { SubscriptionSize } from './admission.js';
+import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
+
+type Params = Readonly<Record<string, unknown>>;
+
+/** By method, the change that a successful request makes to the session's record: a rebuilt session behaves the same. */
+export const STATE_PATCHES: ReadonlyMap<string, (params: Params) => McpSessionPatch> = new Map([
+  ['logging/setLevel', ({ level }: Params): McpSessionPatch => ({ logLevel: String(level) })],
+  ['resources/subscribe', ({ uri }: Params): McpSessionPatch => ({ subscribe: [String(uri)] })],
+  ['resources/unsubscribe', ({ uri }: Params): McpSessionPatch => ({ unsubscribe: [String(uri)] })],
+]);
+
+/** The part of a session's record that a live copy holds. */
+export class SessionState {
+  #subscriptions: Set<string> | undefined;
+  #subscriptionBytes = 0;
+  #logLevel: string | undefined;
+  #changes = 0;
+  #recording: Promise<void> | undefined;
+
+  /** The resources that the client is subscribed to. */
+  get subscriptions(): SubscriptionSize {
+    return { count: this.#subscriptions?.size ?? 0, bytes: this.#subscriptionBytes };
+  }
+
+  /** Set by `logging/setLevel`; `undefined`: the client gets all messages. */
+  get logLevel(): string | undefined {
+    return this.#logLevel;
+  }
+
+  /** Grows with each change. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Settles when the record has the changes, or failed to take them; `undefined`: it has them all. */
+  get recording(): Promise<void> | undefined {
+    return this.#recording;
+  }
+
+  /** @param recorded settles when the record has the change; absent: it has it already */
+  note({ logLevel, subscribe = [], unsubscribe = [] }: McpSessionPatch, recorded?: Promise<void>): void {
+    this.#changes++;
+    if (recorded) this.#await(recorded);
+    if (logLevel !== undefined) this.#logLevel = logLevel;
+    for (const uri of unsubscribe) {
+      if (this.#subscriptions?.delete(uri)) this.#subscriptionBytes -= Buffer.byteLength(uri);
+    }
+    for (const uri of subscribe) {
+      if (this.#subscriptions?.has(uri)) continue;
+      (this.#subscriptions ??= new Set()).add(uri);
+      this.#subscriptionBytes += Buffer.byteLength(uri);
+    }
+  }
+
+  #await(recorded: Promise<void>): void {
+    const recording = Promise.allSettled([this.#recording, recorded]).then(() => {
+      if (this.#recording === recording) this.#recording = undefined;
+    });
+    this.#recording = recording;
+  }
+
+  /** The changes that the record has and this copy lacks; `undefined`: none. */
+  missed({
+    logLevel,
+    subscriptions,
+  }: Pick<McpSessionRecord, 'logLevel' | 'subscriptions'>): McpSessionPatch | undefined {
+    const recorded = new Set(subscriptions);
+    const subscribe = subscriptions.filter((uri) => !this.#subscriptions?.has(uri));
+    const unsubscribe = [...(this.#subscriptions ?? [])].filter((uri) => !recorded.has(uri));
+    const missedLevel = logLevel === this.#logLevel ? undefined : logLevel;
+    if (missedLevel === undefined && subscribe.length === 0 && unsubscribe.length === 0) return undefined;
+    return { ...(missedLevel !== undefined && { logLevel: missedLevel }), subscribe, unsubscribe };
+  }
+}
+
+/** A session with its settings and times. @publicApi */
+export interface McpSessionDetails
+  extends McpSessionInfo, Pick<McpSessionRecord, 'logLevel' | 'subscriptions' | 'used' | 'createdAt' | 'lastSeenAt'> {}
+
+/** The parameters of `initialize`. */
+export interface InitializeParams {
+  readonly protocolVersion: string;
+  readonly capabilities: Record<string, unknown>;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  readonly [key: string]: unknown;
+}
+
+export function infoOf(record: McpSessionRecord): SessionInfo {
+  return new SessionInfo(record, record.initialize);
+}
+
+/** @returns what operators see of a session */
+export function detailsOf(record: McpSessionRecord): McpSessionDetails {
+  const { logLevel, subscriptions, used, createdAt, lastSeenAt } = record;
+  const level = logLevel === undefined ? {} : { logLevel };
+  return Object.assign(infoOf(record), { subscriptions, used, createdAt, lastSeenAt }, level);
+}
+
+/**
+ * What is known of a session and its client. The parameters of `initialize` stay text, which is parsed when it is asked for.
+ */
+export class SessionInfo implements McpSessionInfo {
+  readonly id: string;
+  readonly principal: string | undefined;
+  readonly protocolVersion: string;
+  declare readonly routeParams?: RouteParams;
+  declare readonly clientInfo: McpSessionInfo['clientInfo'];
+  declare readonly clientCapabilities: Record<string, unknown>;
+  readonly #initialize: string;
+
+  /** @param initialize the parameters, as JSON */
+  constructor({ id, principal, protocolVersion, routeParams }: Identity, initialize: string) {
+    this.id = id;
+    this.principal = principal;
+    this.protocolVersion = protocolVersion;
+    if (routeParams) this.routeParams = routeParams;
+    this.#initialize = initialize;
+    // Own properties: those of a class are lost in copies and in JSON. Shared by all, they take no memory.
+    Object.defineProperties(this, SessionInfo.#parsed);
+  }
+
+  static readonly #parsed: PropertyDescriptorMap & ThisType<SessionInfo> = {
+    clientInfo: {
+      enumerable: true,
+      get() {
+        return this.#offered().clientInfo ?? { name: 'unknown', version: '0' };
+      },
+    },
+    clientCapabilities: {
+      enumerable: true,
+      get() {
+        return this.#offered().capabilities ?? {};
+      },
+    },
+  };
+
+  with(protocolVersion: string, initialize = this.#initialize): SessionInfo {
+    const { id, principal, routeParams } = this;
+    return new SessionInfo({ id, principal, protocolVersion, routeParams }, initialize);
+  }
+
+  #offered(): Partial<InitializeParams> {
+    return JSON.parse(this.#initialize) as Partial<InitializeParams>;
+  }
+}
+
+type Identity = Pick<McpSessionInfo, 'id' | 'protocolVersion'> & {
+  readonly principal?: string | undefined;
+  readonly routeParams?: RouteParams | undefined;
+};

@@ -1,0 +1,327 @@
+import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../calls/mcp-call.js';
+import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
+import { TaskHost } from '../calls/mcp-tasks.js';
+import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
+import { McpServerRequestError } from '../calls/server-request.error.js';
+import { CallObserver } from '../calls/call-observer.js';
+import { McpSessionGoneError } from '../log/event-store.errors.js';
+import type { McpEventStoreStats } from '../log/event-store.js';
+import { McpStream } from '../log/mcp-stream.js';
+import { STANDALONE_STREAM } from '../protocol/events.js';
+import { changeOf, reachesLevel } from '../protocol/notifications.js';
+import { McpError } from '../protocol/errors.js';
+import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
+import { type LiveSession, LiveSessions } from './live/live-sessions.js';
+import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
+import type { McpSessionEvent } from './session-events.js';
+import { McpUnknownSessionError } from './session.errors.js';
+import { SessionRuntime } from './live/session-runtime.js';
+import { type McpSessionRecord, McpSessionStore } from './store/session-store.js';
+
+/**
+ * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
+ *
+ * Inject it into any provider. An app with several endpoints injects by name: `@InjectMcp(McpSessionService, name)`.
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpSessionService {
+  /** The option `name` of the endpoint, or its path. */
+  readonly endpoint: string;
+  /** Events of the sessions on this node. Never errors. */
+  readonly events$: Observable<McpSessionEvent>;
+  /** Each request of a client that this node has served, when it has ended. Never errors. */
+  readonly calls$: Observable<McpCallEnd>;
+  /** Each session that is over for good, on the node that ended it; not those that a shutdown ends. Never errors. */
+  readonly ends$: Observable<McpSessionEnd>;
+  /** Each request that was answered with 4xx or 5xx before it was a call. Never errors. */
+  readonly refusals$: Observable<McpRefusal>;
+
+  /** @internal */
+  constructor(
+    @Inject(LiveSessions) private readonly sessions: LiveSessions,
+    @Inject(McpSessionStore) private readonly store: McpSessionStore,
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
+    @Inject(CallObserver) observer: CallObserver,
+    @Inject(ENDPOINT_NAME) { name, path }: EndpointName,
+    @Inject(TaskHost) private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
+  ) {
+    this.events$ = runtime.events$;
+    this.calls$ = observer.calls$;
+    this.ends$ = observer.sessionEnds$;
+    this.refusals$ = observer.refusals$;
+    this.endpoint = name ?? path;
+  }
+
+  /**
+   * Whether the load balancer should send calls to this node, for readiness checks: `true` until the app begins to shut
+   * down. Calls that still come are taken for `shutdownDelayMs`; then new ones get 503, and running ones may end within
+   * `drainMs`.
+   */
+  get accepting(): boolean {
+    return this.runtime.calls.shutdown.is === 'open';
+  }
+
+  /**
+   * All sessions of the endpoint, oldest first, live on this node or not.
+   *
+   * @param filter `principal`: only those of this owner, `null`: only anonymous ones
+   */
+  async list(filter?: { principal?: string | null }): Promise<McpSessionDetails[]> {
+    return (await this.#records(filter)).map(detailsOf);
+  }
+
+  /** @returns the session, or `undefined` if it does not exist or has ended */
+  async get(id: string): Promise<McpSessionDetails | undefined> {
+    const record = await this.#record(id);
+    return record && detailsOf(record);
+  }
+
+  /**
+   * Ends a session as a DELETE of its client would: open calls are answered with an error, handlers cancelled, streams
+   * ended, record and log removed.
+   *
+   * @returns whether there was such a session
+   */
+  async terminate(id: string): Promise<boolean> {
+    return !this.sessions.isInitializing(id) && this.sessions.end(id, 'terminated');
+  }
+
+  /** Ends all sessions of the endpoint. @returns how many there were */
+  async terminateAll(): Promise<number> {
+    const records = await this.#records();
+    const ended = await Promise.all(records.map(({ id }) => this.terminate(id)));
+    return ended.filter(Boolean).length;
+  }
+
+  /**
+   * Sends a notification to one session, or to all that a predicate selects. Log messages (`notifications/message`) go
+   * only to sessions whose client has set no level (`logging/setLevel`), or one that is not above that of the message.
+   *
+   * Called while a request of that session is handled, it is sent on the stream of that request; otherwise on the
+   * standalone stream, where a client that is not listening receives it later.
+   *
+   * A predicate chooses among sessions. Clients of the era without sessions that subscribed to a change
+   * (`subscriptions/listen`) get `list_changed` and `resources/updated` whatever the predicate returns, without any other
+   * parameters of the notification. They get no other notifications, and none that is sent to one session.
+   *
+   * @param to a session id, or a predicate over sessions
+   * @returns to how many sessions it was sent, subscribers without a session not counted; an id that is unknown counts 0
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+   */
+  async notify(
+    to: string | ((session: McpSessionInfo) => boolean),
+    notification: { method: string; params?: Record<string, unknown> },
+  ): Promise<number> {
+    if (typeof to === 'function') this.#publish(notification);
+    const records = typeof to === 'string' ? [await this.#record(to)] : await this.#records();
+    const chosen = records
+      .filter((record) => record !== undefined)
+      .filter((record) => wantsNotification(record, notification))
+      .filter((record) => typeof to === 'string' || to(infoOf(record)));
+    return this.#broadcast(chosen, notification);
+  }
+
+  /**
+   * Notifies all subscribers of a resource that it has changed: sessions (`resources/subscribe`), and clients of the era
+   * without sessions (`subscriptions/listen`), on every node.
+   *
+   * @param uri as the clients subscribed to it
+   * @returns to how many sessions it was sent, subscribers without a session not counted
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+   */
+  async resourceUpdated(uri: string): Promise<number> {
+    this.runtime.nodes.changed({ uri });
+    const subscribed = (await this.#records()).filter(({ subscriptions }) => subscriptions.includes(uri));
+    return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
+  }
+
+  /** Notifies all sessions and subscribers of a change, also within a cancelled call. @internal */
+  async announce(notification: { method: string }): Promise<number> {
+    this.#publish(notification);
+    return this.#broadcast(await this.#records(), notification, FACT);
+  }
+
+  /**
+   * Asks the client of a session: `sampling/createMessage`, `elicitation/create`, `roots/list`, `ping`.
+   *
+   * Called while a request of that session is handled, the question travels on the stream of that request; otherwise on
+   * the standalone stream, which the client must have opened.
+   *
+   * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
+   * @returns the client's result, checked against the specification
+   * @throws McpUnknownSessionError the session does not exist or has ended
+   * @throws McpServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over;
+   *   or the client answered with an error (`CLIENT_ERROR`, its `cause`)
+   * @throws ProtocolError the client did not answer in time
+   */
+  async request<M extends RequestMethod>(
+    id: string,
+    request: { method: M; params?: Record<string, unknown> },
+    options: RequestOptions = {},
+  ): Promise<ResultTypeMap[M]> {
+    const live = await this.sessions.acquire(id).catch((error: unknown) => {
+      // The app gets the error of the store, not the one for HTTP.
+      throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
+    });
+    if (!live) throw new McpUnknownSessionError(id);
+    const { timeout, maxTotalTimeout, resetTimeoutOnProgress, signal, onprogress } = options;
+    const result = await live.session.request(request, {
+      ...(timeout !== undefined && { timeoutMs: timeout }),
+      ...(maxTotalTimeout !== undefined && { maxTotalTimeoutMs: maxTotalTimeout }),
+      ...(resetTimeoutOnProgress !== undefined && { resetTimeoutOnProgress }),
+      ...(signal && { signal }),
+      ...(onprogress && { onprogress: onprogress as unknown as (progress: object) => void }),
+    });
+    return checkedResult(request, result) as ResultTypeMap[M];
+  }
+
+  /** The current counts: for health checks, metrics, and tests of what is left behind. */
+  async counts(): Promise<McpCounts> {
+    const { sessions: logs, streams: loggedStreams, events, bytes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
+    return { sessions: await this.store.count(), ...this.nodeCounts(), logs, loggedStreams, events, bytes };
+  }
+
+  /** The counts of this node, without calls to a store, which may be unavailable. */
+  nodeCounts(): McpNodeCounts {
+    const sum = { streams: 0, readers: 0, outbound: 0 };
+    for (const { session } of this.sessions.all()) {
+      const { streams, readers, outbound } = session.counts;
+      sum.streams += streams;
+      sum.readers += readers;
+      sum.outbound += outbound;
+    }
+    const [live, inFlight] = [this.sessions.size, this.runtime.calls.count];
+    const tasks = this.tasks.runner?.running ?? 0;
+    return {
+      live,
+      inFlight,
+      ...sum,
+      subscriptions: this.runtime.nodes.listeners,
+      tasks,
+      heldBytes: this.runtime.held.count,
+    };
+  }
+
+  /** Notifies subscribers without a session, if it is a change. */
+  #publish(notification: { method: string; params?: Record<string, unknown> }): void {
+    const change = changeOf(notification);
+    if (change) this.runtime.nodes.changed(change);
+  }
+
+  /** Removes the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
+  release(id: string): Promise<void> {
+    return this.sessions.release(id);
+  }
+
+  async #records(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
+    const records = await this.store.list(filter);
+    return records.filter(({ id }) => !this.sessions.isInitializing(id));
+  }
+
+  async #record(id: string): Promise<McpSessionRecord | undefined> {
+    return this.sessions.isInitializing(id) ? undefined : this.store.get(id);
+  }
+
+  /** Sends to all sessions, even if sending to one of them fails. */
+  async #broadcast(
+    records: readonly McpSessionRecord[],
+    notification: { method: string; params?: Record<string, unknown> },
+    how: Relation = REMARK,
+  ): Promise<number> {
+    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, notification, how)));
+    const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
+    const [failure] = failed;
+    // A session that has just ended, or is just being initialized on another node, has no log.
+    const gone = failure?.reason instanceof McpSessionGoneError;
+    if (failure && outcomes.length === 1 && !gone) throw failure.reason;
+    return outcomes.length - failed.length;
+  }
+
+  #send(id: string, notification: OutboundMessage, how: Relation): Promise<void> {
+    const live: LiveSession | undefined = this.sessions.peek(id);
+    if (live) return how(() => live.session.notify(notification));
+    // Not live here: the client reads from the log, so an append is enough.
+    const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
+    const written = stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
+    // The session may have become live and read in the meantime.
+    return written.then(() => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM));
+  }
+}
+
+/** The result types of the requests of a server. */
+const RESULTS: Readonly<Record<string, SpecTypeName>> = {
+  ping: 'EmptyResult',
+  'elicitation/create': 'ElicitResult',
+  'sampling/createMessage': 'CreateMessageResult',
+  'roots/list': 'ListRootsResult',
+  'tasks/get': 'GetTaskResult',
+  'tasks/result': 'GetTaskPayloadResult',
+  'tasks/list': 'ListTasksResult',
+  'tasks/cancel': 'CancelTaskResult',
+};
+
+/** @throws McpServerRequestError INVALID_ANSWER */
+function checkedResult({ method, params }: OutboundMessage, result: unknown): unknown {
+  const withTools = params?.['tools'] !== undefined || params?.['toolChoice'] !== undefined;
+  const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
+  const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
+  if (!problem) return value;
+  const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;
+  throw new McpServerRequestError('INVALID_ANSWER', text);
+}
+
+/**
+ * Whether the client of a session gets a notification: log messages only at or above the level that it set.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+ */
+function wantsNotification({ logLevel }: McpSessionRecord, { method, params }: OutboundMessage): boolean {
+  const level = method === 'notifications/message' ? params?.['level'] : undefined;
+  return typeof level !== 'string' || reachesLevel(level, logLevel);
+}
+
+/** How a notification relates to the call in which it is sent. */
+type Relation = (send: () => Promise<void>) => Promise<void>;
+/** Part of the call: dropped when the call is cancelled. */
+const REMARK: Relation = (send) => send();
+/** Independent of the call: sent even when it is cancelled. */
+const FACT: Relation = runBeyondCancelledCall;
+
+/** What one endpoint holds on one node. @internal */
+export interface McpNodeCounts {
+  /** Sessions with a live copy on this node. */
+  live: number;
+  /** Requests of clients that are being handled. */
+  inFlight: number;
+  /** Requests to clients that wait for an answer. */
+  outbound: number;
+  /** Streams that are being written or read. */
+  streams: number;
+  /** Responses that are open on streams. */
+  readers: number;
+  /** Subscriptions of clients without a session (`subscriptions/listen`) on this node. */
+  subscriptions: number;
+  /** Tasks that run on this node (`nestjs-mcp-streamable/tasks`). */
+  tasks: number;
+  /** Bytes of the bodies that are arriving, and of those whose calls or tasks run (`maxHeldBytes`). */
+  heldBytes: number;
+}
+
+/** Counts of one endpoint: on one node, and in its stores. @publicApi */
+export interface McpCounts extends McpNodeCounts {
+  /** Sessions that have a record in the session store. */
+  sessions: number;
+  /** Sessions, streams, events and bytes of the event log; 0 if it does not count them, as that in Redis. */
+  logs: number;
+  loggedStreams: number;
+  events: number;
+  bytes: number;
+}
+
+const UNCOUNTED: McpEventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };

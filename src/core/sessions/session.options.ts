@@ -1,0 +1,195 @@
+import { count, flag, functionOf, oneOf, type OptionTable, type Resolved, timer } from '../common/options.js';
+import type { McpResponseMode } from '../calls/exchange.js';
+import type { McpSessionCaps } from './store/session-store.js';
+
+/** How sessions behave, and how many there may be. @internal */
+export interface McpSessionOptions {
+  /**
+   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST is independent, for
+   * serverless platforms and for several nodes without a shared store. Then streams cannot be resumed, changes are not
+   * announced, handlers cannot ask questions, and GET and DELETE get 405. Revision 2026-07-28 is not affected.
+   *
+   * @default 'required'
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+   */
+  sessions?: 'required' | 'off';
+  /**
+   * Generates session ids: 16 to 256 visible ASCII characters, unguessable and unique. Every caller that knows the id
+   * of an anonymous session can use it.
+   *
+   * @default 22 random characters of `[A-Za-z0-9]` (131 bits)
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+   */
+  sessionIdGenerator?: () => string;
+  /**
+   * Format of the response to a POST. `auto`: JSON if the answer comes within `sseAfterMs` and no other message
+   * precedes it, otherwise server-sent events. `sse`, `json`: always that format; with `json`, the response carries
+   * neither progress nor questions.
+   *
+   * @default 'auto'
+   */
+  responseMode?: McpResponseMode;
+  /**
+   * Milliseconds after which an unanswered POST becomes an SSE response, so that proxies receive headers and
+   * keep-alives. Lower: more answers go through the event log and can be resumed.
+   *
+   * @default 500
+   */
+  sseAfterMs?: number;
+  /**
+   * Milliseconds that a client should wait before it reconnects to a closed stream; sent as `retry` in every priming
+   * event. Higher: fewer requests, but clients receive later what they missed.
+   *
+   * @default 3000
+   */
+  retryMs?: number;
+  /**
+   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). Higher: users have
+   * more time, and handlers may wait longer. A `timeout` of the single request may be shorter; the SDK's own default
+   * for requests made through its context is 60 seconds.
+   *
+   * @default 300000 (5 min)
+   */
+  serverRequestTimeoutMs?: number;
+  /**
+   * Milliseconds that a handler may take to answer; then its signal aborts and the client gets an error.
+   *
+   * @default Infinity (no limit)
+   */
+  requestTimeoutMs?: number;
+  /**
+   * Maximum number of calls that run on this node, those that wait for their turn included; a further one gets 503 with
+   * `Retry-After`. A call runs until its answer: also while its handler waits for a database, or for its client. Raising
+   * it lets calls use more memory; `Infinity` disables it.
+   *
+   * @default 10000
+   */
+  maxRunningCalls?: number;
+  /**
+   * The same for one principal, or for one session of anonymous callers; a further call gets 429 with `Retry-After`. It
+   * does not apply to anonymous callers without a session. Lower it if handlers share a scarce resource, such as a pool
+   * of database connections: the calls of one caller that wait for it delay all others. `Infinity` disables it.
+   *
+   * @default 1000
+   */
+  maxRunningCallsPerPrincipal?: number;
+  /**
+   * Bytes of the bodies that this endpoint holds on this node: those that are arriving, and those whose calls or tasks
+   * run. A request above it gets 503 with `Retry-After`. The objects that a body becomes may take several times its bytes.
+   * Raising it lets requests use more memory; `Infinity` disables it.
+   *
+   * @default 268435456 (256 MiB)
+   */
+  maxHeldBytes?: number;
+  /**
+   * Milliseconds that the event loop may be late, twice in a row, before new calls get 503 with `Retry-After`. A new
+   * call that would wait longer than that behind the calls of its own caller gets it too. Answers, cancellations, GET and DELETE are accepted.
+   * Raising it lets calls wait longer; `Infinity` disables it.
+   *
+   * @default 1000
+   */
+  maxLagMs?: number;
+  /**
+   * Milliseconds that running calls have to end when the app shuts down; those that are left get an error. Meanwhile new ones
+   * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep the
+   * sum with `shutdownDelayMs` below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
+   *
+   * @default `10_000` (10 s) with a shared session store, `0` without
+   */
+  drainMs?: number;
+  /**
+   * Milliseconds for which an app that SIGTERM or SIGINT stops still takes calls, so that the load balancer notices first:
+   * `McpSessionService.accepting` is `false` meanwhile, health checks are down, and each response closes its connection.
+   * Then `drainMs` begins. Raise it above the time that the balancer takes to notice; of several endpoints of an app the
+   * longest counts. 0: new calls are refused at once, which suits development. `app.close()` without a signal does not
+   * wait for it, nor does an app that listens for the signal only after `app.listen()`.
+   *
+   * @default `3_000` (3 s) with a shared session store, `0` without
+   */
+  shutdownDelayMs?: number;
+  /**
+   * Milliseconds without activity after which a session ends. Running calls and open streams are activity. State that
+   * outlives a call (`ctx.state()`) ends when it was not used for as long. Lower: less memory, but a client that
+   * returns later must initialize again, which many clients do not do. A session whose client has sent nothing after
+   * `initialize` ends after a minute, or after this time if that is shorter.
+   *
+   * @default 1800000 (30 min)
+   */
+  idleTimeoutMs?: number;
+  /**
+   * Maximum number of sessions. A further `initialize` takes the place of the session that is unused for longest: whose
+   * client has sent nothing in at least 5 seconds after `initialize`. If there is none, it gets 503; no session in use is
+   * evicted. Raising it raises the memory that sessions may use.
+   *
+   * @default 10000
+   */
+  maxSessions?: number;
+  /**
+   * Maximum number of sessions per principal. A further `initialize` gets 429.
+   *
+   * @default 100
+   */
+  maxSessionsPerPrincipal?: number;
+  /**
+   * Maximum number of sessions of all anonymous callers together. A further `initialize` gets 429. Lower than
+   * `maxSessions`: anonymous callers leave room for authenticated ones. Guards of the whole app (`APP_GUARD`) do not
+   * change the default: set it if they let anonymous callers in. Callers whom guards admit without a principal are anonymous,
+   * too: raise it to `maxSessions` if all are.
+   *
+   * @default half of `maxSessions`, rounded up, with the option `guards` or `auth`; `Infinity` (as many as `maxSessions`) without
+   */
+  maxAnonymousSessions?: number;
+  /**
+   * Whether sessions go on when the process is started again, so that clients survive a saved file under
+   * `nest start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of the system, which
+   * only the user of the process can read. No effect with an own session store, event store or backend. Not for production:
+   * it serves one process at a time, and each change of a session is written synchronously.
+   *
+   * @default `true`; `false` if `NODE_ENV` is `production` or `test`
+   */
+  devSessions?: boolean;
+}
+
+export const SESSION_TABLE = {
+  sessions: oneOf('required', ['required', 'off']),
+  sessionIdGenerator: functionOf(undefined),
+  responseMode: oneOf('auto', ['auto', 'sse', 'json']),
+  sseAfterMs: timer(500, { min: 0 }),
+  retryMs: count(3_000, { min: 0 }),
+  serverRequestTimeoutMs: timer(300_000),
+  requestTimeoutMs: timer(Infinity, { infinite: true }),
+  maxRunningCalls: count(10_000, { infinite: true }),
+  maxRunningCallsPerPrincipal: count(1_000, { infinite: true }),
+  maxHeldBytes: count(256 * 1024 ** 2, { infinite: true }),
+  maxLagMs: count(1_000, { infinite: true }),
+  // The defaults of these two depend on the store.
+  drainMs: timer(undefined, { min: 0 }),
+  shutdownDelayMs: timer(undefined, { min: 0 }),
+  idleTimeoutMs: count(1_800_000, { infinite: true }),
+  maxSessions: count(10_000, { infinite: true }),
+  maxSessionsPerPrincipal: count(100, { infinite: true }),
+  maxAnonymousSessions: count(undefined, { infinite: true }),
+  devSessions: (given, option) => flag(isDevelopment())(given, option),
+} satisfies OptionTable<McpSessionOptions>;
+
+function isDevelopment(): boolean {
+  return !['production', 'test'].includes(process.env['NODE_ENV'] ?? '');
+}
+
+export type ResolvedSessionOptions = Resolved<typeof SESSION_TABLE>;
+
+/** How many sessions there may be. */
+export interface SessionLimits extends Pick<ResolvedSessionOptions, 'maxSessions' | 'maxSessionsPerPrincipal'> {
+  readonly maxAnonymousSessions: number;
+}
+
+/** @param signIn whether callers sign in: then those who do not must leave them places */
+export function maxAnonymousSessions(options: ResolvedSessionOptions, signIn: boolean): number {
+  return options.maxAnonymousSessions ?? (signIn ? Math.ceil(options.maxSessions / 2) : Infinity);
+}
+
+/** The caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */
+export function capsFor(principal: string | undefined, limits: SessionLimits): McpSessionCaps {
+  const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
+  return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };
+}

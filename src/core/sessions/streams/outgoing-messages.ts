@@ -1,0 +1,207 @@
+import { DONE, quiet } from '../../common/promises.js';
+import { randomToken } from '../../common/random-token.js';
+import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
+import { McpEventStoreError } from '../../log/event-store.errors.js';
+import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
+import { STANDALONE_STREAM } from '../../protocol/events.js';
+import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
+import type { Related } from '../live/related-calls.js';
+import { givenUp, OutboundRequests } from './outbound-requests.js';
+import type { SessionStreams } from './session-streams.js';
+import { McpServerRequestError } from '../../calls/server-request.error.js';
+import { SESSION_OVER } from '../session.errors.js';
+import type { SessionRuntime } from '../live/session-runtime.js';
+import type { SessionInbox } from '../other-nodes.js';
+
+/**
+ * # The streams that notifications and requests of a server go to
+ *
+ * | the message belongs to | notification | request |
+ * |---|---|---|
+ * | a request that is being handled | its stream (P6); in `json` mode the standalone stream | its stream; in `json` mode refused (P7) |
+ * | a request that was answered | logs and changes: the standalone stream; progress: dropped (P8) | refused |
+ * | a request that was cancelled | dropped | refused |
+ * | nothing | the standalone stream | the standalone stream, if a client reads it |
+ */
+export class OutgoingMessages {
+  #requests: OutboundRequests | undefined;
+  #over = false;
+
+  constructor(
+    private readonly runtime: SessionRuntime,
+    private readonly streams: SessionStreams,
+    private readonly session: {
+      readonly info: McpSessionInfo;
+      readonly inbox: Pick<SessionInbox, 'isAwaitedElsewhere'>;
+    },
+  ) {}
+
+  /** Requests of the server that wait for the client. */
+  get waiting(): number {
+    return this.#requests?.size ?? 0;
+  }
+
+  notify(message: JsonRpcNotification, related: Related): Promise<void> {
+    switch (related.is) {
+      case 'nothing':
+        return this.#standalone(message);
+      case 'open':
+        return this.#accompany(message, related.call);
+      case 'answered':
+        return this.#notifyLate(message, related.requestId);
+      case 'cancelled':
+        return this.late(message.method, related.requestId, 'dropped');
+    }
+  }
+
+  /** @returns the client's result, as it came */
+  async request(question: OutboundMessage, options: OutboundOptions, related: Related): Promise<unknown> {
+    this.#assertUnderstood(question);
+    const call = this.#callThatCarries(question.method, related);
+    // For a call there is no await here: the call may end meanwhile.
+    if (!call) await this.#assertReader(question.method);
+    const { signal } = options;
+    if (signal?.aborted) throw givenUp(signal.reason);
+    const requests = (this.#requests ??= this.#makeRequests());
+    const { message, answer } = requests.issue(question, options, call);
+    const sent = call?.exchange ? call.exchange.send(JSON.stringify(message)) : this.#standalone(message);
+    sent.catch((error: unknown) => requests.withdraw(message.id, unsent(message.method, error)));
+    this.runtime.asked(message, this.session.info, answer);
+    return answer;
+  }
+
+  /** A response of the client. P1: one without a waiting request is taken too. */
+  answered(response: JsonRpcResponse): void {
+    if (this.#requests?.answered(response)) return;
+    if (!this.#isAwaitedElsewhere(response.id)) this.#unknownResponse(response.id);
+  }
+
+  /** Progress of the client, on a request of the server. */
+  progressed(notification: JsonRpcNotification): void {
+    if (this.#requests?.progressed(notification)) return;
+    if (!this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
+  }
+
+  /** An answer may come to any node; the id names the one that waits, which gets it from its {@link Inbox}. */
+  #isAwaitedElsewhere(wireId: unknown): boolean {
+    return this.session.inbox.isAwaitedElsewhere(wireId);
+  }
+
+  /** A call is over: its requests to the client fail. */
+  failOf(call: McpCall): void {
+    this.#requests?.failOf(call);
+  }
+
+  /** The log has lost messages of a call: its requests to the client fail, for they may be among them. */
+  lostOf(call: McpCall): void {
+    this.#requests?.lostOf(call);
+  }
+
+  /** The session is over. */
+  clear(): void {
+    this.#over = true;
+    this.#requests?.clear();
+  }
+
+  /** Reports a message that came too late. */
+  late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
+    const sessionId = this.session.info.id;
+    this.runtime.event({ type: 'late-message', sessionId, method, requestId, disposition });
+    return Promise.resolve();
+  }
+
+  #accompany(message: JsonRpcNotification, { exchange, requestId }: McpCall): Promise<void> {
+    // A notification of the client, or a replay when a session is rebuilt: no POST waits for it.
+    if (!exchange) return this.#standalone(message);
+    switch (exchange.carries) {
+      case 'messages':
+        return exchange.send(JSON.stringify(message));
+      case 'answers':
+        return this.#standalone(message);
+      case 'nothing':
+        return this.#notifyLate(message, requestId);
+    }
+  }
+
+  #notifyLate(message: JsonRpcNotification, requestId: RequestId | undefined): Promise<void> {
+    if (!outlivesItsRequest(message.method)) return this.late(message.method, requestId, 'dropped');
+    void this.late(message.method, requestId, 'standalone');
+    return this.#standalone(message);
+  }
+
+  #standalone(message: JsonRpcNotification | JsonRpcRequest): Promise<void> {
+    const written = this.streams.standalone.write({ data: JSON.stringify(message) });
+    if (written === DONE) return DONE;
+    return quiet(
+      written.catch((error: unknown) => {
+        throw unsent(message.method, error);
+      }),
+    );
+  }
+
+  #assertUnderstood({ method, params }: OutboundMessage): void {
+    const { clientCapabilities } = this.session.info;
+    const missing = missingCapabilities(requiredCapabilities(method, params), clientCapabilities);
+    if (!missing) return;
+    const capability = capabilityNames(missing, clientCapabilities);
+    const text = `"${method}" cannot be sent: the client did not declare the capability "${capability}".`;
+    throw new McpServerRequestError('CLIENT_LACKS_CAPABILITY', text);
+  }
+
+  async #assertReader(method: string): Promise<void> {
+    const read = await this.streams.hasReader().catch((error: unknown) => {
+      this.runtime.storeFault(this.session.info.id, error, STANDALONE_STREAM);
+      throw unsent(method, error);
+    });
+    if (this.#over) throw new McpServerRequestError('SESSION_OVER', SESSION_OVER);
+    if (read) return;
+    const text = `"${method}" cannot be sent: no response of this session is open that could carry it. Send it while a request of the client is being handled, or after the client has opened its GET stream.`;
+    throw new McpServerRequestError('NO_STREAM', text);
+  }
+
+  /** @returns the call on whose stream a request travels; `undefined`: on the standalone stream */
+  #callThatCarries(method: string, related: Related): McpCall | undefined {
+    if (related.is === 'nothing') return undefined;
+    if (related.is !== 'open') {
+      void this.late(method, related.requestId, 'refused');
+      const text = `"${method}" cannot be sent: the client request that it belongs to is over. Send it before the handler returns.`;
+      throw new McpServerRequestError('CALL_OVER', text);
+    }
+    const { exchange } = related.call;
+    if (!exchange) return undefined;
+    const { carries } = exchange;
+    if (carries === 'messages') return related.call;
+    const why =
+      carries === 'answers'
+        ? '"responseMode" is "json", and a JSON response carries no other message. Use "auto" or "sse".'
+        : 'the client closed the connection before it received an event id to resume from.';
+    throw new McpServerRequestError('NO_STREAM', `"${method}" cannot be sent: ${why}`);
+  }
+
+  #makeRequests(): OutboundRequests {
+    const { clock, nodeId, options } = this.runtime;
+    const recall = (cancelled: JsonRpcNotification, call: McpCall | undefined) =>
+      call ? this.#accompany(cancelled, call) : this.#standalone(cancelled);
+    return new OutboundRequests(`${nodeId}-${randomToken(8)}`, clock, options.serverRequestTimeoutMs, recall);
+  }
+
+  #unknownResponse(requestId: RequestId | undefined): void {
+    this.runtime.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
+  }
+}
+
+/** The error for a handler whose message the log did not take; the client may see its text. */
+function unsent(method: string, error: unknown): unknown {
+  if (error instanceof McpEventStoreError || error instanceof McpServerRequestError) return error;
+  const text = `"${method}" could not be sent: the storage of this server is unavailable. The request may be repeated: try again soon.`;
+  return new McpServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
+}
+
+/** Late notifications that are still useful to the client, and go to the standalone stream (P8). */
+const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
+
+export function outlivesItsRequest(method: string): boolean {
+  return OUTLIVES_ITS_REQUEST.test(method);
+}
+
+type LateDisposition = 'standalone' | 'dropped' | 'refused';

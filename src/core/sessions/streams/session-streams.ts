@@ -1,0 +1,370 @@
+import { Observable, type Observer, type Subscriber } from 'rxjs';
+import { randomToken } from '../../common/random-token.js';
+import { Retry } from '../../common/retry.js';
+import type { McpReply, StreamFlow } from '../../calls/mcp-exchange.js';
+import type { ExchangeSink, SinkEntry } from '../../calls/exchange.js';
+import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../../log/event-store.errors.js';
+import type { McpStoredEvent } from '../../log/event-store.js';
+import { McpStream, type StreamObserver } from '../../log/mcp-stream.js';
+import { NO_DATA } from '../../log/stream-reader.js';
+import { McpError } from '../../protocol/errors.js';
+import type { RequestId } from '../../protocol/json-rpc.js';
+import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../protocol/events.js';
+import type { McpSessionEvent } from '../session-events.js';
+import type { SessionRuntime } from '../live/session-runtime.js';
+
+/**
+ * # The streams of a live session
+ *
+ * A {@link McpStream} exists while it is written or read. Its log outlives it: for a client that resumes later, a new
+ * object is created over the same log.
+ */
+export class SessionStreams implements StreamObserver {
+  /** Made with the first: an idle session has none. */
+  #streams: Map<string, McpStream> | undefined;
+  /** Responses that wait until the log is available. */
+  #held: Set<Subscriber<McpEvent>> | undefined;
+  /** Commands to the log that no message waits for. */
+  #bookkeeping: Set<Promise<unknown>> | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly sessionId: string,
+    private readonly runtime: SessionRuntime,
+    private readonly session: {
+      readonly primes: boolean;
+      streamFailed(stream: McpStream, error: unknown): void;
+      streamLost?(stream: McpStream): void;
+    },
+  ) {}
+
+  /** Stream `0`, for what belongs to no request. */
+  get standalone(): McpStream {
+    return this.#obtain(STANDALONE_STREAM);
+  }
+
+  get size(): number {
+    return this.#streams?.size ?? 0;
+  }
+
+  get readers(): number {
+    let readers = this.#held?.size ?? 0;
+    for (const stream of this.#streams?.values() ?? []) readers += stream.readers;
+    return readers;
+  }
+
+  /** Whether a client reads the standalone stream, on this node or another. */
+  async hasReader(): Promise<boolean> {
+    return this.#stream(STANDALONE_STREAM).hasReader();
+  }
+
+  /** Ends the responses that read the standalone stream, on any node; their clients reconnect. */
+  disconnectStandalone(): void {
+    if (!this.#closed) this.#stream(STANDALONE_STREAM).disconnectReaders();
+  }
+
+  /** The stream of a POST that has become one. */
+  begin(requests: readonly RequestId[]): LoggedSink {
+    return new LoggedSink(this.#keep(new McpStream(randomToken(), this.sessionId, this.runtime, this, requests)), this);
+  }
+
+  /**
+   * Answers a GET.
+   *
+   * @param lastEventId where the client stopped; `undefined`: the standalone stream, after the last delivered event
+   * @throws McpError BAD_REQUEST for a cursor that is malformed, or of a stream that this session does not have (G3, G4)
+   */
+  async open(lastEventId: string | undefined): Promise<McpReply> {
+    const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
+    if (lastEventId !== undefined && !cursor) {
+      const shown = lastEventId.slice(0, 100);
+      const text = `Last-Event-ID "${shown}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`;
+      throw new McpError('BAD_REQUEST', text);
+    }
+    // The client knows the id of the stream before its first append is complete.
+    const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
+    if (begun) return { kind: 'events', open: (flow) => this.#held$(begun, cursor, flow) };
+    let start: Start | undefined;
+    try {
+      start = await this.#find(cursor);
+    } catch (error) {
+      if (error instanceof McpError || error instanceof McpEventStoreError) throw error;
+      this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
+      return { kind: 'events', open: (flow) => this.#held$(undefined, cursor, flow) };
+    }
+    // After an empty 200 both official clients reconnect endlessly; after 405 neither reports an error (G2).
+    if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
+    return { kind: 'events', open: (flow) => this.#resume(start, flow) };
+  }
+
+  /** @returns where a response begins; `undefined` when there is nothing left to send, now or ever */
+  async #find(cursor: Cursor | undefined): Promise<Start | undefined> {
+    const streamId = cursor?.stream ?? STANDALONE_STREAM;
+    try {
+      const { last, delivered, ended } = await this.#stream(streamId).head();
+      const after = Math.min(cursor?.index ?? delivered, last);
+      return ended && after === last ? undefined : { streamId, after, last, cursor: cursor?.index ?? after };
+    } catch (error) {
+      if (!(error instanceof McpStreamNotFoundError)) throw error;
+      const id = formatEventId(streamId, cursor!.index);
+      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never started, or it finished and has expired. Repeat the request, or send no Last-Event-ID.`;
+      throw new McpError('BAD_REQUEST', text);
+    }
+  }
+
+  #resume({ streamId, after, ...rest }: Start, flow: StreamFlow): Observable<McpEvent> {
+    return this.events$(this.#obtain(streamId), after, { flow, ...rest });
+  }
+
+  /**
+   * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again. If that
+   * took so long that its client may have opened a newer one, it ends, and a client that still waits comes back.
+   *
+   * @param begun settles when the log may know the stream
+   */
+  #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
+    return new Observable((subscriber) => {
+      const { retry, clock } = this.runtime;
+      const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
+      const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof McpEventStoreError);
+      const held = (this.#held ??= new Set());
+      held.add(subscriber);
+      subscriber.add(() => {
+        held.delete(subscriber);
+        waiting.cancel();
+      });
+      subscriber.next(COMMENT);
+      const since = clock.now();
+      const find = () => waiting.run(() => this.#find(cursor));
+      (begun ? begun.then(find) : find())
+        .then((start) => {
+          if (!start || clock.now() - since >= this.runtime.comeBackMs) return subscriber.complete();
+          held.delete(subscriber);
+          if (!subscriber.closed) subscriber.add(this.#resume(start, flow).subscribe(subscriber));
+        })
+        .catch(() => subscriber.complete());
+    });
+  }
+
+  /** Whether a call that runs here is answered on this stream: it ends with the last answer. */
+  isOfRunningCall(id: string): boolean {
+    const stream = this.#streams?.get(id);
+    return stream !== undefined && id !== STANDALONE_STREAM && !stream.settled;
+  }
+
+  /**
+   * The events of one response: the client's cursor, then the events after it. The id of a new stream is not sent
+   * before the stream is in the log: a client that resumes on another node must find it there.
+   */
+  events$(
+    stream: McpStream,
+    after: number,
+    { flow, headOnly, last, cursor = after }: ResponseOptions,
+  ): Observable<McpEvent> {
+    return new Observable((subscriber) => {
+      const { begun } = stream;
+      const head = this.#head(stream.id, cursor);
+      if (!begun || !this.session.primes) subscriber.next(head);
+      const events = new ResponseEvents(stream.id, subscriber, this, begun && this.session.primes ? head : undefined);
+      void begun?.then(() => {
+        events.begin();
+        if (headOnly) subscriber.complete();
+      });
+      if (headOnly) return begun ? undefined : subscriber.complete();
+      return stream.subscribe(events, after, flow, last);
+    });
+  }
+
+  /** The priming event (G9), or a comment for clients of older revisions (G10). */
+  #head(stream: string, index: number): McpEvent {
+    if (!this.session.primes) return COMMENT;
+    return { id: formatEventId(stream, index), data: NO_DATA, retry: this.runtime.options.retryMs };
+  }
+
+  /** An event as clients get it. One without data only moves the cursor, and goes to clients with priming events. @internal */
+  sent(stream: string, { index, data }: McpStoredEvent): McpEvent | undefined {
+    if (data !== NO_DATA) return { id: formatEventId(stream, index), data };
+    return this.session.primes ? this.#head(stream, index) : undefined;
+  }
+
+  /** At each keep-alive tick. */
+  refresh(): void {
+    for (const stream of this.#streams?.values() ?? []) stream.refresh();
+  }
+
+  /** The log may have lost streams that are written here (G12). */
+  reopen(): void {
+    for (const stream of this.#streams?.values() ?? []) stream.reopen();
+  }
+
+  /** Another node has written to a stream. */
+  look(stream: string): void {
+    this.#streams?.get(stream)?.look();
+  }
+
+  /** Another node has a newer reader of a stream. @param upTo given, the response of the older one ends now */
+  replaced(stream: string, reader: string, upTo?: number): void {
+    this.#streams?.get(stream)?.replaced(reader, upTo);
+  }
+
+  /** Settles when every message is in the log and with the readers here, or never will be. */
+  async flushed(): Promise<void> {
+    await Promise.all([...(this.#streams?.values() ?? [])].map((stream) => stream.flushed()));
+  }
+
+  /** Settles when the bookkeeping of a shared log is done: above all the release of its readers. */
+  async bookkept(): Promise<void> {
+    if (this.#bookkeeping) await Promise.all(this.#bookkeeping);
+  }
+
+  /** The session is over. */
+  close(): void {
+    this.#closed = true;
+    for (const subscriber of Array.from(this.#held ?? [])) subscriber.complete();
+    for (const stream of this.#streams?.values() ?? []) stream.close();
+    this.#streams?.clear();
+  }
+
+  attached(stream: McpStream): void {
+    this.#event({ type: 'stream-attached', streamId: stream.id });
+  }
+  detached(stream: McpStream): void {
+    this.#event({ type: 'stream-detached', streamId: stream.id });
+  }
+  replacedHere(stream: McpStream): void {
+    this.#event({ type: 'reader-replaced', streamId: stream.id });
+  }
+  evicted({ id: streamId }: McpStream, after: number, oldest: number): void {
+    this.#event({ type: 'events-evicted', streamId, after, oldest });
+  }
+  idle(stream: McpStream): void {
+    if (this.#streams?.get(stream.id) === stream) this.#streams.delete(stream.id);
+  }
+  failed(stream: McpStream, error: unknown): void {
+    // The end of a session has an event of its own.
+    if (!(error instanceof McpSessionGoneError)) {
+      this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
+    }
+    this.session.streamFailed(stream, error);
+    this.suspect(error);
+  }
+  lost(stream: McpStream): void {
+    this.session.streamLost?.(stream);
+  }
+  ended({ id }: McpStream): void {
+    // Stream 0 ends only with its session.
+    if (id === STANDALONE_STREAM && !this.#closed) this.runtime.suspect(this.sessionId);
+  }
+  fault(stream: McpStream, error: unknown): void {
+    if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
+  }
+  background(done: Promise<unknown>): void {
+    const all = (this.#bookkeeping ??= new Set());
+    const settled = done.finally(() => all.delete(settled));
+    all.add(settled);
+  }
+
+  /** An error of the log may mean that the session has ended. @internal */
+  suspect(error: unknown): void {
+    if (error instanceof McpSessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
+  }
+
+  #obtain(id: string): McpStream {
+    return this.#keep(this.#stream(id));
+  }
+
+  /** Returns the open stream, or a new one that is not added. */
+  #stream(id: string): McpStream {
+    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
+  }
+
+  #keep(stream: McpStream): McpStream {
+    if (this.#closed) stream.close();
+    else (this.#streams ??= new Map()).set(stream.id, stream);
+    return stream;
+  }
+
+  #event(event: WithoutSession<McpSessionEvent>): void {
+    this.runtime.event({ sessionId: this.sessionId, ...event });
+  }
+}
+
+/** The events of a stream for one response. One object takes a third of the memory of three closures. */
+class ResponseEvents implements Observer<McpStoredEvent> {
+  constructor(
+    private readonly streamId: string,
+    private readonly response: Subscriber<McpEvent>,
+    private readonly owner: SessionStreams,
+    /** Comes first, when the log knows the stream. */
+    private head: McpEvent | undefined,
+  ) {}
+
+  begin(): void {
+    if (!this.head) return;
+    this.response.next(this.head);
+    this.head = undefined;
+  }
+
+  next(event: McpStoredEvent): void {
+    this.begin();
+    const sent = this.owner.sent(this.streamId, event);
+    if (sent) this.response.next(sent);
+  }
+
+  error(error: unknown): void {
+    this.owner.suspect(error);
+    this.response.error(error);
+  }
+
+  complete(): void {
+    this.response.complete();
+  }
+}
+
+/** A logged stream as the sink of an exchange: its client can resume it. */
+export class LoggedSink implements ExchangeSink {
+  constructor(
+    readonly stream: McpStream,
+    private readonly streams: SessionStreams,
+  ) {}
+
+  write(entry: SinkEntry): Promise<void> {
+    return this.stream.write(entry);
+  }
+
+  events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent> {
+    return this.streams.events$(this.stream, 0, { flow, headOnly });
+  }
+
+  disconnect(): boolean {
+    return this.stream.disconnectReaders();
+  }
+
+  /** Its events are no longer needed. */
+  abandon(): void {
+    this.stream.write({ end: true }).catch(() => {});
+  }
+}
+
+export interface ResponseOptions {
+  readonly flow: StreamFlow;
+  /** Only the first event, which has the client's cursor. */
+  readonly headOnly?: boolean;
+  /** Index of the newest event that was logged when the response was asked for; absent: there is none after the cursor. */
+  readonly last?: number;
+  /** The index that the client names, which may be past the end (G5). */
+  readonly cursor?: number;
+}
+
+/** Where a response begins. */
+interface Start {
+  readonly streamId: string;
+  readonly after: number;
+  /** Index of the newest event in the log. */
+  readonly last: number;
+  readonly cursor: number;
+}
+
+const COMMENT: McpEvent = {};
+
+type WithoutSession<E> = E extends unknown ? Omit<E, 'sessionId'> : never;

@@ -1,0 +1,45 @@
+import type { JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
+import { authOf, type McpCall } from '../core/calls/mcp-call.js';
+import { RefusedCall, type RpcError } from '../core/protocol/errors.js';
+import { ProtocolError } from '../core/protocol/spec.js';
+
+/*
+ * Converts calls to messages for a server of the SDK, and its answers to results, for servers of any lifetime.
+ */
+
+/** Takes the answer of a server, once. */
+export interface Settlement {
+  readonly resolve: (result: object) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** The caller, as middleware of the SDK has stored it on the HTTP request. */
+export function callerOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
+  const authInfo = authOf(request);
+  return authInfo ? { authInfo } : {};
+}
+
+/** Tells a server that the request of a call is given up. */
+export function cancellationOf({ requestId, signal }: McpCall): JSONRPCNotification {
+  const text = textOf(signal.reason);
+  const params = { requestId: requestId!, ...(text !== undefined && { reason: text }) };
+  return { jsonrpc: '2.0', method: 'notifications/cancelled', params };
+}
+
+/** Settles a request by the answer of its server. @param status the HTTP status of an error */
+export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage, status?: number): void {
+  if ('result' in answer) return resolve(answer.result);
+  const { code, message, data } = (answer as { error: RpcError }).error;
+  const refused = status !== undefined && new RefusedCall(code, message, status, {}, { data });
+  reject(refused || new ProtocolError(code, message, data));
+}
+
+/**
+ * The SDK accepts only a string as the reason; for other values it throws, and the handler is not cancelled.
+ *
+ * @returns `undefined` when the client gave none
+ */
+function textOf(reason: unknown): string | undefined {
+  if (!(reason instanceof Error)) return String(reason);
+  return reason.name === 'AbortError' ? undefined : reason.message;
+}
