@@ -255,7 +255,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     logger.error(error === undefined ? text : `${text} ${inspect(error)}`);
   }
 
-  // ---- signals, ticks and dead nodes -----------------------------------------------------------------------------------------
+  // ---- signals, ticks and dead nodes -----------------------------------------------------------------------------
 
   #hear(message: unknown): void {
     const { type, id } = (message ?? {}) as { type?: unknown; id?: unknown };

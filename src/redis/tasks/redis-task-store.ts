@@ -21,7 +21,7 @@ import * as scripts from './task.scripts.js';
 export class RedisTaskStore implements McpTaskStore {
   readonly scope = 'shared';
 
-  /** @param known resolves when this node counts as dead once it stops to beat: only then another node ends its tasks */
+  /** @param known resolves when this node has sent a heartbeat: without one, no other node would find it dead and end its tasks */
   constructor(
     private readonly connection: RedisConnection,
     private readonly known: () => Promise<void>,
