@@ -20,7 +20,6 @@ import { LiveSessions } from '../core/sessions/live/live-sessions.js';
 import type { McpSessionDetails } from '../core/sessions/live/session-state.js';
 import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
 import { McpSessionService } from '../core/sessions/mcp-session.service.js';
-import { McpSessionStore } from '../core/sessions/store/session-store.js';
 import { McpEventStore } from '../core/log/event-store.js';
 import { type McpError, REQUEST_FAILED } from '../core/protocol/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
@@ -172,8 +171,7 @@ export class LiveEndpoint {
 
   /** Sessions of other nodes. */
   async #elsewhere({ sessions = 0 }: McpHealth): Promise<readonly McpSessionDetails[]> {
-    const { scope } = this.#get<McpSessionStore>(McpSessionStore);
-    if (scope === 'node' || sessions > MOST_SHOWN) return NO_RECORDS;
+    if (!this.#get(SessionRuntime).sharedRecords || sessions > MOST_SHOWN) return NO_RECORDS;
     const live = this.#get(LiveSessions);
     return (await this.service.list()).filter(({ id }) => !live.peek(id));
   }
@@ -197,7 +195,7 @@ export class LiveEndpoint {
       listens: subscriptions,
       tasks,
       sessions: Math.max(health?.sessions ?? live, live),
-      shared: this.#get<McpSessionStore>(McpSessionStore).scope === 'shared',
+      shared: this.#get(SessionRuntime).sharedRecords,
       logged,
       draining: !this.service.accepting,
       sessionStore: health?.sessionStore,

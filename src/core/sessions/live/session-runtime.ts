@@ -11,7 +11,7 @@ import { CallObserver } from '../../calls/call-observer.js';
 import { Calls } from '../../calls/calls.js';
 import { HeldBytes } from '../../calls/held-bytes.js';
 import { McpEventStoreError } from '../../log/event-store.errors.js';
-import { McpEventStore } from '../../log/event-store.js';
+import { isShared, McpEventStore } from '../../log/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../log/stream.options.js';
 import { askStore } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
@@ -130,7 +130,7 @@ export class SessionRuntime implements StreamEnvironment {
   }
   /** Whether they have the logs. */
   get sharedLogs(): boolean {
-    return this.store.scope === 'shared';
+    return isShared(this.store);
   }
 
   /** The log no longer has a session: it may have ended on another node. */
