@@ -68,7 +68,7 @@ async function setup(faults: EventStoreFaults = {}) {
       stream.refresh();
       await clock.advance(0);
     };
-    return { stream, get, refresh };
+    return { stream, get, refresh, environment };
   };
   const write = async (stream: McpStream, count = 1): Promise<void> => {
     for (let n = 0; n < count; n++) await stream.write({ data: '"x"' });
@@ -304,5 +304,118 @@ describe('a reader that leaves', () => {
     await clock.advance(1_000);
     expect(await head()).not.toHaveProperty('reader');
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe('answers of the log that cross', () => {
+  it('takes back no newer reader of another node for a claim that failed, and whose client has gone', async () => {
+    const { clock, store, signals, node, write, deliver, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    store.faults = { failBefore: ({ method }) => method === 'claim' };
+    const gone = await a.get();
+    gone.leave();
+    store.faults = {};
+    const reading = await b.get();
+    await clock.advance(1_000);
+    expect([signals, (await head()).reader?.node]).toEqual([[], 'b']);
+    await write(a.stream);
+    await deliver();
+    expect(reading.got).toEqual([1]);
+  });
+
+  it('ends the reader before one that left while its claim was under way', async () => {
+    const { clock, store, node, deliver, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await b.get();
+    store.faults = { delayAnswer: ({ method }) => (method === 'claim' ? 10 : 0) };
+    const gone = await a.get();
+    gone.leave();
+    await clock.advance(10);
+    await deliver();
+    expect([older.told, older.end]).toEqual([0, 'complete']);
+    expect(await head()).not.toHaveProperty('reader');
+  });
+
+  it('claims a stream no more for a reader that a newer one of its node has replaced', async () => {
+    const { clock, store, node, write, head } = await setup();
+    const { stream, get } = node('a');
+    store.faults = { failBefore: ({ method }) => method === 'claim' };
+    const older = await get();
+    store.faults = {};
+    const newer = await get();
+    const claimed = (await head()).reader;
+    await clock.advance(1_000);
+    expect((await head()).reader).toEqual(claimed);
+    await write(stream);
+    expect([older.got, newer.got]).toEqual([[], [1]]);
+  });
+
+  it('releases a reader whose claim had an unknown outcome', async () => {
+    const { clock, store, node, head } = await setup({ failAfter: ({ method }) => method === 'claim' });
+    const gone = await node('a').get();
+    gone.leave();
+    store.faults = {};
+    await clock.advance(1_000);
+    expect(await head()).not.toHaveProperty('reader');
+  });
+
+  it('keeps a reader whose claim overtook a look into the log', async () => {
+    const { clock, store, node, write, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    await b.get();
+    store.faults = { delay: ({ method }) => (method === 'claim' ? 10 : 0) };
+    const reading = await a.get();
+    store.faults = { delayAnswer: ({ method }) => (method === 'read' ? 20 : 0) };
+    a.stream.refresh();
+    await clock.advance(30);
+    store.faults = {};
+    await write(a.stream);
+    expect([reading.got, (await head()).reader?.node]).toEqual([[1], 'a']);
+  });
+
+  it('loses no signal while it asks who the newest reader is', async () => {
+    const { clock, store, node } = await setup({ delayAnswer: ({ method }) => (method === 'append' ? 20 : 0) });
+    const { stream, get } = node('a');
+    // Carried out before the claim, answered after it.
+    const first = stream.write({ data: '"x"' });
+    const reading = await get();
+    store.faults = { delayAnswer: ({ method }) => (method === 'read' ? 20 : 0) };
+    const second = stream.write({ data: '"y"' });
+    await clock.advance(100);
+    await Promise.all([first, second]);
+    expect(reading.got).toEqual([1, 2]);
+  });
+
+  it('holds the first response here of a stream that another node may read', async () => {
+    const { clock, store, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const post = new McpStream('post', 's', a.environment, SILENT, [1]);
+    await post.write({ data: '"x"' });
+    // The response had the cursor only, and its client came back to the other node.
+    post.disconnectReaders();
+    const got: number[] = [];
+    const observer = { next: ({ index }: McpStoredEvent) => got.push(index), error: ignore, complete: ignore };
+    new McpStream('post', 's', b.environment, SILENT).subscribe({ ...observer, next: ignore }, 0, undefined, 1);
+    await clock.advance(0);
+    store.faults = { delay: ({ method }) => (method === 'claim' ? 100 : 0) };
+    post.subscribe(observer, 0, undefined, 1);
+    await clock.advance(0);
+    expect(got).toEqual([]);
+    await clock.advance(100);
+    expect(got).toEqual([1]);
+  });
+
+  it('acknowledges once what the log has lost (G12)', async () => {
+    const { clock, log, node, write } = await setup();
+    const { stream, get } = node('a');
+    const reading = await get();
+    const whole = log.read.bind(log);
+    const replica = vi.spyOn(log, 'read').mockImplementation(async (session, id, after, limit) => {
+      if (replica.mock.calls.length > 50) throw new Error('asked too often');
+      return { ...(await whole(session, id, after, limit)), last: 0, delivered: 0 };
+    });
+    await write(stream);
+    await clock.advance(100);
+    expect([reading.got, replica.mock.calls.length]).toEqual([[1], 1]);
   });
 });

@@ -348,6 +348,7 @@ describe('the position of what was delivered', () => {
     const reading = read(post);
     await clock.advance(0);
     await post.write(data);
+    await clock.advance(10 * RETRY.giveUpAfterMs);
     reading.leave();
     await clock.advance(10 * RETRY.giveUpAfterMs);
     expect(reading.got).toEqual([1]);

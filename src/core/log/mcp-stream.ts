@@ -144,7 +144,8 @@ export class McpStream implements SharedStream {
    * @returns whether there was one on this node
    */
   disconnectReaders(): boolean {
-    return (this.#readers ?? this.#makeReaders()).disconnect();
+    // Kept: from now on its client may come back to any node, and the next reader is not the first.
+    return (this.#readers ??= this.#makeReaders()).disconnect();
   }
 
   /** Whether a client reads the stream, on any node. */

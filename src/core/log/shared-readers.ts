@@ -14,9 +14,11 @@ import type { StreamEnvironment } from './stream.options.js';
  *     added ──claim──▶ reading ──the log names another one──▶ silent ──▶ ended
  *                         └──response closed──▶ released
  *
- * A reader hands out events when its claim is in the log; the first reader of a stream that begins here does so before. Nodes notify each other of a newer reader and of events. If such
- * a hint is lost, `refresh` finds the same in the log; it also acknowledges the events that were handed out, so that a GET
- * on another node begins after them.
+ * A reader hands out events when its claim is in the log; the first reader of a stream that begins here does so before.
+ * Nodes notify each other of a newer reader and of events. If such a hint is lost, `refresh` finds the same in the log; it
+ * also acknowledges the events that were handed out, so that a GET on another node begins after them.
+ *
+ * Answers of the log may cross: a store may use several connections.
  */
 export class SharedReaders extends LocalReaders<SharedStream> {
   readonly #claims = new Map<StreamReader, Claim>();
@@ -58,7 +60,9 @@ export class SharedReaders extends LocalReaders<SharedStream> {
       claim.known = false;
       const head = this.stream.retry.run(() => this.stream.read(0, 0));
       const asked = head.finally(() => (claim.known = true));
-      this.stream.inBackground(() => asked.then((found) => this.#compare(newest, found)));
+      // Signals that came meanwhile were not passed on.
+      const compared = asked.then((found) => this.#compare(newest, found)).finally(() => this.stream.look());
+      this.stream.inBackground(() => compared);
     }
     return false;
   }
@@ -88,8 +92,9 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     if (this.size === 0 || this.stream.begun) return;
     const { newest, cursor } = this;
     if (this.#looking) return this.endSilent(cursor);
+    const claiming = newest && this.#claims.get(newest)!.claiming;
     const compared = this.#look(cursor).then((head) => {
-      if (newest) this.#compare(newest, head);
+      if (newest) this.#compare(newest, head, claiming !== undefined);
       this.endSilent(Math.max(head.delivered, this.cursor));
     });
     const failed = (error: unknown): void => {
@@ -133,9 +138,11 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   #claim(reader: StreamReader, claim: Claim): void {
     claim.known = undefined;
     const { session, id, store, begun, retry } = this.stream;
-    const run = () => retry.run(() => store.claim(session, id, claim.ref));
+    // Not repeated for a reader that has left or become silent: it would take the stream from a newer one.
+    const attempt = () => (reader === this.newest ? store.claim(session, id, claim.ref) : undefined);
+    const run = () => retry.run(attempt);
     const known = (begun ? begun.then(run) : run()).then(
-      (result) => this.#claimed(reader, claim, result),
+      (result) => result && this.#claimed(reader, claim, result),
       (error: unknown) => {
         if (!(error instanceof McpStreamNotFoundError)) this.stream.fault(error);
         if (reader.held) reader.fail(error);
@@ -149,7 +156,8 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
     if (before && before.node !== this.stream.environment.nodeId) {
       claim.before = before;
-      this.#notifyReplaced(before);
+      // Its response may have closed meanwhile: then the one before ends at once.
+      this.#notifyReplaced(before, this.#claims.has(reader) ? undefined : reader.cursor);
     }
     const { clock, comeBackMs } = this.stream.environment;
     // Its client may have opened a newer response: both end, and a client that still waits comes back.
@@ -159,10 +167,11 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     if (last > reader.cursor) this.stream.look();
   }
 
-  #compare(mine: StreamReader, { reader, last, ended }: McpReadResult): void {
+  /** @param early the log was read while the claim was under way, so that it may name the reader before */
+  #compare(mine: StreamReader, { reader, last, ended }: McpReadResult, early = false): void {
     const claim = this.#claims.get(mine);
     if (!claim || mine !== this.newest || this.stream.closed) return;
-    if (!claim.claiming && reader?.reader !== claim.ref.reader) {
+    if (!early && !claim.claiming && reader?.reader !== claim.ref.reader) {
       if (reader && reader.node !== this.stream.environment.nodeId) return this.silence();
       // The log has lost this reader, or still has one that left while the log was unavailable.
       const { session, id, store } = this.stream;
@@ -178,7 +187,8 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     this.#looking = true;
     try {
       const head = await this.stream.read(cursor, 0);
-      this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
+      // Also if the log says less: it has lost those events (G12), and asking again would not help.
+      this.#acknowledged = Math.max(this.#acknowledged, head.delivered, cursor);
       return head;
     } finally {
       this.#looking = false;

@@ -390,3 +390,13 @@ describe('the stream of a POST', () => {
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 });
+
+describe('a session that ends', () => {
+  it('completes a response that was to be held for its log, and is opened afterwards', async () => {
+    const { streams, read } = await setup({ faults: { failBefore: ({ method }) => method === 'read' } });
+    const reply = await streams.open(undefined);
+    streams.close();
+    const { end } = await read(reply);
+    expect([end, streams.readers]).toEqual(['complete', 0]);
+  });
+});

@@ -124,6 +124,7 @@ export class SessionStreams implements StreamObserver {
    */
   #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
+      if (this.#closed) return subscriber.complete();
       const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
       const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof McpEventStoreError);
