@@ -65,6 +65,7 @@ export function makeRedisBackend(
   const messageBus = new RedisMessageBus(connection);
   const known = (): Promise<void> => messageBus.known();
   const eventStore = new RedisEventStore(connection, messageBus.nodeId, known);
+  messageBus.leaving = () => eventStore.tidy();
   const sessionStore = new RedisSessionStore(connection);
   const stateStore = new RedisStateStore(connection);
   const taskStore = new RedisTaskStore(connection, known);

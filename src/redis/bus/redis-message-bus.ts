@@ -41,6 +41,8 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   readonly #publishing = new Set<Promise<void>>();
   /** Messages were lost, and the other nodes have not been notified yet. */
   #lost = false;
+  /** Runs before this node leaves the list of nodes. @internal */
+  leaving = (): Promise<void> => Promise.resolve();
   #state: 'idle' | 'open' | 'closed' = 'idle';
 
   constructor(private readonly connection: RedisConnection) {
@@ -99,7 +101,11 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.#reconnected$.complete();
     this.#heartbeat.lost$.complete();
     const { clock, options } = this.connection;
-    const left = Promise.all([this.flushed(), this.#heartbeat.stop(), this.#subscription.close()]);
+    const leave = async (): Promise<void> => {
+      await this.leaving().catch(() => {});
+      await this.#heartbeat.stop();
+    };
+    const left = Promise.all([this.flushed(), leave(), this.#subscription.close()]);
     await within(left, options.commandTimeoutMs, clock);
     await this.connection.close();
   }

@@ -96,7 +96,18 @@ export class RedisEventStore implements McpSharedEventStore {
     await this.#run(log.releaseReader, session, encoded(stream), encoded(reader), delivered);
   }
 
-  async unfinished(node: string): Promise<McpUnfinishedStream[]> {
+  unfinished(node: string): Promise<McpUnfinishedStream[]> {
+    // A stream of this node may just be written for the first time.
+    return this.#unfinished(node, node !== this.nodeId);
+  }
+
+  /** Removes the notes of calls that are over, when this node writes nothing more. @internal */
+  async tidy(): Promise<void> {
+    await this.#unfinished(this.nodeId, true);
+  }
+
+  /** @param tidies removes the notes that are outdated */
+  async #unfinished(node: string, tidies: boolean): Promise<McpUnfinishedStream[]> {
     const key = this.connection.keys.calls(node);
     const notes = await this.connection.command('notes', (client) => client.smembers(key));
     const sessions = new Map<string, string[]>();
@@ -108,8 +119,7 @@ export class RedisEventStore implements McpSharedEventStore {
       const session = decoded(code);
       const unfinished = (await this.#run(log.unfinishedOf, session, encoded(node), ...streams)) as string[][];
       const known = new Set(unfinished.map(([stream]) => stream));
-      // A stream of this node may just be written for the first time.
-      const over = node === this.nodeId ? [] : streams.filter((stream) => !known.has(stream));
+      const over = tidies ? streams.filter((stream) => !known.has(stream)) : [];
       for (const stream of over) this.#unnote(node, session, decoded(stream));
       return unfinished.map(([stream, ...requests]) => ({
         session,
