@@ -68,7 +68,10 @@ export class RedisEventStore implements McpSharedEventStore {
     const noted = options.opens && this.#note(options.opens.node, session, stream);
     const [answer] = await Promise.all([this.#run(log.appendToLog, session, order, signal, ...texts), noted]);
     const [outcome, first, reader, done, lost] = answer as [string, number, string, string, number];
-    if (outcome !== 'ok') throw refusal(outcome, session, stream, String(first));
+    if (outcome !== 'ok') {
+      if (options.opens) this.#unnote(options.opens.node, session, stream);
+      throw refusal(outcome, session, stream, String(first));
+    }
     if (done !== '' && (options.settles || options.end)) this.#unnote(decoded(done), session, stream);
     return {
       first,
