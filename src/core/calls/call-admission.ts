@@ -2,25 +2,25 @@ import type { LoopLag } from '../common/loop-lag.js';
 import type { McpCall } from './mcp-call.js';
 import { type McpError, retryLater } from '../protocol/errors.js';
 
-// Taken when the module is loaded: tests that fake time would never begin a call.
+// Read when the module is loaded: tests that fake time would never begin a call.
 const { setImmediate: nextTurn } = globalThis;
 
-/** How many calls run at a time, and how late the process may be. */
+/** Bounds how many calls run at a time, and how late the process may be. */
 export interface AdmissionLimits {
   readonly maxRunningCalls: number;
   readonly maxRunningCallsPerPrincipal: number;
   readonly maxLagMs: number;
 }
 
-/** Milliseconds that the event loop has nothing but work until calls wait for their turn. */
+/** Calls wait for their turn once the event loop has had nothing but work for this many milliseconds. */
 const BUSY_MS = 50;
-/** A turn of a busy event loop that is longer than this is followed by turns that only read. */
+/** A turn of a busy event loop that lasts longer is followed by turns that only read. */
 const LONG_TURN_MS = 4;
-/** Calls that begin in one turn, at most: fewer while turns are long. */
+/** At most so many calls begin in one turn; fewer begin while turns are long. */
 const MOST_STARTS = 32;
 /**
- * Turns without a begin after a long one. Node accepts one connection per turn: otherwise other clients would wait, in the
- * backlog of the system, for a handler of each client before them.
+ * After a long turn no call begins for so many turns. Node accepts one connection per turn: otherwise other clients
+ * would wait, in the backlog of the system, for a handler of each client before them.
  */
 const READING_TURNS = 16;
 /** The pace of a caller is roughly the mean over this many of its last begins. */
@@ -42,16 +42,16 @@ const PACE_OF = 8;
  */
 export class CallAdmission {
   readonly #callers = new Map<string | undefined, Caller>();
-  /** Callers with waiting calls; the first has the next turn. */
+  /** Callers with waiting calls are in the order of their turns. */
   readonly #turns: Caller[] = [];
   #running = 0;
   #starts = 1;
-  /** When the first call of this turn began; `undefined`: none has. */
+  /** The time at which the first call of this turn began; `undefined` while none has. */
   #turnAt: number | undefined;
-  /** Since when the event loop did not wait for anything; and how long it had waited until then. */
+  /** The time since which the event loop did not wait for anything, and how long it had waited until then. */
   #busySince = -Infinity;
   #idleMs = 0;
-  /** Turns that are left without a begin. */
+  /** Counts the turns that remain without a begin. */
   #reading = 0;
 
   constructor(
@@ -61,7 +61,7 @@ export class CallAdmission {
     private readonly lag: LoopLag,
   ) {}
 
-  /** Whether a limit may be reached: without load, a request costs this question. */
+  /** Returns whether a limit may be reached: without load, a request costs this question. */
   get strained(): boolean {
     const { maxRunningCalls, maxRunningCallsPerPrincipal, maxLagMs } = this.limits;
     return (
@@ -72,7 +72,7 @@ export class CallAdmission {
   }
 
   /**
-   * Why a caller may not begin another call now; `undefined`: it may.
+   * Returns why a caller may not begin another call now; `undefined`: it may.
    *
    * @param principal of the caller; `undefined`: anonymous
    * @param sessionId of an anonymous caller's session: calls of other sessions do not count
@@ -95,7 +95,7 @@ export class CallAdmission {
     return waitMs(caller, this.lag.now()) > maxLagMs ? late() : undefined;
   }
 
-  /** A call was accepted. */
+  /** Counts a call that was accepted. */
   enter(call: McpCall): void {
     // All anonymous callers of one session are one caller, and all without a session.
     const key = call.principal ?? call.session?.id;
@@ -106,7 +106,7 @@ export class CallAdmission {
     call.admittedAs = caller;
   }
 
-  /** A call is over, begun or not. */
+  /** Stops counting a call that has ended, begun or not. */
   leave(call: McpCall): void {
     const caller = call.admittedAs as Caller;
     this.#running--;
@@ -114,7 +114,7 @@ export class CallAdmission {
     this.#forget(caller);
   }
 
-  /** Whether a call must wait; then `begin` is called in its turn. */
+  /** Returns whether a call must wait; then `begin` is called in its turn. */
   waits(call: McpCall): boolean {
     const now = this.lag.now();
     if (this.#reading === 0 && this.#turns.length === 0) {
@@ -137,7 +137,9 @@ export class CallAdmission {
     if (calls === 0 && waiting.length === 0) this.#callers.delete(key);
   }
 
-  /** After a turn in which calls began or waited. What a call costs is known here: its promises have run on since. */
+  /**
+   * Runs after a turn in which calls began or waited. What a call costs is known here: its promises have run on since.
+   */
   readonly #turn = (): void => {
     if (this.#reading > 0) this.#reading--;
     else if (this.#turnAt !== undefined) {
@@ -150,7 +152,9 @@ export class CallAdmission {
     if (this.#reading > 0 || this.#turnAt !== undefined) nextTurn(this.#turn);
   };
 
-  /** How long the event loop had nothing but work. Asked after long turns only: it costs a microsecond. */
+  /**
+   * Returns how long the event loop had nothing but work. It costs a microsecond, and is called after long turns only.
+   */
   #busyMs(turnAt: number): number {
     const { idleMs } = this.lag;
     if (idleMs > this.#idleMs) this.#busySince = turnAt;
@@ -178,14 +182,19 @@ export class CallAdmission {
 interface Caller {
   readonly key: string | undefined;
   calls: number;
-  /** In their order; `at`: since when, by the clock of the lag. */
+  /**
+   * Waiting calls are in the order of their arrival; `at` is the time since which a call waits, by the clock of the
+   * lag.
+   */
   readonly waiting: { readonly call: McpCall; readonly at: number }[];
-  /** Milliseconds from one begin of a call that has waited to the next, on average. */
+  /** Milliseconds pass from one begin of a waiting call to the next, on average. */
   paceMs: number;
   begunAt: number;
 }
 
-/** How long another call of a caller would wait: as long as the oldest has, or until those before it have begun. */
+/**
+ * Returns how long another call of a caller would wait: as long as the oldest has, or until those before it have begun.
+ */
 function waitMs({ waiting, paceMs }: Caller, now: number): number {
   const [first] = waiting;
   return first ? Math.max(now - first.at, paceMs * waiting.length) : 0;

@@ -21,15 +21,15 @@ import type { JsonRpcRequest } from '../protocol/json-rpc.js';
 @Injectable()
 export class CallObserver {
   readonly #ended$ = new Subject<McpCallEnd>();
-  /** One event per ended call; not created without a subscriber. */
+  /** Emits one event per ended call; none is created without a subscriber. */
   readonly calls$: Observable<McpCallEnd> = this.#ended$.asObservable();
   readonly #sessionEnds$ = new Subject<McpSessionEnd>();
-  /** One event per session that this node has ended for good. */
+  /** Emits one event per session that this node has ended for good. */
   readonly sessionEnds$: Observable<McpSessionEnd> = this.#sessionEnds$.asObservable();
   readonly #refusals$ = new Subject<McpRefusal>();
-  /** Requests that were refused before a call was created. */
+  /** Emits requests that were refused before a call was created. */
   readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
-  /** Calls whose begin was seen, and whose end was not. */
+  /** Holds the calls whose begin was observed, and whose end was not. */
   readonly #begun = new Map<McpCall, RunningCall>();
   #count = 0;
 
@@ -43,7 +43,7 @@ export class CallObserver {
     return this.#instrumentations.length > 0 || this.#ended$.observed;
   }
 
-  /** Runs `serve` inside of all instrumentations. */
+  /** Runs `serve` inside all instrumentations. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = infoOf(call);
     this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
@@ -53,12 +53,12 @@ export class CallObserver {
     )();
   }
 
-  /** The calls that run, listens among them, as far as their begin was observed; the oldest first. */
+  /** Returns the calls that run, listens among them, if their begin was observed; the oldest first. */
   running(): Iterable<RunningCall> {
     return this.#begun.values();
   }
 
-  /** The outcome of a call is certain. */
+  /** Notifies observers once the outcome of a call is certain. */
   ended(call: McpCall, outcome: McpCallOutcome, result?: object): void {
     const begun = this.#begun.get(call);
     if (!begun || !this.#begun.delete(call)) return;
@@ -69,7 +69,10 @@ export class CallObserver {
     this.#ended$.next(end);
   }
 
-  /** A request was sent to the client of a session. @param answer settles as its sender sees it */
+  /**
+   * Notifies observers of a request that was sent to the client of a session. @param answer settles as its sender sees
+   * it
+   */
   asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
     if (!this.#instrumentations.some((one) => 'question' in one)) return;
     const { id: sessionId, principal, protocolVersion } = session;
@@ -78,7 +81,7 @@ export class CallObserver {
     this.#tell((instrumentation) => instrumentation.question?.(question, outcome));
   }
 
-  /** A session is over for good. */
+  /** Notifies observers of a session that has ended for good. */
   sessionEnded(end: McpSessionEnd): void {
     this.#tell((instrumentation) => instrumentation.sessionEnded?.(end));
     this.#sessionEnds$.next(end);
@@ -88,7 +91,7 @@ export class CallObserver {
     if (this.#refusals$.observed) this.#refusals$.next({ status, option });
   }
 
-  /** Reports errors and rejections of instrumentations. */
+  /** Notifies the instrumentations; their errors and rejections are logged. */
   #tell(say: (instrumentation: McpInstrumentation) => unknown): void {
     for (const instrumentation of this.#instrumentations) {
       try {
@@ -100,7 +103,7 @@ export class CallObserver {
     }
   }
 
-  /** The endpoint is closed. */
+  /** Completes the streams when the endpoint is closed. */
   close(): void {
     this.#ended$.complete();
     this.#sessionEnds$.complete();
@@ -109,8 +112,7 @@ export class CallObserver {
 }
 
 /**
- * Serves a call inside of an instrumentation: once, and with the outcome of the call, even if the instrumentation
- * fails.
+ * Serves a call inside an instrumentation: once, and with the outcome of the call, even if the instrumentation fails.
  */
 function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, serve: () => T): T {
   let served: Served<T> | undefined;
@@ -150,13 +152,13 @@ async function reportRejection(returned: PromiseLike<unknown>, served: Served<un
   if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
 }
 
-/** A call that is observed, and runs. */
+/** A running call that is observed. */
 export interface RunningCall {
   readonly call: McpCall;
   readonly info: McpCallInfo;
-  /** When it was dispatched, by `performance.now()`. */
+  /** The time of its dispatch, by `performance.now()`. */
   readonly at: number;
-  /** Counts the observed calls of this node, from 1. */
+  /** Numbers the observed calls of this node, from 1. */
   readonly number: number;
 }
 
@@ -166,7 +168,7 @@ interface Instrumented {
 
 const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
 
-/** The outcome of a request to a client that has no result. */
+/** Returns the outcome of a request to a client that has no result. */
 function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
   const answered = failure instanceof McpServerRequestError && failure.code === 'CLIENT_ERROR';
   const error = answered ? failure.cause : failure;

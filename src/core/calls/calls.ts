@@ -28,7 +28,8 @@ const INTERNAL_ERROR = -32603;
 /**
  * # The calls that run on this node, and how each of them ends
  *
- * Requests of clients in both eras, from their registration until they are answered or cancelled. Whether this node takes more
+ * A call is a request of a client in either era, from its registration until it is answered or cancelled. Whether this
+ * node takes more
  * of them, its {@link ShutdownState} says (E13): while it is `leaving` it does, and only its health checks say that it stops.
  *
  * | ending | the client gets | the handler's signal |
@@ -44,7 +45,7 @@ const INTERNAL_ERROR = -32603;
  * listens to is not a call: shutdown does not wait for it.
  */
 export class Calls {
-  /** By the owner of their answers, see {@link ownerOf}, then by the id of their request. */
+  /** Calls are found by the owner of their answers, see {@link ownerOf}, then by the id of their request. */
   readonly #running = new Map<object, Map<RequestId, McpCall>>();
   #count = 0;
   readonly shutdown: ShutdownState;
@@ -53,7 +54,7 @@ export class Calls {
   constructor(
     private readonly dispatcher: McpDispatcher,
     private readonly options: { readonly clock: McpClock; readonly requestTimeoutMs: number } & AdmissionLimits,
-    /** Called with failures inside, which are not sent to the client. */
+    /** Receives failures inside, which are not sent to the client. */
     private readonly report: (error: unknown, call: McpCall) => void,
     private readonly observer: CallObserver = NOT_OBSERVED,
     lag: LoopLag = NEVER_LATE,
@@ -62,17 +63,16 @@ export class Calls {
     this.admission = new CallAdmission(options, (call) => this.#begin(call), lag);
   }
 
-  /** How many run. */
   get count(): number {
     return this.#count;
   }
 
-  /** The calls of a session that run, by the id of their request. */
+  /** Returns the running calls of a session, by the id of their request. */
   of(session: object): ReadonlyMap<RequestId, McpCall> {
     return this.#running.get(session) ?? NONE;
   }
 
-  /** Registers a request that will be dispatched. No other one of its owner has its id. */
+  /** Registers a request that will be dispatched. No other call of its owner has its id. */
   add(call: McpCall): void {
     const owner = ownerOf(call);
     let calls = this.#running.get(owner);
@@ -90,7 +90,7 @@ export class Calls {
 
   /**
    * Passes a request to the dispatcher, and its result to the client; while the process is late, in its turn. The call
-   * may be over when this returns.
+   * may have ended when this returns.
    */
   dispatch(call: McpCall): void {
     // A batch may have cancelled it before its turn came.
@@ -98,7 +98,7 @@ export class Calls {
     this.#begin(call);
   }
 
-  /** The client has disconnected and cannot resume. A call that has not begun is not begun (P4). */
+  /** Cancels a call whose client has disconnected and cannot resume. A call that waits does not begin (P4). */
   abandon(call: McpCall): void {
     if (!call.begun) this.cancel(call, new Error('The client closed the connection.'));
   }
@@ -122,14 +122,14 @@ export class Calls {
     }
   }
 
-  /** Ends a call without an answer: the client cancelled it, or cannot be reached. */
+  /** Ends a call without an answer: its client has cancelled it, or cannot be reached. */
   cancel(call: McpCall, reason: unknown): void {
     if (call.state !== 'open') return;
     this.#cancelled(call, reason);
     call.exchange!.dismiss(call.requestId!);
   }
 
-  /** Ends a call with an error that is not the handler's. */
+  /** Ends a call with an error that is not its handler's. */
   fail(call: McpCall, code: number, text: string): void {
     if (call.state !== 'open') return;
     this.#cancelled(call, new Error(text));
@@ -137,7 +137,7 @@ export class Calls {
     call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, text)));
   }
 
-  /** Ends the calls that no session will end. */
+  /** Ends the calls that belong to no session. */
   stop(): void {
     const text =
       'This server is shutting down and ended this request before it was answered. Whether it had an effect is not known. Repeat it if that does no harm.';
@@ -172,7 +172,7 @@ export class Calls {
     this.observer.ended(call, outcomeOf(call, result), result);
     const kept = call.from.succeeded?.(call, result);
     if (!kept) return this.#answer(call, text);
-    // Meanwhile the call is open, and may be ended.
+    // The call is open meanwhile, and may end.
     kept.then(
       () => call.state === 'open' && this.#answer(call, text),
       (error: unknown) => this.#failed(call, error),
@@ -189,7 +189,8 @@ export class Calls {
     const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
     let http: HttpRefusal | undefined = error instanceof RefusedCall ? error : undefined;
     if (ERAS[call.era].refusesByStatus) {
-      // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
+      // The dispatcher refused before a handler ran (M5): HTTP has the status of that. Errors of handlers are of other
+      // classes.
       if (refusal instanceof McpError && call.exchange!.refuse(refusal)) {
         call.answered();
         return this.#over(call);
@@ -204,12 +205,15 @@ export class Calls {
   #answer(call: McpCall, text: string, refusal?: HttpRefusal): void {
     call.answered();
     this.#over(call);
-    // Without the other fields of an error.
+    // The other fields of an error are left out.
     const http = refusal && { status: refusal.status, headers: refusal.headers };
     call.exchange!.answer(call.requestId!, text, http);
   }
 
-  /** If the `data` of an error cannot be JSON, which is a defect of the handler, the client still gets an error. */
+  /**
+   * Returns the answer as JSON. If the `data` of an error cannot be JSON, which is a defect of the handler, the client
+   * still gets an error.
+   */
   #textOf(answer: JsonRpcResponse, call: McpCall): string {
     try {
       return JSON.stringify(answer);
@@ -243,18 +247,18 @@ type JsonObject = Record<string, unknown>;
 
 const NONE: ReadonlyMap<RequestId, McpCall> = new Map();
 
-/** Who gives ids to requests, so that no two of its calls have one: the session, or the POST of a client without one. */
+/** Returns what makes the ids of requests unique: the session, or the POST of a client without one. */
 function ownerOf({ session, from, exchange }: McpCall): object {
   return session ? from : exchange!;
 }
 
-/** Neither questions nor the handle of a task: no model reads those. */
+/** Returns whether a result is neither questions nor the handle of a task: no model reads those. */
 function isFinal(result: object): boolean {
   const { resultType = 'complete' } = result as { resultType?: unknown };
   return resultType === 'complete';
 }
 
-/** The bytes of a text if they are more than `max`, else 0. One UTF-16 unit has at most three. */
+/** Returns the bytes of a text if they are more than `max`, else 0. One UTF-16 unit has at most three. */
 function excess(text: string, max: number): number {
   if (text.length * 3 <= max) return 0;
   const bytes = Buffer.byteLength(text);

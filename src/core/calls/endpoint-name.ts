@@ -1,6 +1,6 @@
 import type { ControllerOptions } from '@nestjs/common';
 
-/** The versions of the app's API in which an endpoint is served, as a controller has them. @internal */
+/** API versions of the app in which an endpoint is served, in the form of a controller. @internal */
 export type McpEndpointVersion = NonNullable<ControllerOptions['version']>;
 
 /** The injection token of the name of an endpoint, for messages. */
@@ -10,8 +10,7 @@ export interface EndpointName {
   readonly name: string | undefined;
   readonly path: string;
   readonly version: McpEndpointVersion;
-  /** The endpoint has guards of its own. */
+  /** Whether the endpoint has guards of its own. */
   readonly guarded: boolean;
-  /** The names of these guards. */
   readonly guards: readonly string[];
 }

@@ -64,7 +64,7 @@ export class Exchange implements McpExchange {
   }
 
   answer(id: RequestId, data: string, refusal?: HttpRefusal): void {
-    // Begun as late as possible, so that a refusal has an HTTP status.
+    // A stream begins as late as possible, so that a refusal has an HTTP status.
     if (this.form.mode === 'sse' && !refusal) this.stream();
     const last = --this.#unsettled === 0;
     const state = this.#state;
@@ -73,7 +73,7 @@ export class Exchange implements McpExchange {
       if (last) this.#replyWithJson(state, this.form.batch ? undefined : refusal);
     } else if (state.is === 'streaming') {
       if (last) this.#state = OVER;
-      // A failure of the log is reported elsewhere.
+      // The log reports its failures itself.
       state.sink.write({ data, settles: id, end: last }).catch(ignore);
     }
   }
@@ -105,7 +105,10 @@ export class Exchange implements McpExchange {
     return true;
   }
 
-  /** The client has disconnected. Unless a response was opened, it has no event id to resume from. */
+  /**
+   * Ends the exchange of a client that has disconnected. Unless a response was opened, it has no event id to resume
+   * from.
+   */
   abandon(): void {
     const state = this.#state;
     if (state.is === 'over' || (state.is === 'streaming' && state.opened)) return;
@@ -142,7 +145,7 @@ export class Exchange implements McpExchange {
     return sink;
   }
 
-  /** The response of an unlogged stream has closed before its end. */
+  /** Ends the exchange when the response of an unlogged stream has closed before its end. */
   #cut(): void {
     if (this.#state.is === 'over') return;
     this.#state = OVER;
@@ -162,30 +165,30 @@ export interface ExchangeForm {
   readonly clock: McpClock;
   readonly mode: McpResponseMode;
   readonly sseAfterMs: number;
-  /** The answer is an array even if it has one element. */
+  /** Whether the answer is an array, even if it has one element. */
   readonly batch: boolean;
-  /** From 2025-11-25 on clients resume when a connection is closed (G9, G10). */
+  /** Returns whether clients resume when a connection is closed, as from 2025-11-25 on (G9, G10). */
   clientsComeBack(): boolean;
   /**
    * Makes the stream, once.
    *
-   * @param requests those that it will answer
+   * @param requests the ids of the requests that it will answer
    * @param cut to be called when no client will read the rest, by a sink that cannot be resumed
    */
   sink(requests: readonly RequestId[], cut: () => void): ExchangeSink;
-  /** No answer can be delivered: the client has disconnected, and cannot resume. */
+  /** Called when no answer can be delivered: the client has disconnected, and cannot resume. */
   clientGone?(): void;
 }
 
-/** Where the messages of an exchange go once it is a stream: into the log of a session, or to the response itself. */
+/** Takes the messages of an exchange once it is a stream: for the log of a session, or for the response itself. */
 export interface ExchangeSink {
   /** Takes a message, the settlement of a request, the end, or any of them together. @returns settles when there is room for more */
   write(entry: SinkEntry): Promise<void>;
-  /** The events of the response. @param headOnly only the event with the client's cursor */
+  /** Returns the events of the response. @param headOnly only the event with the client's cursor */
   events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent>;
-  /** Ends the response, of a stream that can be resumed. @returns whether there was one */
+  /** Closes the response of a stream that can be resumed. @returns whether there was one */
   disconnect(): boolean;
-  /** No response will read it. */
+  /** Called when no response will read the stream. */
   abandon(): void;
 }
 

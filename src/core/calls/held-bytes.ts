@@ -7,14 +7,14 @@ import { retryLater } from '../protocol/errors.js';
  * then its text or its arguments are in memory.
  */
 export class HeldBytes {
-  /** Written by the bodies. */
+  /** Counts the bytes; the bodies write it. */
   count = 0;
 
   constructor(readonly max: number) {}
 }
 
 /**
- * The bytes of one body, which its request and its calls use. They count while it has users. Its request is the first.
+ * The bytes of one body, which its request and its calls use, count while it has users. Its request is the first.
  *
  * @internal
  */
@@ -24,7 +24,7 @@ export class HeldBody {
 
   constructor(private readonly held: HeldBytes) {}
 
-  /** More of it has arrived. @throws McpError UNAVAILABLE */
+  /** Counts bytes that have arrived. @throws McpError UNAVAILABLE */
   take(bytes: number): void {
     const { count, max } = this.held;
     if (count + bytes > max) {
@@ -40,7 +40,7 @@ export class HeldBody {
     if (this.#users++ === 0) this.held.count += this.#bytes;
   }
 
-  /** Once for each user. */
+  /** Called once by each user. */
   release(): void {
     if (--this.#users === 0) this.held.count -= this.#bytes;
   }

@@ -1,10 +1,13 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 
-/** Symbols, as a minifier may give several classes one name. Those of one class are kept: a token is asked for often. */
+/**
+ * Tokens are symbols, as a minifier may give several classes one name. They are kept per class: a token is asked for
+ * often.
+ */
 const tokens = new WeakMap<object, Map<string, symbol>>();
 
 /**
- * The token of a service of an endpoint that has a name, or of a client of `McpClientModule`.
+ * Returns the injection token of a service of an endpoint that has a name, or of a client of `McpClientModule`.
  *
  * ```ts
  * app.get<McpSessionService>(getMcpToken(McpSessionService, 'staff'), { strict: false });

@@ -23,8 +23,8 @@ export interface McpSessionInfo {
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
   /**
-   * The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. At other paths the
-   * session does not exist.
+   * The parameters of the path of its `initialize`, such as `{ tenant: 'acme' }`; absent without any. At other paths
+   * the session does not exist.
    */
   readonly routeParams?: RouteParams;
 }
@@ -32,27 +32,30 @@ export interface McpSessionInfo {
 /** One HTTP request to the endpoint, after the app's guards have run. @publicApi */
 export interface McpHttpCall {
   readonly era: McpEra;
-  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
+  /** The caller, as `principal(request)` returns it for this request; `undefined`: anonymous. */
   readonly principal: string | undefined;
   /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
   readonly request: unknown;
   /** The parameters of the path, such as `{ tenant: 'acme' }`; absent without any. */
   readonly routeParams?: RouteParams | undefined;
-  /** The body that it came in, whose bytes count while calls use it. @internal */
+  /** Counts the bytes of the body of the request while calls use it. @internal */
   readonly held?: { share(): void; release(): void } | undefined;
-  /** What is wrong with headers that repeat arguments of a tool: only callers whom its guards admit are told. @internal */
+  /** The fault of headers that repeat arguments of a tool; only callers whom its guards admit receive it. @internal */
   readonly fault?: Error | undefined;
 }
 
-/** The parameters of the path of an endpoint: what a caller owns belongs to them too. @internal */
+/** The parameters of the path of an endpoint, which also separate what its callers own. @internal */
 export type RouteParams = Readonly<Record<string, unknown>>;
 
-/** The parameters of a path as text, by which they are compared; `undefined` without any. @internal */
+/** Returns the parameters of a path as text, by which they are compared; `undefined` without any. @internal */
 export function routeText(params: RouteParams | undefined): string | undefined {
   return params && JSON.stringify(params);
 }
 
-/** The access token that a guard, or middleware of the SDK, has verified and stored on an HTTP request. @internal */
+/**
+ * Returns the access token that a guard, or middleware of the SDK, has verified and stored on an HTTP request.
+ * @internal
+ */
 export function authOf(request: unknown): AuthInfo | undefined {
   const { auth, raw } = (request ?? {}) as { auth?: Partial<AuthInfo>; raw?: { auth?: Partial<AuthInfo> } };
   const left = auth ?? raw?.auth;
@@ -65,7 +68,7 @@ export interface OutboundMessage {
   readonly params?: Record<string, unknown>;
 }
 
-/** How long a request of the server waits for the client. */
+/** Limits how long a request of the server waits for the client. */
 export interface OutboundOptions {
   /** Milliseconds; at most `serverRequestTimeoutMs`, which is the default. */
   readonly timeoutMs?: number;
@@ -79,7 +82,7 @@ export interface OutboundOptions {
   readonly onprogress?: (progress: Record<string, unknown>) => void;
 }
 
-/** What a client says of itself: in `initialize`, or with each modern request. */
+/** The name and capabilities that a client declares: in `initialize`, or with each modern request. */
 export type ClientIdentity = {
   protocolVersion: string;
   capabilities: Record<string, unknown>;
@@ -92,10 +95,10 @@ export type ClientIdentity = {
  * @internal
  */
 export interface CallingClient {
-  /** Of a client with a session. */
+  /** Present if the client has a session. */
   readonly info?: McpSessionInfo | undefined;
   identity(call: McpCall): ClientIdentity;
-  /** Whether the client wants log messages of this level (2025: all, until it sets a level). */
+  /** Returns whether the client wants log messages of this level (2025: all, until it sets a level). */
   wantsLog(level: string, call: McpCall): boolean;
   /** Sends a notification that belongs to a call. @returns settles when it was sent or logged, or was dropped */
   notify(notification: OutboundMessage, call: McpCall): Promise<void>;
@@ -106,19 +109,21 @@ export interface CallingClient {
    * @throws (rejects) McpServerRequestError when it could not be sent, or the client answered with an error
    */
   request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
-  /** A call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error */
+  /**
+   * Called when a call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error
+   */
   succeeded?(call: McpCall, result: object): Promise<void> | undefined;
-  /** A call is over, answered or cancelled. */
+  /** Called when a call has ended, answered or cancelled. */
   ended?(call: McpCall): void;
 }
 
 /**
- * The size limit of the result of a call. It is checked where the result is serialized, so that this happens once.
+ * The size limit of the result of a call is checked where the result is serialized, so that this happens once.
  *
  * @internal
  */
 export interface ResultBound {
-  /** Bytes of the answer as JSON. */
+  /** The largest answer as JSON, in bytes. */
   readonly maxBytes: number;
   /** @returns the result that is sent instead */
   insteadOf(result: object, bytes: number | `more than ${number}`): object;
@@ -137,21 +142,21 @@ export interface ResultBound {
  */
 export class McpCall implements McpHttpCall {
   readonly era: McpEra;
-  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
+  /** The caller, as `principal(request)` returns it for this request; `undefined`: anonymous. */
   readonly principal: string | undefined;
   /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
   readonly request: unknown;
   /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
   readonly routeParams: RouteParams | undefined;
-  /** @internal */
+  /** The fault of its headers, see {@link McpHttpCall.fault}. @internal */
   readonly fault: Error | undefined;
-  /** `undefined` where there are no sessions. */
+  /** The session of the client; `undefined` where there are no sessions. */
   readonly session: McpSessionInfo | undefined;
   readonly method: string;
-  /** Of the JSON-RPC request; `undefined` for a notification. */
+  /** The id of the JSON-RPC request; `undefined` for a notification. */
   readonly requestId: RequestId | undefined;
 
-  /** The body that it came in, which a request holds until it, and the task that it may become, are over. */
+  /** The body of the request, which the call holds until it, and the task that it may become, have ended. */
   #held: McpHttpCall['held'];
   #abort: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
@@ -159,20 +164,20 @@ export class McpCall implements McpHttpCall {
   #answered = false;
   #takenOver: 'no' | 'running' | 'over' = 'no';
 
-  // Each of these is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
-  /** A guard of the handler refused the caller. @internal */
+  // Each of these fields is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
+  /** Whether a guard of the handler refused the caller. @internal */
   denied = false;
-  /** A handler was found for it. @internal */
+  /** Whether a handler was found for the call. @internal */
   handled = false;
-  /** Set for a tool whose results have a size limit. @internal */
+  /** Set if the results of its tool have a size limit. @internal */
   bound: ResultBound | undefined;
-  /** By which its handler may become a task; given before it is served. @internal */
+  /** Turns the call into a task; set before the call is served. @internal */
   takeover: Takeover | undefined;
-  /** The caller that it counts for, as the admission of calls knows it. @internal */
+  /** The caller that the call counts for in the admission. @internal */
   admittedAs: object | undefined;
-  /** It was given to the dispatcher. @internal */
+  /** Whether the call was given to the dispatcher. @internal */
   begun = false;
-  /** Armed when `requestTimeoutMs` is set. @internal */
+  /** Runs while the call is open, if `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 
   /** @internal */
@@ -181,7 +186,7 @@ export class McpCall implements McpHttpCall {
     readonly message: JsonRpcRequest | JsonRpcNotification,
     /** @internal */
     readonly from: CallingClient,
-    /** Where the answer of a request goes; a notification has none. @internal */
+    /** Takes the answer of a request; a notification has none. @internal */
     readonly exchange?: McpExchange,
   ) {
     this.era = http.era;
@@ -205,25 +210,31 @@ export class McpCall implements McpHttpCall {
     if (this.#answered) return 'answered';
     return this.#cancelled ? 'cancelled' : 'open';
   }
-  /** It is answered with a task. @internal */
+  /** Returns whether the call is answered with a task. @internal */
   get isTakenOver(): boolean {
     return this.#takenOver !== 'no';
   }
-  /** Whether its handler runs on behalf of the caller: until it is answered, or its task is over. @internal */
+  /**
+   * Returns whether the handler runs on behalf of the caller: until it is answered, or its task has ended. @internal
+   */
   get isServed(): boolean {
     return this.state === 'open' || this.#takenOver === 'running';
   }
-  /** Whether its client is asked while the handler waits; otherwise the call is answered with the questions. @internal */
+  /**
+   * Returns whether its client is asked while the handler waits; otherwise the call is answered with the questions.
+   * @internal
+   */
   get asksAtOnce(): boolean {
     return ERAS[this.era].asksAtOnce || this.takeover?.task !== undefined;
   }
-  /** Whether `signal` has aborted, without making it (3 µs). @internal */
+  /** Returns whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
     return this.#aborted !== undefined;
   }
   /**
    * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
-   * `requestTimeoutMs` or the `timeoutMs` of the handler is over, when a client without a session disconnects, and at
+   * `requestTimeoutMs` or the `timeoutMs` of the handler has passed, when a client without a session disconnects, and
+   * at
    * shutdown. Of a task: when it is cancelled, when `timeoutMs` or its `ttlMs` is over, and at shutdown.
    */
   get signal(): AbortSignal {
@@ -236,7 +247,7 @@ export class McpCall implements McpHttpCall {
   }
 
   /**
-   * Ends the connection that carries this request's messages and leaves the request running: the client reconnects and
+   * Closes the connection that carries this request's messages and leaves the request running: the client reconnects and
    * resumes. No effect below revision 2025-11-25 and without a session, where clients do not resume.
    *
    * @returns whether a stream was closed
@@ -272,14 +283,17 @@ export class McpCall implements McpHttpCall {
     if (!this.#answered) this.#cancel(reason);
   }
 
-  /** Cancels the handler of a call that will be answered: its time is over. Only the first reason counts. @internal */
+  /**
+   * Aborts the handler of a call that will be answered, because its time has passed. Only the first reason counts.
+   * @internal
+   */
   expire(reason: unknown): void {
     if (this.#aborted) return;
     this.#aborted = { reason };
     this.#abort?.abort(reason);
   }
 
-  /** The call is answered with a task, and its handler continues. @internal */
+  /** Marks the call as answered with a task; its handler continues. @internal */
   takeOver(): void {
     this.#takenOver = 'running';
   }
@@ -289,7 +303,7 @@ export class McpCall implements McpHttpCall {
     this.#cancel(reason);
   }
 
-  /** The task is over: nothing runs on behalf of the caller any more. @internal */
+  /** Marks the task as ended: nothing runs on behalf of the caller any more. @internal */
   endTakenOver(): void {
     this.#takenOver = 'over';
     this.#letGo();
@@ -329,7 +343,7 @@ export function runBeyondCancelledCall<T>(task: () => T): T {
 }
 
 /**
- * The call that the current code belongs to, by its async context.
+ * Returns the call that the current code belongs to, by its async context.
  *
  * @returns `undefined` outside of any call, for example in a cron job
  * @publicApi

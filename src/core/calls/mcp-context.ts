@@ -23,7 +23,7 @@ import type {
 import type { McpPrincipalState, McpState } from './mcp-state.js';
 import type { McpTask } from './mcp-task.js';
 
-/** One run of a handler, for its context: the messages to its client, and what outlives the run. @internal */
+/** Serves one run of a handler for its context: the messages to its client, and what outlives the run. @internal */
 export interface McpClientPort {
   /** Sends a notification that belongs to the request being handled. */
   notify(notification: { method: string; params?: Record<string, unknown> }): Promise<void>;
@@ -38,22 +38,22 @@ export interface McpClientPort {
   /** Runs `fn`, or returns its earlier result. The promise may be ignored. */
   once(key: string, fn: () => unknown): Promise<unknown>;
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
-  /** For handlers that return `inputRequired()` themselves: the answers in this request. */
+  /** The answers in this request, for handlers that return `inputRequired()` themselves. */
   readonly inputResponses: InputResponses | undefined;
-  /** For the same handlers: the state that the handler gave to `inputRequired()`. */
+  /** The state that a handler gave to `inputRequired()` itself. */
   readonly requestState: string | undefined;
   startTask(): Promise<McpTask | undefined>;
-  /** @throws (rejects) McpUnknownStateError */
+  /** Opens a state by its handle, or a new one. @throws (rejects) McpUnknownStateError */
   state(handle: string | null | undefined): Promise<McpState>;
-  /** @throws (rejects) McpStateError `NO_PRINCIPAL` */
+  /** Opens the state of the caller. @throws (rejects) McpStateError `NO_PRINCIPAL` */
   principalState(): Promise<McpPrincipalState>;
 }
 
-/** The place and the time of one run of a handler that has limits. @internal */
+/** Holds the place and the time of one run of a handler that has limits. @internal */
 export interface HandlerTurn {
-  /** Settles when there is a place for it; `undefined`: there is one. */
+  /** Resolves when there is a place for the run; `undefined`: there is one. */
   entering(): Promise<void> | undefined;
-  /** The handler asks its client, whose time is not the handler's. */
+  /** Called when the handler asks its client: the time of an answer is not the handler's. */
   asking(answers: Promise<unknown>): void;
 }
 
@@ -66,7 +66,7 @@ export interface McpProgress {
 }
 
 /**
- * The call that a handler serves: its caller, and the messages to its client while it runs. Injected with `@McpCtx()`.
+ * The call that a handler serves: its caller, and the messages to its client while it runs. `@McpCtx()` injects it.
  *
  * @publicApi
  */
@@ -87,12 +87,12 @@ export class McpContext {
     this.request = seen ?? call.request;
   }
 
-  /** The same call with another object in place of its request. @internal */
+  /** Returns the same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
     return new McpContext(this.call, this.port, request, this.turn);
   }
 
-  /** The same call for a handler that has limits. @internal */
+  /** Returns the same call for a handler that has limits. @internal */
   inTurn(turn: HandlerTurn): McpContext {
     return new McpContext(this.call, this.port, this.seen, turn);
   }
@@ -145,7 +145,7 @@ export class McpContext {
     return quiet(this.port.startTask());
   }
 
-  /** Settles when the method of the handler may run; `undefined`: at once. @internal */
+  /** Resolves when the method of the handler may run; `undefined`: at once. @internal */
   entering(): Promise<void> | undefined {
     const { turn } = this;
     const stored = this.call.takeover?.entering();
@@ -154,7 +154,7 @@ export class McpContext {
   }
 
   /**
-   * Reports progress. Nothing is sent when the client did not ask for it. Of a task it becomes the status message.
+   * Reports progress. Nothing is sent when the client did not ask for it. The message becomes the status message of a task.
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
    */
@@ -297,7 +297,10 @@ export class McpContext {
     return this.port.once(key, fn) as Promise<T>;
   }
 
-  /** The client's answers in this request, unchecked: for handlers that return `inputRequired()` of the SDK themselves. */
+  /**
+   * The client's answers in this request are unchecked. Handlers that return `inputRequired()` of the SDK themselves
+   * use them.
+   */
   get inputResponses(): InputResponses | undefined {
     return this.port.inputResponses;
   }
@@ -311,7 +314,7 @@ export class McpContext {
   }
 
   /**
-   * State that outlives the call, for callers with a session and without.
+   * Opens state that outlives the call, for callers with a session and without.
    *
    * ```ts
    * const cart = await ctx.state(args.cart);
@@ -329,7 +332,7 @@ export class McpContext {
   }
 
   /**
-   * State of the caller: the same in all calls of the principal to this endpoint, without a handle.
+   * Opens the state of the caller: the same in all calls of the principal to this endpoint, without a handle.
    *
    * @throws McpStateError `NO_PRINCIPAL` when the caller is anonymous; a tool that does not catch it reports it
    */
@@ -337,7 +340,10 @@ export class McpContext {
     return this.port.principalState();
   }
 
-  /** Ends the connection, not the call: the client reconnects for the result. @returns whether there was one to end */
+  /**
+   * Closes the connection and leaves the call running: the client reconnects for the result. @returns whether there was
+   * a connection to close
+   */
   closeStream(): boolean {
     return this.call.closeStream();
   }

@@ -19,29 +19,32 @@ export interface McpDispatcher {
   request(call: McpCall): object | Promise<object>;
   /** Takes a notification of the client. Never throws. */
   notification(call: McpCall): void;
-  /** A live session is over: its client sends no more messages. */
+  /** Called when a live session has ended: its client sends no more messages. */
   sessionEnded(session: McpDispatchedSession): void;
   /**
-   * The capabilities of the server of a caller: subscriptions receive only changes that these include.
+   * Returns the capabilities of the server of a caller: subscriptions receive only changes that these include.
    *
    * @throws McpError when there is no server for the caller
    */
   capabilities(http: McpHttpCall): ServerCapabilities | Promise<ServerCapabilities>;
-  /** Whether there is a resource at a URI that the caller may read. Absent: not known, and URIs are honored as asked. */
+  /**
+   * Returns whether there is a resource at a URI that the caller may read. Without this method URIs are honored as
+   * asked.
+   */
   admitsResource?(uri: string, call: McpCall): Promise<boolean>;
   /**
-   * A live session was made from its record. Dispatchers with state per session restore it, and requests that arrive
+   * Called when a live session was made from its record. Dispatchers with state per session restore it, and requests that arrive
    * meanwhile wait for it. Never throws.
    */
   sessionRebuilt?(session: McpDispatchedSession, said: McpSaid): void;
-  /** Another node has taken a change that the client made to its session. */
+  /** Called when another node has taken a change that the client made to its session. */
   sessionChanged?(session: McpDispatchedSession, said: McpSaid): void;
 }
 
 /** The injection token of the {@link McpDispatcher} of an endpoint. */
 export const McpDispatcher = Symbol('nestjs-mcp-streamable:McpDispatcher');
 
-/** A live session, as far as a dispatcher needs to know it; compared by identity. */
+/** A live session, with what a dispatcher needs to know; it is compared by identity. */
 export interface McpDispatchedSession {
   readonly info: McpSessionInfo;
 }

@@ -53,17 +53,17 @@ export interface StreamFlow {
   readonly resumed$: Observable<void>;
 }
 
-/** The reply to one POST while it is being decided. @internal */
+/** Decides the reply to one POST. @internal */
 export interface PendingReply {
-  /** Settles when it is clear how to answer. Rejects with an `McpError`. */
+  /** Resolves when it is clear how to answer. Rejects with an `McpError`. */
   readonly reply: Promise<McpReply>;
-  /** The client has disconnected before the reply was ready. */
+  /** Called when the client has disconnected before the reply was ready. */
   abandon(): void;
 }
 
 const accepted: McpReply = { kind: 'accepted' };
 
-/** Notifications and responses were taken (P1). @internal */
+/** The reply to notifications and responses that were taken (P1). @internal */
 export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), abandon: () => {} };
 
 /**
@@ -72,21 +72,21 @@ export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), abando
  * @internal
  */
 export interface McpExchange extends PendingReply {
-  /** What it can carry beside answers. */
+  /** Says what the exchange can carry beside answers. */
   readonly carries: 'messages' | 'answers' | 'nothing';
   /** Sends a message that is not an answer; only while `carries` is `messages`. @param data JSON */
   send(data: string): Promise<void>;
   /**
-   * Answers one of the requests. An exchange that is over ignores it.
+   * Answers one of the requests. An exchange that has ended ignores it.
    *
    * @param data the response as JSON
    * @param refusal HTTP status and headers, used if this is the only answer and nothing was sent before
    */
   answer(id: RequestId, data: string, refusal?: HttpRefusal): void;
-  /** One of the requests ends without an answer. */
+  /** Settles one of the requests without an answer. */
   dismiss(id: RequestId): void;
   /** Refuses the POST, if no part of an answer was sent and it has one request. @returns whether it did */
   refuse(error: Error): boolean;
-  /** Ends the connection, not the stream: the client reconnects for the rest. @returns whether it can */
+  /** Closes the connection and keeps the stream: the client reconnects for the rest. @returns whether it can */
   closeStream(): boolean;
 }

@@ -1,21 +1,22 @@
 import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
 import type { McpContext } from './mcp-context.js';
 
-/** What a handler is: a tool, a resource, a resource template, a prompt, or a method of an extension. @internal */
+/** Kinds of handlers; a `method` belongs to an extension. @internal */
 export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'method';
 
-/** The key of the mark on the fourth argument; a registered symbol, as an app may hold two copies of this package. */
+/** Marks the fourth argument; the symbol is registered, as an app may hold two copies of this package. */
 const HANDLER_CALL: unique symbol = Symbol.for('nestjs-mcp-streamable:handler-call');
 
 /**
- * The fourth argument of everything that Nest runs around a handler, after request, response and `next`.
+ * The fourth argument of everything that Nest runs around a handler, after request, response and `next`, is one of
+ * these.
  *
  * @internal
  */
 export abstract class McpHandlerCall {
   readonly [HANDLER_CALL] = true;
   abstract readonly context: McpContext;
-  /** As the client sent them. */
+  /** The arguments as the client sent them. */
   abstract readonly args: unknown;
   abstract readonly about: {
     readonly kind: McpHandlerKind;
@@ -64,12 +65,12 @@ export class McpExecutionContext {
     return new McpExecutionContext(call);
   }
 
-  /** Whether the context is of an MCP handler, not of a route. */
+  /** Returns whether the context is that of an MCP handler, not of a route. */
   static isMcp(context: ArgumentsHost): boolean {
     return handlerCallOf(context) !== undefined;
   }
 
-  /** The context that the handler itself gets by `@McpCtx()`. */
+  /** Returns the context that the handler itself gets by `@McpCtx()`. */
   getContext(): McpContext {
     return this.call.context;
   }
@@ -91,17 +92,20 @@ export class McpExecutionContext {
     return this.call.about.kind;
   }
 
-  /** The name of the tool, prompt or method, the URI of the resource, the URI template of the resource template. */
+  /**
+   * Returns the name of the tool, prompt or method, the URI of the resource, or the URI template of the resource
+   * template.
+   */
   getName(): string {
     return this.call.about.name;
   }
 
-  /** The decorated method itself. `ExecutionContext.getHandler()` gives a function with the same metadata. */
+  /** Returns the decorated method itself. `ExecutionContext.getHandler()` returns a function with the same metadata. */
   getHandler(): McpHandlerFunction {
     return this.call.about.handler;
   }
 
-  /** The class of the provider; also in filters, where Nest does not provide it. */
+  /** Returns the class of the provider; also in filters, where Nest does not provide it. */
   getClass(): HostClass {
     return this.call.about.host;
   }

@@ -1,16 +1,16 @@
 import type { McpEra } from '../protocol/era.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 
-/** A request of a client that is being served. One object for as long as the call lasts. @publicApi */
+/** A request of a client that is being served is one object for as long as the call lasts. @publicApi */
 export interface McpCallInfo {
   readonly era: McpEra;
   readonly method: string;
   /** Name of the tool or prompt, as the client sent it: it may not exist. */
   readonly name: string | undefined;
-  /** Of the resource, as the client sent it. */
+  /** URI of the resource, as the client sent it: it may not exist. */
   readonly uri: string | undefined;
   readonly requestId: RequestId | undefined;
-  /** `undefined` without sessions. */
+  /** The id of the session; `undefined` without sessions. */
   readonly sessionId: string | undefined;
   /** The caller; `undefined`: anonymous. */
   readonly principal: string | undefined;
@@ -38,7 +38,7 @@ export interface McpCallEnd {
    * which would grow without bound. With the option `server` only calls that succeeded are known to have one.
    */
   readonly handled: boolean;
-  /** Of a call that has one, that of a tool that failed included. */
+  /** The result of a call that has one, that of a tool that failed included. */
   readonly result: object | undefined;
 }
 
@@ -53,7 +53,7 @@ export interface McpSessionEnd {
 /** A request of the server that was sent to the client of a session, such as `elicitation/create`. @publicApi */
 export interface McpQuestionInfo {
   readonly method: string;
-  /** On the wire. */
+  /** The id of the request on the wire. */
   readonly requestId: RequestId;
   readonly sessionId: string;
   /** The owner of the session; `undefined`: anonymous. */
@@ -72,12 +72,12 @@ export type McpQuestionOutcome = 'ok' | 'timeout' | 'cancelled' | 'unsent' | num
 /** A request that was refused with 4xx or 5xx before a call was created. @publicApi */
 export interface McpRefusal {
   readonly status: number;
-  /** The option that decided it, such as a cap; `undefined`: none. */
+  /** The option that decided the refusal, such as a cap; `undefined`: none. */
   readonly option: string | undefined;
 }
 
 /**
- * Observes calls: for telemetry, audit logs and the like. Given by the option `instrumentation`.
+ * Observes calls: for telemetry, audit logs and the like. The option `instrumentation` takes it.
  *
  * ```ts
  * const audit: McpInstrumentation = {
@@ -109,6 +109,6 @@ export interface McpInstrumentation {
    * @param outcome never rejects
    */
   question?(question: McpQuestionInfo, outcome: Promise<McpQuestionOutcome>): void;
-  /** Called once per session that is over for good; not for those that a shutdown of this node ends. */
+  /** Called once per session that has ended for good; not for sessions that a shutdown of this node ends. */
   sessionEnded?(end: McpSessionEnd): void;
 }

@@ -16,8 +16,8 @@ export type McpElicitation =
   | (Omit<ElicitRequestURLParams, 'elicitationId'> & { elicitationId?: string });
 
 /**
- * A question for the client: to its user, to its model, or for its roots. What `inputRequired.elicit()`,
- * `inputRequired.createMessage()` and `inputRequired.listRoots()` of the SDK make is one too.
+ * A question for the client: to its user, to its model, or for its roots. The results of `inputRequired.elicit()`,
+ * `inputRequired.createMessage()` and `inputRequired.listRoots()` of the SDK are questions too.
  *
  * @publicApi
  */
@@ -36,7 +36,7 @@ export type McpElicitAnswer<Content = NonNullable<ElicitResult['content']>> =
   | { action: 'accept'; content: Content; _meta?: ElicitResult['_meta'] }
   | { action: 'decline' | 'cancel'; content?: undefined; _meta?: ElicitResult['_meta'] };
 
-/** A form, whose schema tells the type of its answer. @publicApi */
+/** A form, whose schema decides the type of its answer. @publicApi */
 export type McpForm<Schema = ElicitInputParams['requestedSchema']> = Omit<
   ElicitInputParams,
   'mode' | 'requestedSchema'
@@ -46,7 +46,7 @@ export type McpForm<Schema = ElicitInputParams['requestedSchema']> = Omit<
   requestedSchema: Schema;
 };
 
-/** What the content of a form is, by its schema. @internal */
+/** The content of a form has the type that its schema describes. @internal */
 export type McpFormContent<Schema> = Schema extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly input: infer Content }
     ? Content

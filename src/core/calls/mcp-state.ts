@@ -1,7 +1,7 @@
 import { shown } from '../protocol/errors.js';
 
 /**
- * State that belongs to a principal: the same in all of its calls, from any client.
+ * State that belongs to a principal is the same in all of its calls, from any client.
  *
  * The data is one object of plain JSON. Nothing is stored before the first `patch`.
  *
@@ -9,7 +9,8 @@ import { shown } from '../protocol/errors.js';
  */
 export interface McpPrincipalState {
   /**
-   * The data when the state was opened, or after the last `patch` through this object; empty while nothing is stored.
+   * The data at the time when the state was opened, or after the last `patch` through this object; empty while nothing
+   * is stored.
    */
   readonly data: Readonly<Record<string, unknown>>;
 
@@ -26,24 +27,25 @@ export interface McpPrincipalState {
    */
   patch(changes: Record<string, unknown>): Promise<Readonly<Record<string, unknown>>>;
 
-  /** Forgets the data. @returns whether there was any */
+  /** Deletes the data. @returns whether there was any */
   delete(): Promise<boolean>;
 }
 
 /**
- * State with a handle, which the server creates and the client passes, for example as an argument of a tool.
+ * State with a handle, which the server creates, and which the client passes back, for example as an argument of a tool.
  *
  * @publicApi
  */
 export interface McpState extends McpPrincipalState {
   /**
-   * Unguessable: 22 characters of `[A-Za-z0-9]`. A caller with the same principal and this handle can use the state.
+   * The handle is unguessable: 22 characters of `[A-Za-z0-9]`. A caller with the same principal and this handle can use
+   * the state.
    */
   readonly handle: string;
 }
 
 /**
- * Why there is no state, or why it was not changed.
+ * The code says why there is no state, or why it was not changed.
  *
  * - `UNKNOWN_STATE`: the state does not exist, has expired, or belongs to another principal; always an
  *   {@link McpUnknownStateError}
@@ -57,7 +59,10 @@ export interface McpState extends McpPrincipalState {
 export type McpStateErrorCode =
   'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES' | 'STORE_UNAVAILABLE';
 
-/** State could not be opened or changed. Its message is for the client: a tool that throws it reports it. @publicApi */
+/**
+ * Thrown when state could not be opened or changed. Its message is for the client: a tool that throws it reports it.
+ * @publicApi
+ */
 export class McpStateError extends Error {
   override readonly name: string = 'McpStateError';
   constructor(

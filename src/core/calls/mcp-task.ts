@@ -7,7 +7,7 @@ import type { InputRequest } from '@modelcontextprotocol/server';
 /** When calls of a tool become tasks: the options of the tool with their defaults, without those of the module. @internal */
 export interface ToolTask {
   readonly support: 'optional' | 'required';
-  /** Milliseconds; `Infinity`: when the handler calls `startTask()`. */
+  /** The call becomes a task after so many milliseconds; `Infinity`: when the handler calls `startTask()`. */
   readonly afterMs: number;
   readonly ttlMs?: number | undefined;
   readonly pollIntervalMs?: number | undefined;
@@ -15,21 +15,20 @@ export interface ToolTask {
 
 /** The task that a call has become. @publicApi */
 export interface McpTask {
-  /** The id that the client gets; unguessable. */
+  /** The id that the client gets is unguessable. */
   readonly id: string;
   /**
-   * Sets the status message of the task, which clients read as `statusMessage`. Written at most once a second; the last
-   * one counts.
+   * Sets the status message of the task, which clients read as `statusMessage`. It is written at most once a second;
+   * the last one counts.
    */
   update(statusMessage: string): void;
 }
 
 /** Makes one call a task, and carries messages of its handler to the client from then on. @internal */
 export interface Takeover {
-  /** The task, once the call is one. */
   readonly task: McpTask | undefined;
   /**
-   * Settles when the method of the handler may run: all guards have accepted the caller, and the arguments are valid.
+   * Resolves when the method of the handler may run: all guards have accepted the caller, and the arguments are valid.
    */
   entering(): Promise<void> | undefined;
   /** Makes the call a task now. @returns `undefined` if it stays an ordinary call */

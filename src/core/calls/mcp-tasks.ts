@@ -13,7 +13,7 @@ import type { StreamFlow } from './mcp-exchange.js';
 /** The content of a notification about a task. @internal */
 export type TaskNotification = { readonly method: string; readonly params: Record<string, unknown> };
 
-/** A running task, for operators. @internal */
+/** Describes a running task to operators. @internal */
 export interface TaskView {
   readonly about: {
     readonly id: string;
@@ -22,31 +22,33 @@ export interface TaskView {
     /** Milliseconds since the epoch. */
     readonly createdAt: number;
   };
-  /** Whether it waits for answers. */
+  /** Whether the task waits for answers. */
   readonly asks: boolean;
 }
 
-/** The tasks of an endpoint. @internal */
+/** Runs the tasks of an endpoint. @internal */
 export interface TaskRunner {
-  /** The number of tasks that run on this node. */
   readonly running: number;
   tasks(): Iterable<TaskView>;
-  /** @returns whether there was a task that had not ended. @throws (rejects) McpError UNAVAILABLE */
+  /** Cancels a task. @returns whether there was a task that had not ended. @throws (rejects) McpError UNAVAILABLE */
   cancel(id: string): Promise<boolean>;
   /**
    * Serves a call that may become a task: one of a tool with the option `task`.
    *
-   * @param work serves it as without tasks
+   * @param work serves the call as without tasks
    * @returns the result of the work, or the task
    */
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object>;
-  /** The ids among these whose notifications the caller may get. @throws (rejects) MissingRequiredClientCapabilityError */
+  /**
+   * Returns the ids among these whose notifications the caller may get. @throws (rejects)
+   * MissingRequiredClientCapabilityError
+   */
   honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
-  /** The changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */
+  /** Emits the changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification>;
 }
 
-/** The place of the {@link TaskRunner} of one endpoint; the module of tasks sets it. @internal */
+/** Holds the {@link TaskRunner} of one endpoint; the module of tasks sets it. @internal */
 @Injectable()
 export class TaskHost {
   runner: TaskRunner | undefined;

@@ -1,12 +1,12 @@
 import { type CanActivate, Logger, type Type } from '@nestjs/common';
 import { shown } from '../protocol/errors.js';
 
-/** The library's logger, as it appears in the app's log. */
+/** Logs under the name of the library. */
 export const logger = new Logger('McpStreamable');
 
 /**
- * The injection token of what reports an error of a store that no session waits for: to the app as an event, and to the log once
- * per outage.
+ * The injection token of the function that reports an error of a store that no session waits for: to the app as an
+ * event, and to the log once per outage.
  */
 export const STORE_FAULT = Symbol('nestjs-mcp-streamable:store-fault');
 
@@ -17,19 +17,22 @@ export function logError(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);
 }
 
-/** The text for what a guard threw that is no object: it has neither a message nor a stack. @param guards that it may be */
+/**
+ * Returns the text for a value that a guard threw and that is no object: it has neither a message nor a stack. @param
+ * guards the guards that may have thrown it
+ */
 export function guardThrew(guards: readonly string[], thrown: unknown): string {
   const names = [...new Set(guards)].join(', ');
   const who = guards.length === 1 ? `Guard ${names}` : names ? `One of the guards ${names}` : 'A guard';
   return `${who} threw ${thrown === undefined ? 'undefined' : shown(thrown)}: throw an Error, or an HttpException for the caller.`;
 }
 
-/** The name of a guard, for messages. */
+/** Returns the name of a guard, for messages. */
 export function nameOfGuard(guard: Type<CanActivate> | CanActivate): string {
   return typeof guard === 'function' ? guard.name : guard.constructor.name;
 }
 
-/** Whether something that was thrown has a message. */
+/** Returns whether a thrown value has neither a message nor a stack. */
 export function isPlain(thrown: unknown): boolean {
   return thrown === null || (typeof thrown !== 'object' && typeof thrown !== 'function');
 }

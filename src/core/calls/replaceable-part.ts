@@ -5,7 +5,7 @@ import { ENDPOINT_NAME, type EndpointName } from './endpoint-name.js';
 type Parts = Readonly<Record<string, object | undefined>>;
 type Backend = Parts & { claim?(endpoint: Pick<EndpointName, 'name' | 'path'>): void };
 
-/** The injection token of the `backend` that an app was given; `undefined` without one. */
+/** The injection token of the option `backend`; its value is `undefined` without one. */
 export const MCP_BACKEND = Symbol('nestjs-mcp-streamable:backend');
 
 export const backendProvider: Provider = {
@@ -18,11 +18,14 @@ export const backendProvider: Provider = {
   inject: [MCP_OPTIONS, ENDPOINT_NAME],
 };
 
-/** The injection token of the stores that outlive this process while an app is developed; `undefined`: they do not. */
+/**
+ * The injection token of the stores that outlive this process while an app is developed; its value is `undefined`
+ * otherwise.
+ */
 export const MCP_DEV_STORES = Symbol('nestjs-mcp-streamable:dev-stores');
 
 /**
- * A part that an app may replace: by the option of its name, or in the option `backend`.
+ * Returns the provider of a part that an app may replace: by the option of its name, or in the option `backend`.
  *
  * @param methods the methods that it must have; those of the option are checked with all options
  * @param byDefault creates the default

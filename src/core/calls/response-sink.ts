@@ -51,7 +51,7 @@ export class ResponseSink implements ExchangeSink {
     });
   }
 
-  /** No effect: the client could not resume. */
+  /** Closes nothing: the client could not resume. */
   disconnect(): boolean {
     return false;
   }
@@ -60,7 +60,7 @@ export class ResponseSink implements ExchangeSink {
     this.#close();
   }
 
-  /** @returns when there is room for more */
+  /** Writes data. @returns when there is room for more */
   #push(data: string): Promise<void> {
     if (this.#closed || this.#ended) return DONE;
     const subscriber = this.#subscriber;
@@ -93,7 +93,7 @@ export class ResponseSink implements ExchangeSink {
     if (this.#ended) subscriber.complete();
   }
 
-  /** Ignores further messages; a handler that waits for room continues. Idempotent. */
+  /** Ignores further messages from now on; a handler that waits for room continues. Idempotent. */
   #close(): void {
     if (this.#closed) return;
     this.#closed = true;

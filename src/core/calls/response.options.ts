@@ -1,6 +1,6 @@
 import { count, type OptionTable, type Resolved, timer } from '../common/options.js';
 
-/** How open responses are kept, and how far behind their clients may be. @internal */
+/** Says how open responses are kept, and how far behind their clients may be. @internal */
 export interface McpResponseOptions {
   /**
    * Milliseconds between the comments that keep silent streams open. Keep it below the idle timeout of proxies (often

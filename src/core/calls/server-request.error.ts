@@ -1,5 +1,5 @@
 /**
- * The reason why a request was not sent to the client, or has no answer.
+ * The code says why a request was not sent to the client, or has no answer.
  *
  * - `NO_STREAM`: no response is open that could carry it
  * - `CALL_OVER`: the client request that it belongs to is over
@@ -22,7 +22,7 @@ export type McpServerRequestErrorCode =
   | 'INVALID_ANSWER'
   | 'CLIENT_ERROR';
 
-/** A request of the server that was not sent to the client, or has no valid answer. @publicApi */
+/** Thrown when a request of the server was not sent to the client, or has no valid answer. @publicApi */
 export class McpServerRequestError extends Error {
   override readonly name = 'McpServerRequestError';
   constructor(

@@ -21,7 +21,7 @@ export class BareRequests {
   ) {}
 
   /**
-   * @param requests of one POST; the first may be an `initialize`, which is answered as JSON
+   * @param requests the requests of one POST; the first may be an `initialize`, which is answered as JSON
    * @throws McpError UNAVAILABLE when the endpoint is closed
    */
   serve(http: McpHttpCall, requests: readonly JsonRpcRequest[], batch: boolean, client: CallingClient): Exchange {
@@ -46,7 +46,7 @@ export class BareRequests {
     const made = requests.map((request) => new McpCall(http, request, client, exchange));
     for (const call of made) calls.add(call);
     for (const call of made) calls.dispatch(call);
-    // Not before: a refusal of the dispatcher has an HTTP status.
+    // The stream begins last: a refusal of the dispatcher has an HTTP status.
     if (mode === 'sse') exchange.stream();
     return exchange;
   }

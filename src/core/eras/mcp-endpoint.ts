@@ -24,24 +24,24 @@ import { loneCall, ModernEndpoint, unsupportedRevision } from './modern/modern-e
 import { Subscriptions } from './modern/subscriptions.js';
 import type { McpEras, ResolvedProtocolOptions } from './protocol.options.js';
 
-/** Default of `drainMs` with a shared session store, where other nodes continue the sessions. */
+/** The default of `drainMs` with a shared session store, where other nodes continue the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
 
-/** Default of `shutdownDelayMs` with a shared session store, where a balancer stands in front of several nodes. */
+/** The default of `shutdownDelayMs` with a shared session store, where a balancer stands in front of several nodes. */
 const DEFAULT_SHUTDOWN_DELAY_MS = 3_000;
 
 /** One HTTP request to the endpoint, read and checked. */
 export interface McpIncoming extends McpHttpCall {
   readonly method: string;
   readonly headers: RequestHeaders;
-  /** The messages of a POST; none otherwise. */
+  /** The messages of a POST; other requests have none. */
   readonly body: IncomingBody;
-  /** Set by the session guard: the session that the caller named and may use. */
+  /** The session that the caller named and may use; the session guard sets it. */
   session: KnownSession | undefined;
 }
 
 /**
- * One endpoint: hands each HTTP request to the era that it belongs to, and returns the reply.
+ * Passes each HTTP request of one endpoint to the era that it belongs to, and returns the reply.
  *
  *     open ──leave()──▶ leaving ──drain()──▶ draining (503, except for messages of running calls) ──▶ stopped (503)
  */
@@ -49,7 +49,7 @@ export interface McpIncoming extends McpHttpCall {
 export class McpEndpoint {
   private readonly sessionless: SessionlessEndpoint | undefined;
   private readonly eras: McpEras;
-  /** Milliseconds for which the endpoint is `leaving` when a signal stops the app. */
+  /** The endpoint is `leaving` for so many milliseconds when a signal stops the app. */
   readonly shutdownDelayMs: number;
   readonly #drainMs: number;
   readonly #calls: Calls;
@@ -81,7 +81,7 @@ export class McpEndpoint {
   post(incoming: McpIncoming): PendingReply | Promise<PendingReply> {
     const { era, body, headers, session } = incoming;
     this.assertTaken('POST', body);
-    // Bodies that were read at the same time may be more calls than there is room for (E14).
+    // Bodies that were read at the same time may hold more calls than there is room for (E14).
     const { admission } = this.#calls;
     const refusal =
       admission.strained && body.messages.some(isRequest)
@@ -124,7 +124,7 @@ export class McpEndpoint {
     return this.legacy.delete(session!);
   }
 
-  /** Whether clients of an era have sessions here. */
+  /** Returns whether clients of an era have sessions here. */
   hasSessions(era: McpEra): boolean {
     return era === 'legacy' && this.eras !== 'modern' && !this.sessionless;
   }
@@ -133,7 +133,10 @@ export class McpEndpoint {
     return this.#calls.shutdown.is;
   }
 
-  /** Tells health checks that this node stops. Calls are taken as before, since the balancer does not know it yet. */
+  /**
+   * Makes health checks report that this node stops. Calls are taken as before, since the balancer does not know it
+   * yet.
+   */
   leave(): void {
     this.#calls.shutdown.leave();
   }
@@ -143,7 +146,7 @@ export class McpEndpoint {
     await Promise.all([this.#calls.shutdown.drain(this.#drainMs), this.extensions.drain(this.#drainMs)]);
   }
 
-  /** After `drain()`: answers every open call and ends every stream of this node. */
+  /** Answers every open call and ends every stream of this node, after `drain()`. */
   async close(): Promise<void> {
     this.#calls.stop();
     this.subscriptions.close();
@@ -151,7 +154,8 @@ export class McpEndpoint {
   }
 
   /**
-   * During the drain, answers, cancellations and GETs are still accepted if they belong to a running call.
+   * Refuses messages while the node stops. During the drain, answers, cancellations and GETs are still accepted if they
+   * belong to a running call.
    *
    * @throws McpError UNAVAILABLE from the moment on when the drain begins (E13)
    */
@@ -162,7 +166,7 @@ export class McpEndpoint {
   }
 
   /**
-   * The error that refuses a request: while a node stops, its sessions end, and a 404 would make their clients
+   * Returns the error that refuses a request: while a node stops, its sessions end, and a 404 would make their clients
    * initialize again (E13).
    */
   refusalFor(error: unknown): unknown {
@@ -173,7 +177,10 @@ export class McpEndpoint {
 
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** For an endpoint that serves sessions only: modern clients get the supported revisions, and fall back (§0, M3). */
+/**
+ * Answers a modern client of an endpoint that serves sessions only: it gets the supported revisions, and falls back
+ * (§0, M3).
+ */
 export function refuseModern(body: IncomingBody): PendingReply {
   const message = loneCall(body);
   if (!isRequest(message)) return ACCEPTED;
@@ -181,14 +188,14 @@ export function refuseModern(body: IncomingBody): PendingReply {
   throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS);
 }
 
-/** A stream is resumed by GET. @throws McpError BAD_REQUEST (E10) */
+/** Refuses a POST with a cursor: a stream is resumed by GET. @throws McpError BAD_REQUEST (E10) */
 export function assertNoCursor(headers: RequestHeaders): void {
   if (headers[LAST_EVENT_ID_HEADER] === undefined) return;
   const text = 'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.';
   throw new McpError('BAD_REQUEST', text);
 }
 
-/** For an endpoint that serves no sessions: clients of the legacy era get the supported revisions (M3). */
+/** Answers a legacy client of an endpoint that serves no sessions: it gets the supported revisions (M3). */
 function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
   const [message] = messages;
   const text = `This endpoint serves no sessions. Send requests of revision ${MODERN_REVISIONS.join(' or ')}, each with its "_meta".`;
@@ -202,7 +209,7 @@ function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders
   throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
 }
 
-/** The id that an error about the whole POST is reported under. */
+/** Returns the id that an error about the whole POST is reported under. */
 export function loneRequestId({ batch, messages }: IncomingBody): string | number | null {
   const [message] = messages;
   return !batch && message && isRequest(message) ? message.id : null;

@@ -4,7 +4,7 @@ import { type McpRequestStateOptions, REQUEST_STATE_TABLE } from '../handlers/qu
 /** Which eras of the protocol an endpoint serves. @publicApi */
 export type McpEras = 'both' | 'legacy' | 'modern';
 
-/** Which revisions of the protocol are spoken, and how. @internal */
+/** Decides which revisions of the protocol an endpoint serves, and how. @internal */
 export interface McpProtocolOptions extends McpRequestStateOptions {
   /**
    * Which eras of the protocol the endpoint serves: `legacy`, the revisions 2025-03-26 to 2025-11-25, with sessions;

@@ -18,23 +18,23 @@ import { McpError, shown } from '../protocol/errors.js';
 
 const A_TURN = Promise.resolve();
 
-/** Limits for the rest of a refused body; above them the connection is closed. @internal */
+/** Limits the rest of a refused body; above them the connection is closed. @internal */
 export const DISCARDED_BODY = Object.freeze({ maxBytes: 16 * 1024 * 1024, timeoutMs: 2_000 });
 
-/** Number of chunks that are joined into one, because each chunk takes more memory than its bytes. */
+/** So many chunks are joined into one, because each chunk takes more memory than its bytes. */
 const MANY_CHUNKS = 1_000;
 
 /** Makes the reading of a body fail. @internal */
 export type InterruptBody = (reason: McpError) => void;
 
-/** How to read a body. @internal */
+/** Says how to read a body. @internal */
 export interface BodyReaderOptions {
-  /** The largest body that is taken, in bytes. */
+  /** A larger body is refused, in bytes. */
   readonly maxBytes: number;
-  /** Time for the whole body, in milliseconds from the call. */
+  /** The whole body must arrive within so many milliseconds from the call. */
   readonly timeoutMs: number;
   readonly clock: McpClock;
-  /** Bodies that are being read, for a shutdown that does not wait for them. */
+  /** Holds bodies that are being read, for a shutdown that does not wait for them. */
   readonly underWay?: Set<InterruptBody>;
   /**
    * Express' `Request` or Fastify's `FastifyRequest`. Its `body` counts if a parser of the app has read the raw stream despite
@@ -47,13 +47,14 @@ export interface BodyReaderOptions {
 }
 
 /**
- * The body of a request as text.
+ * Reads the body of a request as text.
  *
  * @param request the raw one, `readBody` is called once for it
  * @returns the text, without a byte order mark; empty when there is no body
  * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`,
  *   `PARSE_ERROR` for what is not UTF-8, `BAD_REQUEST` when the client disconnects before the end, `INTERNAL_ERROR`
- *   when another parser has read the body without setting `request.body`, `UNAVAILABLE` above `maxHeldBytes`. Call {@link discardBody} before the error is
+ *   when another parser has read the body without setting `request.body`, `UNAVAILABLE` above `maxHeldBytes`. Call
+ *   {@link discardBody} before the error is
  *   answered
  * @see docs/protocol-rules.md E6, E7, E11, E15
  * @internal
@@ -73,7 +74,9 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   return decoded(arrived(request, options) ?? (await collected(request, options)));
 }
 
-/** The body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.platform}. @internal */
+/**
+ * Returns the body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.platform}. @internal
+ */
 export function parsedBodyOf(request: object): unknown {
   const { body, raw } = request as { body?: unknown; raw?: IncomingMessage & { body?: unknown } };
   // A parser may have read `null`.
@@ -90,7 +93,7 @@ function arrived(request: IncomingMessage, { held }: BodyReaderOptions): Buffer 
   return bytes;
 }
 
-/** Whether the whole body is buffered; `complete` becomes true only later. */
+/** Returns whether the whole body is buffered; `complete` becomes true only later. */
 function isWhole({ headers, readableLength }: IncomingMessage): boolean {
   return readableLength > 0 && readableLength === Number(headers['content-length']);
 }
@@ -167,7 +170,7 @@ function tooLarge(maxBytes: number): McpError {
   return new McpError('PAYLOAD_TOO_LARGE', text);
 }
 
-/** `Http2ServerRequest`, as far as it is needed, or a request of HTTP/1. */
+/** A request of HTTP/1, or an `Http2ServerRequest` with the property that is needed. */
 type MaybeHttp2 = IncomingMessage & { readonly stream?: Duplex };
 
 /**

@@ -12,13 +12,13 @@ import type { McpReply } from '../calls/mcp-exchange.js';
 
 /** The caller of a request, from its verified token. */
 export interface RequestCredentials {
-  /** `undefined`: the token names no subject, and clients do not call for themselves. */
+  /** The principal of the token; `undefined`: the token names no subject, and clients do not call for themselves. */
   readonly principal: string | undefined;
-  /** The subject or client id alone, by which a user that a guard has set is the same caller. */
+  /** The subject or client id alone identifies a user that a guard has set as the same caller. */
   readonly id: string | undefined;
   /** The user that the token has put on the request, unless a guard had. */
   readonly user: unknown;
-  /** When open streams of the caller end, in milliseconds since the epoch; `undefined`: never. */
+  /** Open streams of the caller end at this time, in milliseconds since the epoch; `undefined`: never. */
   readonly streamsEndAt: number | undefined;
 }
 
@@ -36,18 +36,20 @@ export function credentialsOf(request: object): RequestCredentials | undefined {
 /** Adds `WWW-Authenticate` to refusals, which names where the caller can log in. */
 export interface Challenger {
   /**
+   * Returns the error that a request is refused with.
+   *
    * @param thrown by a guard, by the controller, or by a guard of the whole app, which runs before any of ours
-   * @returns what the request is refused with: the same, or an error that has a `WWW-Authenticate`
+   * @returns the same, or an error that has a `WWW-Authenticate`
    */
   refusal(thrown: unknown, request: object): unknown;
-  /** The same for the reply of a call whose handler has a guard. */
+  /** Does the same for the reply of a call whose handler has a guard. */
   reply<Reply extends McpReply>(reply: Reply, request: object): Reply;
 }
 
 /** The injection token of the {@link Challenger}; `null` without the option `auth`. */
 export const CHALLENGER = Symbol('nestjs-mcp-streamable:challenger');
 
-/** The longest delay of `setTimeout`. */
+/** `setTimeout` accepts no longer delay. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**

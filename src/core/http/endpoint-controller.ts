@@ -6,7 +6,7 @@ import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpController } from './mcp.controller.js';
 
 /**
- * The controller of one endpoint: its path, version, guards and decorators. It declares its own routes, because the
+ * Creates the controller of one endpoint, with its path, version, guards and decorators. It declares its own routes, because the
  * edge identifies them by a mark on their methods. The edge refuses other HTTP methods before (E2).
  *
  * @internal
@@ -18,7 +18,7 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
   @Controller({ path, version })
   @UseGuards(...guards, sessionGuard)
   @UseFilters(McpExceptionFilter)
-  // Not part of the app's REST description; the key is that of @ApiExcludeController().
+  // The controller is no part of the app's REST description; the key is that of @ApiExcludeController().
   @SetMetadata('swagger/apiExcludeController', [true])
   @Decorated(decorators)
   class McpEndpointController extends McpController {
@@ -43,7 +43,10 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
   return McpEndpointController;
 }
 
-/** In the order in which they would stand above the class. @throws McpOptionError for one that is not for classes */
+/**
+ * Applies decorators in the order in which they would stand above the class. @throws McpOptionError for one that is not
+ * for classes
+ */
 function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
   return (target) => {
     const refusal = (reason: string): McpOptionError =>

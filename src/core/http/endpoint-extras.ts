@@ -13,7 +13,7 @@ import {
 import type { McpEndpointVersion } from '../calls/endpoint-name.js';
 import { McpSessionGuard } from './mcp-session.guard.js';
 
-/** Options that must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
+/** These options must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
    * Path of the endpoint, below the app's global prefix, as for any controller.
@@ -79,10 +79,9 @@ export const EXTRA_NAMES = Object.keys(EXTRAS_TABLE);
 
 export type ResolvedExtras = Resolved<typeof EXTRAS_TABLE>;
 
-/** The extras of an endpoint by default. */
 export const DEFAULTS: McpStreamableExtras = resolveExtras({});
 
-/** @throws McpOptionError */
+/** Validates the extras of an endpoint and adds defaults. @throws McpOptionError */
 export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
   return resolveOptions(EXTRAS_TABLE, given);
 }
@@ -98,7 +97,7 @@ function isVersion(version: unknown): boolean {
   return version === VERSION_NEUTRAL || (typeof version === 'string' && version !== '');
 }
 
-/** Also detects `undefined`, the result of a circular import. */
+/** Returns whether a value is a guard; `undefined` is the result of a circular import. */
 function isGuard(guard: unknown): boolean {
   return typeof guard === 'function' || typeof (guard as CanActivate | null | undefined)?.canActivate === 'function';
 }

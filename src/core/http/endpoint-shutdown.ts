@@ -17,22 +17,22 @@ import { logMissingShutdownHooks } from '../handlers/discovery/start-log.js';
  * endpoints share the port and the balancer, hence one delay for all of them, the longest.
  */
 
-/** Signals that orchestrators, process managers and terminals stop a process with. */
+/** Orchestrators, process managers and terminals stop a process with these signals. */
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
-/** Milliseconds between looks at connections whose clients still read. */
+/** Connections whose clients still read are checked in this interval. */
 const UNSENT_MS = 100;
 
-/** Node rounds it to seconds and tells clients: with 1 they do not use the connection again. */
+/** Node rounds the value to seconds and sends it to clients: with 1 they do not use the connection again. */
 const LAST_KEEP_ALIVE_MS = 1_000;
 
 /** An endpoint, or another way to it, that ends with the app. @internal */
 export interface StopsWithApp {
-  /** Milliseconds for which calls are taken after a signal. */
+  /** Calls are taken for so many milliseconds after a signal. */
   readonly delayMs?: number;
-  /** Says that the node stops, and takes calls. */
+  /** Announces that the node stops, and takes calls. */
   leave?(): void;
-  /** Idempotent: the endpoint also calls it when it is destroyed, and reports failures there. */
+  /** Stops the endpoint. Idempotent: the endpoint also calls it when it is destroyed, and reports failures there. */
   stop(): Promise<void>;
 }
 
@@ -63,14 +63,14 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
       logMissingShutdownHooks();
       const server = this.adapterHost.httpAdapter.getHttpServer() as Server;
       this.#connections = new Connections(server, this.clock);
-      // Nest tells this hook no signal. Node ends the process only if nothing listens for the signal: so must it stay.
+      // This hook receives no signal from Nest. Node ends the process only if nothing listens for the signal, which must stay so.
       for (const signal of STOP_SIGNALS) {
         if (process.listenerCount(signal) > 0) process.prependListener(signal, this.#note);
       }
     });
   }
 
-  /** Nest 11 calls it twice if a signal comes while the app closes. */
+  /** Runs twice on Nest 11 if a signal comes while the app closes. */
   onModuleDestroy(): Promise<void> {
     return (this.#stopped ??= this.#stop());
   }
@@ -93,11 +93,14 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
   readonly #note = (signal: NodeJS.Signals): void => {
     this.#signal = signal;
     this.#forgetSignals();
-    // The others that listened have stopped listening since: the signal ends the process again.
+    // The other listeners have stopped listening since: the signal ends the process again.
     if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
   };
 
-  /** Nest ends the process by the same signal in the end, which takes effect only if nothing listens. */
+  /**
+   * Removes our listeners. Nest ends the process by the same signal in the end, which takes effect only if nothing
+   * listens.
+   */
   #forgetSignals(): void {
     for (const signal of STOP_SIGNALS) process.off(signal, this.#note);
   }
@@ -135,7 +138,10 @@ class Connections {
     this.server.prependListener('request', endConnection);
   }
 
-  /** Node takes a response for sent that a slow client still reads, and would cut it: waits until all is sent. */
+  /**
+   * Closes idle connections. Node takes a response for sent that a slow client still reads, and would cut it: this
+   * waits until all is sent.
+   */
   closeIdle(): void {
     for (const { writableLength } of this.#sockets) {
       if (writableLength === 0) continue;
@@ -148,7 +154,7 @@ class Connections {
   }
 }
 
-/** HTTP/2 has no such header. */
+/** Ends the connection of a response by a header, which HTTP/2 does not have. */
 function endConnection({ httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
   if (httpVersionMajor === 1) response.setHeader('Connection', 'close');
 }

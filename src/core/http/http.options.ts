@@ -3,7 +3,7 @@ import { type McpResponseOptions, RESPONSE_TABLE } from '../calls/response.optio
 import { HOST_ORIGIN_TABLE, type HostOriginOptions } from './edge/host-origin.js';
 import { defaultPrincipal, type McpPrincipalFunction } from './principal.js';
 
-/** How the endpoint speaks HTTP. @internal */
+/** Decides how the endpoint speaks HTTP. @internal */
 export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
   /**
    * Returns the caller of a request: an id that stays the same when a token is refreshed, or `undefined` for an
@@ -13,7 +13,7 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    * Numbers, bigints and an `ObjectId` of MongoDB are converted to strings. A request that has a `user` but no
    * principal is refused (500): as anonymous callers, such users would share their sessions.
    *
-   * With the option `auth` a caller with a token is `<issuer>|<sub>`, and a request whose `user` is somebody else is
+   * With the option `auth` a caller with a token is `<issuer>|<sub>`, and a request whose `user` is another one is
    * refused (403); a function given here decides alone.
    *
    * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.extra?.sub

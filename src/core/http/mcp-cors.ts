@@ -12,14 +12,14 @@ export interface McpCorsOptions {
   readonly headers?: readonly string[];
 }
 
-/** Options that both adapters take in `app.enableCors()`. @publicApi */
+/** Both adapters take these options in `app.enableCors()`. @publicApi */
 export interface McpCors {
   methods: string[];
   allowedHeaders?: string[];
   exposedHeaders: string[];
 }
 
-/** Headers that clients of both eras send; `Accept` needs no permission. */
+/** Clients of both eras send these headers; `Accept` needs no permission. */
 const REQUEST_HEADERS = [
   'Content-Type',
   'Authorization',
@@ -33,7 +33,7 @@ const REQUEST_HEADERS = [
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * The part of the app's CORS that browsers need for clients of both eras. Without it a page cannot read
+ * Returns the part of the app's CORS that browsers need for clients of both eras. Without it a page cannot read
  * `Mcp-Session-Id`, and on Fastify may not send DELETE. CORS applies to the whole app, so no method is removed: the
  * methods are those of Express' default.
  *
@@ -61,7 +61,10 @@ export function mcpCors({ headers }: McpCorsOptions = {}): McpCors {
   return { ...cors, allowedHeaders: [...REQUEST_HEADERS, ...headers] };
 }
 
-/** The grammar allows `*` as a name, and browsers treat it as one when credentials are sent. */
+/**
+ * Returns whether a value is the name of a header. The grammar allows `*`, and browsers treat it as a name when
+ * credentials are sent.
+ */
 function isHeaderName(name: unknown): boolean {
   return typeof name === 'string' && HEADER_NAME.test(name) && !name.includes('*');
 }

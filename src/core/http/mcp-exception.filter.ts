@@ -11,7 +11,7 @@ import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 import { UnknownPrincipalError } from './principal.js';
 import { McpResponder, rawResponse } from './responder.js';
 
-/** JSON-RPC code of a refusal that has none of its own. */
+/** The JSON-RPC code of a refusal that has none of its own. */
 const REFUSED = -32000;
 const INTERNAL_ERROR = -32603;
 
@@ -52,7 +52,9 @@ function answerTo(error: unknown, requestId: RequestId | null): Answer {
   return { status, payload: errorResponse(requestId, REFUSED, text) };
 }
 
-/** A client that reads a status of success waits on for the answer to its request. */
+/**
+ * Returns the status of a refusal. A client that reads a status of success would wait on for the answer to its request.
+ */
 function refusingStatus(error: HttpException): number {
   const status = error.getStatus();
   return status >= 300 && status < 600 ? status : 500;
@@ -64,17 +66,17 @@ interface Answer {
   readonly payload: unknown;
 }
 
-/** A request that is refused. */
+/** Describes a refused request. */
 interface Refusal {
   readonly status: number;
-  /** Why; holds no credentials. */
+  /** Says why the request is refused; it holds no credentials. */
   readonly message: string;
-  /** The option that decides it. */
+  /** The option that decides the refusal. */
   readonly option?: string | undefined;
 }
 
 /**
- * Logs the requests that one endpoint refuses, for operators, and tells observers of them.
+ * Logs the requests that one endpoint refuses, for operators, and notifies observers of them.
  *
  * Each is a line at `debug`. The first refusal because of an option is a warning, since clients cannot correct it.
  * Responses with 400 are not logged: their texts quote bodies. A line names the endpoint instead of the URL, which may
@@ -82,7 +84,7 @@ interface Refusal {
  */
 @Injectable()
 export class RefusalLog {
-  /** Options that a warning has already named. */
+  /** A warning has already named these options. */
   readonly #named = new Set<string>();
 
   constructor(
@@ -100,10 +102,10 @@ export class RefusalLog {
   }
 }
 
-/** Answers, and logs, what guards and the controller of an endpoint throw. @internal */
+/** Answers and logs the errors that guards and the controller of an endpoint throw. @internal */
 @Catch()
 export class McpExceptionFilter implements ExceptionFilter {
-  /** Options that an error in the log has named. */
+  /** An error in the log has named these options. */
   readonly #missed = new Set<UnknownPrincipalError['option']>();
 
   constructor(
@@ -123,14 +125,14 @@ export class McpExceptionFilter implements ExceptionFilter {
     const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
     const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
     if (refusal instanceof McpError) this.refusals.note(request.method, refusal);
-    // Without the message of the error: a guard may quote the token that it refuses.
+    // The message of the error is left out: a guard may quote the token that it refuses.
     else if (status < 500)
       this.refusals.note(request.method, { status, message: `${(refusal as Error).name} of the app.` });
     else if (isPlain(error)) logger.error(this.#origin(error, request));
     else this.#log(error);
   }
 
-  /** Names what threw something without a message. The guards run before the request is read. */
+  /** Names what threw a value without a message. The guards run before the request is read. */
   #origin(thrown: unknown, request: PlatformRequest): string {
     const { guards, path } = this.name;
     if (this.reader.bodyOf(request))

@@ -17,12 +17,13 @@ import { kindOf, principalText, UnknownPrincipalError, userOf } from './principa
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';
-/** Sent by nearly all clients: compared without parsing. */
+/** Nearly all clients send this value: it is compared without parsing. */
 const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
 /**
- * Largest body that is read for a caller whose calls are refused, in bytes: it may be an answer or a cancellation (E14).
+ * The largest body that is read for a caller whose calls are refused, in bytes: it may be an answer or a cancellation
+ * (E14).
  */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
@@ -32,18 +33,18 @@ const WITHOUT_LIMITS = { strained: false, refusal: () => undefined };
 export interface PlatformRequest {
   readonly headers: IncomingHttpHeaders;
   readonly method: string;
-  /** Of the path. */
+  /** The parameters of the path. */
   readonly params?: Readonly<Record<string, unknown>>;
   readonly raw?: IncomingMessage;
 }
 
-/** Node's request behind the platform's. */
+/** Returns Node's request behind the platform's. */
 export function rawRequest(request: PlatformRequest): IncomingMessage {
   return request.raw ?? (request as unknown as IncomingMessage);
 }
 
 /**
- * Property of a request with the result of reading it. A `WeakMap` of objects that live for one request would load the
+ * A property of the request holds the result of reading it. A `WeakMap` of objects that live for one request would load the
  * garbage collector.
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
@@ -80,12 +81,12 @@ export class McpRequestReader {
     }
   }
 
-  /** Before a request is refused: see {@link discardBody}. @param response the raw one */
+  /** Discards the rest of a body before its request is refused: see {@link discardBody}. @param response the raw one */
   discardRest(request: PlatformRequest, response: ServerResponse): void {
     discardBody(rawRequest(request), response, this.clock, this.#closed);
   }
 
-  /** The request as it was read. @throws Error when no guard has read it */
+  /** Returns the request as it was read. @throws Error when no guard has read it */
   of(request: object): McpIncoming {
     const incoming = (request as ReadRequest)[INCOMING];
     if (!incoming)
@@ -101,16 +102,18 @@ export class McpRequestReader {
     read[INCOMING] = read[BODY] = undefined;
   }
 
-  /** The messages of a request, also of a refused one: the error for it carries its id. */
+  /** Returns the messages of a request, also of a refused one: the error for it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
     return (request as ReadRequest)[BODY];
   }
 
   /**
-   * @param response the raw one: when it is over, the request holds its body no longer
-   * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST;
-   *   UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14); UNAVAILABLE above `maxHeldBytes`
-   *   (E15)
+   * Reads and checks a request, and stores the result on it.
+   *
+   * @param response the raw one: once it has closed, the request holds its body no longer
+   * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR,
+   *   INVALID_REQUEST; UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14); UNAVAILABLE above
+   *   `maxHeldBytes` (E15)
    * @throws UnknownPrincipalError
    */
   async read(request: PlatformRequest & ReadRequest, response?: ServerResponse): Promise<McpIncoming> {
@@ -119,7 +122,7 @@ export class McpRequestReader {
       const text = `The Accept header is ${shown(headers.accept)}; a GET must accept "text/event-stream".`;
       throw new McpError('NOT_ACCEPTABLE', text);
     }
-    // Who calls is asked before the body is read only if the answer decides whether to read it.
+    // The principal is computed before the body is read only if it decides whether to read it.
     const strained = method === 'POST' && this.admission.strained;
     const early: unknown = strained ? await this.options.principal(request) : undefined;
     const refusal = strained ? this.#refusal(request, early) : undefined;
@@ -147,12 +150,12 @@ export class McpRequestReader {
     return incoming;
   }
 
-  /** Why a call of this request would be refused. */
+  /** Returns why a call of this request would be refused. */
   #refusal(request: PlatformRequest, said: unknown): McpError | undefined {
     return this.admission.refusal(principalText(said), singleHeader(request.headers[SESSION_ID_HEADER]));
   }
 
-  /** @param refusal of calls of this caller: only what may be an answer or a notification is read */
+  /** Reads the body. @param refusal of calls of this caller: only what may be an answer or a notification is read */
   #text(request: PlatformRequest, refusal: McpError | undefined, held: HeldBody | undefined): Promise<string> {
     const { accept, 'content-type': type } = request.headers;
     if (type !== JSON_TYPE && !isJsonMediaType(type)) {
@@ -198,7 +201,8 @@ export class McpRequestReader {
     if (hasGone(response)) release();
     // A serverless function emits no "close".
     else response.once('close', release).once('finish', release);
-    // Behind others of a pipelining client, of which there may be many, Node 20 and 22 do not close it with its connection.
+    // Node 20 and 22 do not close a response that waits behind others of a pipelining client with its connection. There
+    // may be many.
     if (waits) socket.setMaxListeners(0).once('close', release);
     return body;
   }
@@ -217,7 +221,10 @@ export class McpRequestReader {
   }
 }
 
-/** Decided by the headers: a client of 2026-07-28 POSTs requests and notifications, and no answers. */
+/**
+ * Returns whether the headers are those of a modern call: a client of 2026-07-28 POSTs requests and notifications, and
+ * no answers.
+ */
 function isModernCall({ [PROTOCOL_VERSION_HEADER]: revision, [METHOD_HEADER]: method }: IncomingHttpHeaders): boolean {
   return isModernRevision(revision) && !singleHeader(method)?.startsWith('notifications/');
 }

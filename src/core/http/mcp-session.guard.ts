@@ -39,7 +39,7 @@ export class McpSessionGuard implements CanActivate {
   @Inject(EDGE_POLICY) protected readonly edge!: EdgePolicy;
 
   /**
-   * Whether a caller may use a session; called for every POST, GET and DELETE that names one.
+   * Returns whether a caller may use a session; it is called for every POST, GET and DELETE that names one.
    *
    * @param request Express' `Request` or Fastify's `FastifyRequest`, after the guards before it have run
    * @param principal the caller, as returned by the option `principal`; `undefined`: anonymous
@@ -62,8 +62,8 @@ export class McpSessionGuard implements CanActivate {
     if (refusal) throw refusal;
     const incoming = await this.reader.read(request, rawResponse(http.getResponse<object>()));
     const { era, method, body, principal } = incoming;
-    // Checked first: at shutdown sessions end one by one, and a 404 would make their clients initialize again here
-    // (E13).
+    // This is checked first: at shutdown sessions end one by one, and a 404 would make their clients initialize again
+    // here (E13).
     this.endpoint.assertTaken(method, body);
     if (!this.endpoint.hasSessions(era)) return true;
     incoming.session = await sessionOf(incoming, this.endpoint.legacy.sessions, (session) =>

@@ -2,19 +2,19 @@ import type { AuthInfo } from '@modelcontextprotocol/server';
 import { McpError, shown } from '../protocol/errors.js';
 import { credentialsOf, type RequestCredentials } from './credentials.js';
 
-/** The id of a caller: a string, or a value that is converted to one, such as a number or an `ObjectId`. @internal */
+/** The id of a caller is a string, or a value that is converted to one, such as a number or an `ObjectId`. @internal */
 export type McpPrincipalId = string | number | bigint | { toHexString(): string };
 
 /** Returns the caller of a request; `undefined`, `null`, `''` and `NaN` mean an anonymous caller. @publicApi */
 export type McpPrincipalFunction = {
-  /** A method, so that a parameter may have the type of one adapter: Express' `Request` or `FastifyRequest`. */
+  /** A method lets the parameter have the type of one adapter: Express' `Request` or `FastifyRequest`. */
   principal(request: McpRequest): McpPrincipalId | null | undefined | Promise<McpPrincipalId | null | undefined>;
 }['principal'];
 
 /* oxlint-disable typescript/no-explicit-any -- optional and `any`, so that a parameter of each adapter's type, or of one's own, fits */
 /**
- * What Express' `Request` and Fastify's `FastifyRequest` have in common, with what guards leave on it. To have it typed, annotate
- * the parameter: `(request: FastifyRequest) => …`, `({ user }: { user: User }) => …`.
+ * A request with the properties that Express' `Request` and Fastify's `FastifyRequest` share, and that guards set. To
+ * have it typed, annotate the parameter: `(request: FastifyRequest) => …`, `({ user }: { user: User }) => …`.
  *
  * @publicApi
  */
@@ -23,24 +23,24 @@ export interface McpRequest {
   readonly params?: any;
   readonly query?: any;
   readonly ip?: string | undefined;
-  /** As your guard, or Passport, has left it. */
+  /** Your guard, or Passport, sets it. */
   readonly user?: any;
   /** The access token that the option `auth`, or a guard, has verified. */
   readonly auth?: AuthInfo | undefined;
 }
 /* oxlint-enable typescript/no-explicit-any */
 
-/** The properties that guards leave on a request: Passport's `user`, the MCP SDK's `auth`. */
+/** Guards set these properties on a request: Passport sets `user`, the MCP SDK `auth`. */
 interface Marked {
   readonly user?: unknown;
   readonly auth?: { readonly extra?: { readonly sub?: unknown } };
 }
 
-/** Express' request, or Fastify's, where middleware leaves its marks on Node's request. */
+/** Express' request, or Fastify's, where middleware sets these properties on Node's request. */
 type MarkedRequest = Marked & { readonly raw?: Marked };
 
 /**
- * The user that guards, or middleware, left on a request.
+ * Returns the user that guards, or middleware, set on a request.
  *
  * @returns `undefined` also for the `false` that Passport leaves where signing in is optional
  * @internal
@@ -57,20 +57,20 @@ export function defaultPrincipal(request: MarkedRequest): McpPrincipalId | null 
   if (credentials) return principalOfToken(credentials, user);
   const id = idOf(user);
   if (id !== undefined && id !== null) return id as McpPrincipalId;
-  // Never the client id: many users have the same OAuth client, and would be one caller.
+  // The client id is never used: many users have the same OAuth client, and would be one caller.
   const byToken = user === undefined || (typeof user === 'object' && Object.keys(user!).length === 0);
   return byToken ? ((request.auth ?? request.raw?.auth)?.extra?.sub as McpPrincipalId | undefined) : undefined;
 }
 
 function idOf(user: unknown): unknown {
-  // Texts have a method "sub".
+  // Strings have a method "sub".
   const fields: Partial<Record<'sub' | 'id' | 'userId' | '_id', unknown>> =
     typeof user === 'object' && user !== null ? user : {};
   return fields.sub ?? fields.id ?? fields.userId ?? fields._id;
 }
 
 /**
- * The caller that a token names, unless a guard says that somebody else calls: handlers that read `request.user` would act
+ * Returns the caller that a token names, unless a guard set another one: handlers that read `request.user` would act
  * for one caller in the session of another.
  *
  * @throws UnknownPrincipalError, McpError PRINCIPAL_MISMATCH
@@ -88,24 +88,27 @@ function principalOfToken({ principal, id, user: ofToken }: RequestCredentials, 
   throw new McpError('PRINCIPAL_MISMATCH', text, { option: 'principal' });
 }
 
-/** A request has a user or a token, but no principal: a mistake in the configuration, which is logged once. */
+/**
+ * Thrown when a request has a user or a token, but no principal: a mistake in the configuration, which is logged once.
+ */
 export class UnknownPrincipalError extends Error {
   override readonly name = 'UnknownPrincipalError';
 
   constructor(
     message: string,
-    /** The option that corrects it. */
+    /** Names the option that corrects it. */
     readonly option: 'principal' | 'auth.clientsAreCallers' = 'principal',
   ) {
     super(message);
   }
 }
 
-/** An `ObjectId` or `UUID` of MongoDB's driver, as text. */
+/** Matches an `ObjectId` or `UUID` of MongoDB's driver, as text. */
 const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
 
 /**
- * Accepts only values with a unique string form: most objects are "[object Object]", so all callers would be the same
+ * Returns the principal as text. It accepts only values with a unique string form: most objects are "[object Object]",
+ * so all callers would be the same
  * one.
  *
  * @returns `undefined` for the anonymous caller

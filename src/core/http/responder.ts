@@ -24,7 +24,7 @@ export interface ResponderOptions {
    */
   readonly keepAliveMs: number;
   /**
-   * Above it, in bytes that wait behind the event that is being sent, the source of a stream is asked to pause. Node's
+   * When more bytes than this wait behind the event that is being sent, the source of a stream is asked to pause. Node's
    * own buffer (`writableHighWaterMark`, 16 or 64 KiB) is the smallest value that takes effect.
    */
   readonly maxBufferedBytes: number;
@@ -33,13 +33,13 @@ export interface ResponderOptions {
 
 const JSON_TYPE = 'application/json';
 
-/** Milliseconds between checks for stalled responses when no comments are written. */
+/** Stalled responses are checked in this interval when no comments are written. */
 const WITHOUT_COMMENTS_MS = 15_000;
 
 /** @internal */
 export class McpResponder {
   private readonly streams = new Set<SseResponse>();
-  /** Streams with events that were emitted in this turn of the event loop. */
+  /** Holds the streams with events that were emitted in this turn of the event loop. */
   private unflushed: SseResponse[] = [];
   private keepAlive: ClockTimer | undefined;
   private readonly drained: (() => void)[] = [];
@@ -51,27 +51,27 @@ export class McpResponder {
     return this.options.maxBufferedBytes;
   }
 
-  /** How many streams are open: from their head until their response has closed. */
+  /** Counts the open streams: from their head until their response has closed. */
   get open(): number {
     return this.streams.size;
   }
 
-  /** How many of them wait for their client to read. */
+  /** Counts the open streams that wait for their client to read. */
   get paused(): number {
     return [...this.streams].filter((stream) => stream.paused).length;
   }
 
   /**
-   * Waits for the reply to a POST. When the client disconnects meanwhile, the exchange is abandoned.
+   * Waits for the reply to a POST. When the client disconnects meanwhile, the exchange is cancelled.
    *
    * @param response Express' `Response` or Fastify's `FastifyReply`
    */
   async replyOf(exchange: PendingReply, response: object): Promise<McpReply> {
     const raw = rawResponse(response);
-    // Of the response: the request's own "close" comes when its body is read.
+    // The response is watched: the request's own "close" comes when its body is read.
     const abandon = (): void => exchange.abandon();
     raw.on('close', abandon);
-    // It may have closed while the request was read, guarded, or its session looked up.
+    // The response may have closed while the request was read, guarded, or its session looked up.
     if (hasGone(raw)) abandon();
     try {
       return await exchange.reply;
@@ -117,7 +117,7 @@ export class McpResponder {
   }
 
   /**
-   * A response for events. It writes nothing before its `start()`, so that an error can still be answered.
+   * Returns a response for events. It writes nothing before its `start()`, so that an error can still be answered.
    *
    * @returns `undefined` when the client has disconnected, or the app has already answered
    */
@@ -180,7 +180,7 @@ export class McpResponder {
   };
 }
 
-/** Node's response behind the adapter's. */
+/** Returns Node's response behind the adapter's. */
 export function rawResponse(response: object): ServerResponse {
   return (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
 }
@@ -197,7 +197,7 @@ export function rawResponse(response: object): ServerResponse {
  * exactly once, by the end that comes first: everything is released there, and the owner is notified.
  */
 
-/** Fastify's reply, as far as it is needed. */
+/** Fastify's reply, with the methods that are needed. */
 interface FastifyReply {
   readonly raw: ServerResponse;
   hijack(): void;
@@ -208,7 +208,7 @@ interface FastifyReply {
   send(body: string | undefined): void;
 }
 
-/** Row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */
+/** The head of row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */
 const SSE_HEAD = Object.freeze({
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
@@ -218,7 +218,7 @@ const SSE_HEAD = Object.freeze({
 const COMMENT = ':\n\n';
 const COMMENT_BYTES = Buffer.from(COMMENT);
 
-/** Maximum number of characters that are joined into one write. */
+/** At most so many characters are joined into one write. */
 const JOINED_CHARACTERS = 64 * 1024;
 
 const SSE = Symbol('nestjs-mcp-streamable:sse-response');
@@ -226,7 +226,7 @@ const SSE = Symbol('nestjs-mcp-streamable:sse-response');
 type RawResponse = ServerResponse & { [SSE]?: SseResponse };
 
 /**
- * Whether the client has disconnected. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a
+ * Returns whether the client has disconnected. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a
  * pipelining client is not closed by Node 20 and 22 with its connection.
  */
 export function hasGone(raw: ServerResponse): boolean {
@@ -239,20 +239,20 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
   private state: 'open' | 'ending' | 'closed' = 'open';
   private subscription: Subscription | undefined;
   private resumed: Subject<void> | undefined;
-  /** Text of the events that are joined into the next write. */
+  /** Holds the text of the events that are joined into the next write. */
   private pending = '';
-  /** Bytes given to Node so far. */
+  /** Counts the bytes given to Node so far. */
   private written = 0;
-  /** Size of the write that found an empty buffer: it is being sent, and does not count (P13). */
+  /** The size of the write that found an empty buffer: it is being sent, and does not count (P13). */
   private beingSent = 0;
-  /** How many bytes had been sent at the last check, and since when none was sent. */
+  /** Records how many bytes had been sent at the last check, and since when none was sent. */
   private drained = 0;
   private stalledSince = 0;
 
   constructor(
     private readonly raw: RawResponse,
     private readonly owner: McpResponder,
-    /** Given on Fastify, until the head is written. */
+    /** Present on Fastify, until the head is written. */
     private reply?: FastifyReply,
   ) {}
 
@@ -265,7 +265,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     const { raw, reply } = this;
     // Fastify keeps headers apart from Node's response until it sends; those of @fastify/cors are among them.
     reply?.hijack();
-    // Not `setHeader`, which keeps each of them for as long as the stream lasts.
+    // `setHeader` would keep each of them for as long as the stream lasts.
     raw.writeHead(200, reply ? { ...reply.getHeaders(), ...SSE_HEAD } : SSE_HEAD);
     this.reply = undefined;
     this.owner.opened(this);
@@ -294,11 +294,11 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     this.state = 'ending';
     this.stalledSince = this.owner.now();
     this.flush();
-    // Responses that adapters of serverless platforms make finish, and often never close.
+    // Adapters of serverless platforms make responses that finish, and often never close.
     this.raw.on('finish', onClose).end();
   }
 
-  /** Writes what was joined. */
+  /** Writes the joined events. */
   flush(): void {
     const { pending } = this;
     if (pending === '' || this.state === 'closed') return;
@@ -307,7 +307,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
   }
 
   /**
-   * One keep-alive tick.
+   * Runs one keep-alive tick.
    *
    * @param patienceMs how long a response that is paused or ending may send nothing
    */
@@ -352,9 +352,9 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     if (hasGone(raw)) return;
     if (raw.writableLength === 0) this.beingSent = bytes.length;
     this.written += bytes.length;
-    // `false` alone means that Node's own buffer, far smaller than ours, is full; but only after it comes a "drain".
+    // `false` alone means that Node's own buffer, far smaller than ours, is full; but a "drain" follows only then.
     const full = !raw.write(bytes);
-    // Responses that adapters of serverless platforms make have no length, and no "drain": they never pause.
+    // Adapters of serverless platforms make responses that have no length, and no "drain": they never pause.
     const tooMuch = raw.writableLength - this.beingSent > this.owner.maxBufferedBytes;
     if (!full || this.paused || !tooMuch) return;
     this.paused = true;
@@ -363,7 +363,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     raw.on('drain', onDrain);
   }
 
-  /** @returns whether bytes were sent since the last call */
+  /** Notes how much was sent. @returns whether bytes were sent since the last call */
   private noteProgress(): boolean {
     const drained = this.written - this.raw.writableLength;
     const progress = drained > this.drained;
@@ -371,14 +371,14 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     return progress;
   }
 
-  /** A method, because the compiler narrows the type of the field. */
+  /** Returns whether the stream is closed. It is a method, because the compiler narrows the type of the field. */
   private isClosed(): boolean {
     return this.state === 'closed';
   }
 }
 
 /**
- * An event as text (P11).
+ * Returns an event as SSE text (P11).
  *
  * The data is not escaped, as there is nothing to escape: `JSON.stringify` without indentation writes line breaks inside
  * strings as `\n` and `\r`, and U+2028 and U+2029 end no line in SSE.
@@ -386,7 +386,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
 export function frameOf({ id, data, retry }: McpEvent): string {
   if (data === undefined) return COMMENT;
   if (data === '') return `${lineOf('id', id)}${lineOf('retry', retry)}data:\n\n`;
-  // One template for each case: joining the lines first costs a sixth more for an event of a replay.
+  // One template serves each case: joining the lines first costs a sixth more for an event of a replay.
   return id === undefined ? `event: message\ndata: ${data}\n\n` : `event: message\nid: ${id}\ndata: ${data}\n\n`;
 }
 

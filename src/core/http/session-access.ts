@@ -9,7 +9,7 @@ import { isInitializeRequest } from '../protocol/json-rpc.js';
 import { isCrossOrigin } from './edge/host-origin.js';
 
 /**
- * The session that a legacy request names and its caller may use (S3–S7, S9, S10): for the session guard, and for
+ * Finds the session that a legacy request names and its caller may use (S3–S7, S9, S10): for the session guard, and for
  * `serveMcpSession()`.
  *
  * @param sessions finds the session of an id

@@ -25,7 +25,7 @@ import { checkedBySpec } from '../../protocol/spec.js';
 import { parseEventId } from '../../protocol/events.js';
 
 /**
- * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
+ * Serves the legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
  *
  * The session guard has already checked access: a request with a session may use it.
  */
@@ -50,14 +50,14 @@ export class LegacyEndpoint {
     return handedOn ? handedOn.then(() => live.session.receive(http, body)) : live.session.receive(http, body);
   }
 
-  /** To a session that has yet to be made ready. */
+  /** Serves messages for a session that has yet to be made ready. */
   async #post(http: McpHttpCall, body: IncomingBody, known: KnownSession): Promise<PendingReply> {
     const session = await this.#session(known);
     await session.handOn(body);
     return session.receive(http, body);
   }
 
-  /** Whether a cursor is one of the stream on which a call that runs here is answered. */
+  /** Returns whether a cursor belongs to the stream on which a running call of this node is answered. */
   leadsToRunningCall(session: McpSessionInfo, lastEventId: string | undefined): boolean {
     const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
     return (
@@ -86,22 +86,25 @@ export class LegacyEndpoint {
   }
 }
 
-/** A lone `initialize` is the one message that needs no session (E9: it is never part of a batch). */
+/**
+ * Returns whether a body is a lone `initialize`, the one message that needs no session (E9: it is never part of a
+ * batch).
+ */
 export function beginsSession({ batch, messages }: IncomingBody): boolean {
   return !batch && isInitializeRequest(messages[0]!);
 }
 
-/** One body for sessions that are unknown, ended, or of another caller (S6, S7). */
+/** Returns one error for sessions that are unknown, ended, or of another caller (S6, S7). */
 export function unknownSession(): McpError {
   const text = 'Session not found. It may have ended; start a new one with "initialize".';
   return new McpError('SESSION_NOT_FOUND', text);
 }
 
-/** The first revision of the transport had no header for it. */
+/** The first revision of the transport had no header for the revision. */
 const WITHOUT_HEADER = '2025-03-26';
 
 /**
- * The revision that a legacy request speaks (S9, S10).
+ * Returns the revision of a legacy request (S9, S10).
  *
  * @param negotiated that of its session; without a session any legacy revision will do
  * @throws McpError BAD_REQUEST: the header names another one
@@ -118,10 +121,10 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
   throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
 }
 
-/** Bytes that the parameters of `initialize` may have as JSON: small objects take many times that in memory. */
+/** The parameters of `initialize` may have so many bytes as JSON: small objects take many times that in memory. */
 const MAX_INITIALIZE = 4 * 1024;
 
-/** Unguessable ids are long ids; the specification wants visible ASCII. */
+/** Session ids are long, so that they are unguessable; the specification requires visible ASCII. */
 const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
 
 const FAILED = 'The session could not be started. See the server log.';
@@ -130,7 +133,7 @@ const FAILED = 'The session could not be started. See the server log.';
  * # One `initialize`: how a session comes to be
  *
  *     recording ──▶ answering ──▶ begun
- *         └────────────┴──▶ discarded (refused, failed, or the client went away)
+ *         └────────────┴──▶ ended (refused, failed, or the client went away)
  *
  * The record is created first, so that caps hold for concurrent requests. Later failures remove it and everything else
  * (S2); the record of a node that dies meanwhile expires.
@@ -176,7 +179,7 @@ class Initialization implements PendingReply {
     }
   }
 
-  /** @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
+  /** Creates the record of the session. @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
   async #record(params: InitializeParams): Promise<void> {
     const { sessions, store, limits } = this.host;
     const { principal, routeParams } = this.http;
@@ -185,7 +188,7 @@ class Initialization implements PendingReply {
     const caps = capsFor(principal, limits);
     const create = async (): Promise<McpCreateOutcome> => {
       let outcome = await store.create(record, caps);
-      // Again, because another newcomer may take the place first.
+      // The record is tried again, because another newcomer may take the place first.
       while (outcome === 'total-cap' && (await sessions.endUnused())) outcome = await store.create(record, caps);
       return outcome;
     };
@@ -220,7 +223,7 @@ class Initialization implements PendingReply {
     }
   }
 
-  /** @returns the answer: with the id of the session, if it has begun */
+  /** Begins the session. @returns the answer: with the id of the session, if it has begun */
   async #begin(request: JsonRpcRequest, recorded: string): Promise<McpReply> {
     const { sessions, environment } = this.host;
     const { principal, routeParams } = this.http;
@@ -249,7 +252,10 @@ class Initialization implements PendingReply {
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
 
-  /** The shutdown ends the existing sessions: none may begin after it. @throws McpError UNAVAILABLE */
+  /**
+   * Throws once the shutdown has begun: it ends the existing sessions, and none may begin after it. @throws McpError
+   * UNAVAILABLE
+   */
   #assertOpen(): void {
     if (this.host.sessions.closing) throw shutdownRefusal();
   }
@@ -259,7 +265,7 @@ class Initialization implements PendingReply {
   }
 }
 
-/** An id of the application's generator, or a random one of 131 bits. */
+/** Returns an id of the application's generator, or a random one of 131 bits. */
 function makeSessionId(generate: (() => string) | undefined): string {
   const id: unknown = generate ? generate() : randomToken();
   if (typeof id === 'string' && SESSION_ID.test(id)) return id;
@@ -268,7 +274,7 @@ function makeSessionId(generate: (() => string) | undefined): string {
   );
 }
 
-/** The parameters are kept for as long as the session is. @throws McpError INVALID_PARAMS */
+/** Checks the size of the parameters, which are kept for as long as the session is. @throws McpError INVALID_PARAMS */
 function assertKeepable({ params = {} }: JsonRpcRequest): void {
   const size = Buffer.byteLength(JSON.stringify(params));
   if (size > MAX_INITIALIZE) {
@@ -277,7 +283,7 @@ function assertKeepable({ params = {} }: JsonRpcRequest): void {
   }
 }
 
-/** @throws McpError INVALID_PARAMS */
+/** Checks the parameters of `initialize`. @throws McpError INVALID_PARAMS */
 export function assertInitialize({ params = {} }: JsonRpcRequest): void {
   const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
   const plain = typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo);

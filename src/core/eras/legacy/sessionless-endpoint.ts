@@ -13,7 +13,7 @@ import { sendOrDrop } from '../modern/modern-client.js';
 import { assertInitialize, beginsSession, revisionOf } from './legacy-endpoint.js';
 
 /**
- * The legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses
+ * Serves the legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses
  * are taken and ignored: a `cancelled` could name the request of another client.
  */
 @Injectable()
@@ -23,7 +23,10 @@ export class SessionlessEndpoint {
     @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
   ) {}
 
-  /** @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a malformed `initialize` */
+  /**
+   * Takes the messages of a POST. @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a
+   * malformed `initialize`
+   */
   post(http: McpHttpCall, { batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
     const requests = messages.filter(isRequest);
     let revision: string;
@@ -39,7 +42,7 @@ export class SessionlessEndpoint {
   }
 }
 
-/** A client of which only the protocol revision is known. */
+/** A client without a session: only its protocol revision is known. */
 class SessionlessClient implements CallingClient {
   constructor(
     private readonly protocolVersion: string,
@@ -50,7 +53,7 @@ class SessionlessClient implements CallingClient {
     return { protocolVersion: this.protocolVersion, capabilities: {}, clientInfo: { name: 'unknown', version: '' } };
   }
 
-  /** Logging is not declared, as there is no session to keep a level. */
+  /** Returns `false`: logging is not declared, as there is no session to keep a level. */
   wantsLog(): boolean {
     return false;
   }
@@ -65,7 +68,7 @@ class SessionlessClient implements CallingClient {
   }
 }
 
-/** Whether a notification is of a capability that is not declared without sessions. */
+/** Returns whether a notification needs a capability that is not declared without sessions. */
 function isOfSession(notification: OutboundMessage): boolean {
   return notification.method === 'notifications/message' || changeOf(notification) !== undefined;
 }

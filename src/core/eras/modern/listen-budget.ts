@@ -1,11 +1,11 @@
 import type { McpClock } from '../../common/clock.js';
 import { retryLater } from '../../protocol/errors.js';
 
-/** What a principal may name at once, after a pause. */
+/** A principal may name so many URIs and tasks at once, after a pause. */
 const CAPACITY = 10_000;
-/** What comes back in a second. */
+/** So many tokens come back in a second. */
 const PER_SECOND = 100;
-/** After so long without a subscription a bucket is full again. */
+/** A bucket without a subscription is full again after this time. */
 const FULL_AFTER_MS = (CAPACITY / PER_SECOND) * 1_000;
 
 interface Bucket {
@@ -24,7 +24,7 @@ interface Bucket {
  * subscription in the last {@link FULL_AFTER_MS}.
  */
 export class ListenBudget {
-  /** By principal, the least recently used first; the anonymous callers have one. */
+  /** Buckets are kept by principal, the least recently used first; the anonymous callers share one. */
   readonly #buckets = new Map<string | undefined, Bucket>();
 
   constructor(private readonly clock: Pick<McpClock, 'now'>) {}
@@ -33,7 +33,7 @@ export class ListenBudget {
     return this.#buckets.size;
   }
 
-  /** @throws McpError TOO_MANY_REQUESTS, and takes nothing then */
+  /** Takes tokens for a subscription. @throws McpError TOO_MANY_REQUESTS, and takes nothing then */
   take(principal: string | undefined, names: number): void {
     const at = this.clock.now();
     this.#forgetFull(at);

@@ -6,15 +6,15 @@ import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY 
 import { reachesLevel } from '../../protocol/notifications.js';
 import { MODERN_REVISIONS } from '../../protocol/revisions.js';
 
-/** A modern client may omit its name. */
+/** Stands for a name that a modern client omits. */
 const UNNAMED = { name: 'unknown', version: '' };
 
-/** The client of a modern request, as far as the request says: one object for all of them. */
+/** The client of a modern request, with what the request declares: one object serves all of them. */
 @Injectable()
 export class ModernClient implements CallingClient {
   constructor(@Inject(SessionRuntime) private readonly runtime: Pick<SessionRuntime, 'event'>) {}
 
-  /** Checked before the request is dispatched (M2). */
+  /** Returns what was checked before the request was dispatched (M2). */
   identity(call: McpCall): ClientIdentity {
     const { [CLIENT_INFO_META_KEY]: clientInfo = UNNAMED, [CLIENT_CAPABILITIES_META_KEY]: capabilities = {} } =
       envelopeOf(call) as {
@@ -24,18 +24,23 @@ export class ModernClient implements CallingClient {
     return { protocolVersion: MODERN_REVISIONS[0], capabilities, clientInfo };
   }
 
-  /** A client gets log messages only with requests that ask for them (M9). */
+  /**
+   * Returns whether the request asks for log messages of this level: a client gets them only with such requests (M9).
+   */
   wantsLog(level: string, call: McpCall): boolean {
     const wanted = envelopeOf(call)[LOG_LEVEL_META_KEY];
     return typeof wanted === 'string' && reachesLevel(level, wanted);
   }
 
-  /** A JSON response carries no other message (P3): then the exchange drops it. */
+  /**
+   * Sends a message with the answer of a call. A JSON response carries no other message (P3): then the exchange drops
+   * it.
+   */
   notify(notification: OutboundMessage, call: McpCall): Promise<void> {
     return sendOrDrop(notification, call, this.runtime);
   }
 
-  /** Questions are sent in results: the server cannot send a request while a request is open. */
+  /** Rejects: questions are sent in results, and the server cannot send a request while a request is open. */
   request({ method }: OutboundMessage): Promise<never> {
     const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests from server to client. Use ctx.elicit(), ctx.sample() or ctx.roots().`;
     return Promise.reject(new McpServerRequestError('NO_STREAM', text));
@@ -46,7 +51,7 @@ function envelopeOf({ message }: McpCall): Readonly<Record<string, unknown>> {
   return message.params?._meta ?? {};
 }
 
-/** Sends a notification with the answer of its call. One that comes after the answer is dropped, with an event (P8). */
+/** Sends a notification with the answer of its call. A notification after the answer is dropped, with an event (P8). */
 export function sendOrDrop(
   notification: OutboundMessage,
   { exchange }: McpCall,

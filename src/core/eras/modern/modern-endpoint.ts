@@ -26,7 +26,7 @@ import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
 
 /**
- * The modern era (2026-07-28): every request is independent, has the name and capabilities of its client, and ends with
+ * Serves the modern era (2026-07-28): every request is independent, has the name and capabilities of its client, and ends with
  * its connection.
  *
  *     classified ─▶ headers checked ─▶ dispatched ─▶ answered, or given up
@@ -40,7 +40,10 @@ export class ModernEndpoint {
     @Inject(Subscriptions) private readonly subscriptions: Subscriptions,
   ) {}
 
-  /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
+  /**
+   * Takes the message of a POST. @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed
+   * meanwhile
+   */
   post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): PendingReply {
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
@@ -49,7 +52,10 @@ export class ModernEndpoint {
     return this.#serve(fault ? { ...http, fault } : http, message);
   }
 
-  /** The same for a transport without headers (2026-07-28, stdio, "Request Metadata"). @throws McpError rows M2, M3 and M5 */
+  /**
+   * Takes a message of a transport without headers (2026-07-28, stdio, "Request Metadata"). @throws McpError rows M2,
+   * M3 and M5
+   */
   postWithoutHeaders(http: McpHttpCall, body: IncomingBody): PendingReply {
     const message = modernRequest(body, mirrorHeaders(loneCall(body)));
     return message ? this.#serve(http, message) : ACCEPTED;
@@ -60,7 +66,10 @@ export class ModernEndpoint {
     return this.requests.serve(http, [message], false, this.client);
   }
 
-  /** @returns HEADER_MISMATCH: arguments that a tool mirrors into headers differ from these headers (M4) */
+  /**
+   * Compares the arguments that a tool mirrors into headers with these headers (M4). @returns HEADER_MISMATCH if they
+   * differ
+   */
   #paramsFault({ method, params }: JsonRpcRequest, headers: RequestHeaders): McpError | undefined {
     if (method !== 'tools/call') return undefined;
     const { name, arguments: args } = (params ?? {}) as { name?: unknown; arguments?: unknown };
@@ -88,7 +97,7 @@ function modernRequest(body: IncomingBody, headers: RequestHeaders): JsonRpcRequ
   return request;
 }
 
-/** The one message of a modern POST. @throws McpError INVALID_REQUEST: a batch, or a response */
+/** Returns the one message of a modern POST. @throws McpError INVALID_REQUEST: a batch, or a response */
 export function loneCall({ batch, messages }: IncomingBody): JsonRpcRequest | JsonRpcNotification {
   const message = messages[0]!;
   if (batch) throw new McpError('INVALID_REQUEST', 'Revision 2026-07-28 has no batches. Send the messages one by one.');
@@ -109,7 +118,7 @@ function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeader
   );
 }
 
-/** @throws McpError the first fault that the SDK's classifier finds */
+/** Throws the first fault that the SDK's classifier finds. @throws McpError */
 function classify(message: object, headers: RequestHeaders): void {
   const outcome = classifyInboundRequest({
     httpMethod: 'POST',
@@ -130,15 +139,15 @@ const CODES: Readonly<Record<number, McpErrorCode>> = {
   [-32022]: 'UNSUPPORTED_PROTOCOL_VERSION',
 };
 
-/** A notification may have the revision in its header only; such a request was refused before. */
+/** Checks the revision. A notification may have it in its header only; such a request was refused before. */
 function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification): void {
   const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
   if (requested === undefined || isModernRevision(requested)) return;
-  // The same revisions as in `server/discover`: legacy ones are negotiated by `initialize`.
+  // The error lists the revisions of `server/discover`: legacy ones are negotiated by `initialize`.
   throw unsupportedRevision(requested, MODERN_REVISIONS);
 }
 
-/** Row M3: the error with the supported revisions. */
+/** Returns the error of row M3, with the supported revisions. */
 export function unsupportedRevision(requested: unknown, supported: readonly string[]): McpError {
   const text = `Protocol revision ${shown(requested)} is not supported here. Use one of the revisions in "data.supported".`;
   // The schema requires a string; any other value is shown in the message only.

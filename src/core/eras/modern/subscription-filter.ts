@@ -12,16 +12,17 @@ const FLAGS = {
 } as const satisfies Record<string, ChangedList>;
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
 
-/** Tasks that one subscription may name: each is looked up in the store, and again whenever it changes. */
+/** One subscription may name so many tasks: each is looked up in the store, and again whenever it changes. */
 const MAX_TASKS = 100;
 
-/** The notifications that a client requests; `taskIds` is of the extension for tasks. */
+/** The notifications that a client requests; `taskIds` belongs to the extension for tasks. */
 export interface ListenFilter extends SubscriptionFilter {
   taskIds?: string[];
 }
 
 /**
- * The filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI and each task once,
+ * Returns the filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI and
+ * each task once,
  * and no field that is not the specification's.
  *
  * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is an unknown field
@@ -62,7 +63,7 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
   return withUris(filter, uris);
 }
 
-/** The part of a filter that a server with these capabilities can serve. */
+/** Returns the part of a filter that a server with these capabilities can serve. */
 export function deliverable(filter: SubscriptionFilter, capabilities: ServerCapabilities): SubscriptionFilter {
   const flags: SubscriptionFilter = {};
   for (const name of FLAG_NAMES) if (filter[name] && capabilities[FLAGS[name]]?.listChanged) flags[name] = true;
@@ -70,7 +71,7 @@ export function deliverable(filter: SubscriptionFilter, capabilities: ServerCapa
   return withUris(flags, capabilities.resources?.subscribe ? resourceSubscriptions : []);
 }
 
-/** The same, for these resources. */
+/** Returns the same filter for these resources. */
 export function withUris(filter: ListenFilter, uris: readonly string[]): ListenFilter {
   const { resourceSubscriptions: _, ...flags } = filter;
   return uris.length === 0 ? flags : { ...flags, resourceSubscriptions: [...uris] };
@@ -80,7 +81,7 @@ export function isEmpty(filter: SubscriptionFilter): boolean {
   return Object.keys(filter).length === 0;
 }
 
-/** A set of changes, in order of arrival: those that a filter accepts, or those that were not sent yet. */
+/** Keeps changes in order of arrival: those that a filter accepts, or those that were not sent yet. */
 export class ChangeSet implements Iterable<McpChange> {
   readonly #lists = new Set<ChangedList>();
   readonly #uris = new Set<string>();
@@ -111,7 +112,7 @@ export class ChangeSet implements Iterable<McpChange> {
     this.#uris.clear();
   }
 
-  /** Lists come first: there are few of them, and they matter more. Changes may be removed during the iteration. */
+  /** Iterates lists first: there are few of them, and they matter more. Changes may be removed during the iteration. */
   *[Symbol.iterator](): Iterator<McpChange> {
     for (const list of this.#lists) yield { list };
     for (const uri of this.#uris) yield { uri };

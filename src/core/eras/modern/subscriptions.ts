@@ -29,7 +29,9 @@ import {
   withUris,
 } from './subscription-filter.js';
 
-/** URIs whose guards run at the same time. One begins in a turn of the event loop: there may be a thousand. */
+/**
+ * At most so many guards of URIs run at the same time. One begins in a turn of the event loop: there may be a thousand.
+ */
 const ASKED_AT_ONCE = 50;
 
 interface SubscriptionOptions extends Pick<
@@ -42,9 +44,8 @@ interface SubscriptionOptions extends Pick<
 /**
  * # The subscriptions of modern clients on this node
  *
- * A `subscriptions/listen` is a request whose response stays open until the client closes it: first with an
- * acknowledgement of the changes that it will receive, then with these changes, at last, if the server ends it, with a
- * result (M7).
+ * A `subscriptions/listen` is a request whose response stays open until the client closes it. It carries an
+ * acknowledgement of the changes that follow, then these changes, and at last, if the server ends it, a result (M7).
  *
  *     open ──close()──▶ closed (newcomers are refused)
  *
@@ -56,13 +57,13 @@ interface SubscriptionOptions extends Pick<
 @Injectable()
 export class Subscriptions {
   readonly #open = new Set<Subscription>();
-  /** By principal; the anonymous ones count as one. */
+  /** Open subscriptions are counted by principal; the anonymous ones count as one. */
   readonly #held = new Map<string | undefined, number>();
   readonly #budget: ListenBudget;
   #closed = false;
 
   readonly changes$: Observable<HeardChange>;
-  /** How the server introduces itself in the result that ends a subscription. */
+  /** Introduces the server in the result that ends a subscription. */
   readonly serverInfo: Implementation;
 
   constructor(
@@ -79,7 +80,7 @@ export class Subscriptions {
     this.serverInfo = options.serverInfo;
   }
 
-  /** Subscriptions that are open, or being opened. */
+  /** Counts the subscriptions that are open, or being opened. */
   get count(): number {
     return this.#open.size;
   }
@@ -114,8 +115,8 @@ export class Subscriptions {
   // ---- for the subscriptions -------------------------------------------------------------------------------------
 
   /**
-   * Resources and tasks that do not exist, or that the caller may not read, are omitted without an error: it must not
-   * learn which exist.
+   * Returns the honored part of a filter. Resources and tasks that do not exist, or that the caller may not read, are
+   * omitted without an error: it must not learn which exist.
    */
   async honored({ taskIds = [], ...requested }: ListenFilter, call: McpCall): Promise<ListenFilter> {
     const filter = await this.#honored(requested, call);
@@ -226,7 +227,7 @@ class Subscription implements PendingReply {
     );
   }
 
-  /** The client has disconnected before there was a response. */
+  /** Ends the subscription of a client that has disconnected before there was a response. */
   abandon(): void {
     this.call.cancelled(new Error('The client closed the connection.'));
     this.#reply.resolve(UNREAD);
@@ -260,7 +261,7 @@ class Subscription implements PendingReply {
     const state = this.#state;
     if (state.is !== 'honored') return subscriber.complete();
     this.#state = { is: 'open', subscriber, flow };
-    // Called for every end: a client ends its subscription by closing the response.
+    // This runs at every end: a client ends its subscription by closing the response.
     subscriber.add(() => this.#leave('ok'));
     subscriber.next(this.#event({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
     if (!state.goesOn) return this.#finish(subscriber);

@@ -9,7 +9,9 @@ export const EDGE_POLICY = Symbol('nestjs-mcp-streamable:edge-policy');
 
 /** Decides for one endpoint which requests pass the edge. @internal */
 export interface EdgePolicy {
-  /** The methods that are served; every other is answered 405, `OPTIONS` excepted, which is left to the app (E2). */
+  /**
+   * Lists the methods that are served; every other is answered 405, `OPTIONS` excepted, which is left to the app (E2).
+   */
   readonly allow: readonly string[];
 
   /**
@@ -28,25 +30,25 @@ export interface EdgePolicy {
  */
 export type EdgeDecision = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-/** @returns whether the request was answered; it goes on otherwise @internal */
+/** Answers requests in front of the app. @returns whether the request was answered; it goes on otherwise @internal */
 export type EdgeAnswer = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-/** What the edge does differently on each adapter. @internal */
+/** Implements what differs between the adapters. @internal */
 export interface AdapterEdge {
-  /** @returns tells the paths of the endpoint's routes */
+  /** Puts the edge in front of the routes. @returns a function that lists the paths of the endpoint's routes */
   install(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[];
   answerFirst(adapter: HttpServer, answer: EdgeAnswer): void;
   hasRoute(adapter: HttpServer, path: string): boolean;
 }
 
-/** Methods of an endpoint that serves sessions. @internal */
+/** An endpoint that serves sessions has these methods. @internal */
 export const SESSION_METHODS: readonly string[] = Object.freeze(['GET', 'POST', 'DELETE']);
 
-/** Methods of an endpoint that serves 2026-07-28 only (row M12). @internal */
+/** An endpoint that serves 2026-07-28 only has these methods (row M12). @internal */
 export const STATELESS_METHODS: readonly string[] = Object.freeze(['POST']);
 
 /**
- * The policy of rows E1 and E2.
+ * Returns the policy of rows E1 and E2.
  *
  * @param options the allow-lists, and the methods, by default {@link SESSION_METHODS}
  * @param onUnlisted called at most once: at the first request to a network address, when no host is listed

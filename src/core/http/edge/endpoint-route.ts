@@ -1,16 +1,16 @@
 import 'reflect-metadata';
 import type { IncomingMessage } from 'node:http';
 
-/** Names one endpoint of an app: made once per `forRoot()` call. @internal */
+/** Identifies one endpoint of an app; each `forRoot()` call makes one. @internal */
 export type EndpointKey = symbol;
 
-/** The injection token of the key of the endpoint: the mark on its routes. */
+/** The injection token of the key of the endpoint, which marks its routes. */
 export const ENDPOINT_KEY = Symbol('nestjs-mcp-streamable:endpoint-key');
 
-/** A symbol of this library, so that it cannot collide with a decorator of the app or a plugin of Fastify. */
+/** The symbol is this library's, so that it cannot collide with a decorator of the app or a plugin of Fastify. */
 const ENDPOINT = Symbol('nestjs-mcp-streamable:endpoint');
 
-/** The key that `@RouteConfig()` of @nestjs/platform-fastify writes; copied, as that package is optional. */
+/** The key that `@RouteConfig()` of @nestjs/platform-fastify writes is copied, as that package is optional. */
 const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
 
 /**
@@ -34,14 +34,14 @@ export function EndpointRoute(endpoint: EndpointKey): MethodDecorator {
   };
 }
 
-/** The endpoint of a handler in Express' router, `undefined` for routes of the app. @internal */
+/** Returns the endpoint of a handler in Express' router, `undefined` for routes of the app. @internal */
 export function endpointOfHandler(handler: unknown): EndpointKey | undefined {
   return typeof handler === 'function'
     ? (Reflect.getMetadata(ENDPOINT, handler) as EndpointKey | undefined)
     : undefined;
 }
 
-/** The endpoint of a route's `config` in Fastify, `undefined` for routes of the app. @internal */
+/** Returns the endpoint of a route's `config` in Fastify, `undefined` for routes of the app. @internal */
 export function endpointOfConfig(config: unknown): EndpointKey | undefined {
   return (config as { [ENDPOINT]?: EndpointKey } | undefined)?.[ENDPOINT];
 }
@@ -66,11 +66,11 @@ type EdgedRequest = IncomingMessage & { [MARK]?: EdgeMark };
 
 /** Records that the edge of an endpoint has admitted a request. @internal */
 export function markAdmitted(request: EdgedRequest, endpoint: EndpointKey): void {
-  // Of two endpoints that share a path on Express, told apart by a version in a header, both edges decide.
+  // If two endpoints share a path on Express, and a version in a header separates them, both edges decide.
   request[MARK] = { endpoint, hidden: request[MARK]?.hidden };
 }
 
-/** Whether the edge of this endpoint has admitted the request. @internal */
+/** Returns whether the edge of this endpoint has admitted the request. @internal */
 export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boolean {
   return request[MARK]?.endpoint === endpoint;
 }
@@ -89,7 +89,7 @@ export function hideMediaType(request: EdgedRequest, disguise: string): void {
   request.headers['content-type'] = disguise;
 }
 
-/** Whether the media type of a request is hidden. @internal */
+/** Returns whether the media type of a request is hidden. @internal */
 export function isMediaTypeHidden(request: EdgedRequest): boolean {
   return request[MARK]?.hidden !== undefined;
 }

@@ -64,11 +64,11 @@ function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: 
   return () => routes.paths();
 }
 
-/** The endpoint's routes in the stack of the app's router. */
+/** Finds the endpoint's routes in the stack of the app's router. */
 class MarkedRoutes {
-  /** Length of the stack when it was last read. */
+  /** The length of the stack when it was last read. */
   private seen = -1;
-  /** One layer per path. */
+  /** Holds one layer per path. */
   private layers: Layer[] = [];
 
   constructor(
@@ -93,7 +93,7 @@ class MarkedRoutes {
     this.layers = [...new Map(ours.map((layer) => [String(layer.route!.path), layer])).values()];
   }
 
-  /** @returns whether the route is one of the endpoint's, and if so makes it restore the media type before its guards */
+  /** Makes a route of the endpoint restore the media type before its guards. @returns whether the route is one */
   private prepare(route: Route): boolean {
     const marked = route.stack.find((layer) => endpointOfHandler(layer.handle) === this.endpoint);
     if (!marked) return false;
@@ -110,7 +110,7 @@ const restore: Handler = (request, _response, next) => {
   next();
 };
 
-/** A path that cannot be decoded is no match: the router answers it. */
+/** Returns whether a layer matches. A path that cannot be decoded is no match: the router answers it. */
 function matches(layer: Layer, path: string): boolean {
   try {
     return Boolean(layer.match(path));

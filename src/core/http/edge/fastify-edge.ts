@@ -20,7 +20,7 @@ import {
 /**
  * Fastify refuses bodies without a parser. The parser of this type reads nothing, so the body stays on the raw stream;
  * an exact type takes precedence over the app's patterns and `*`. The parser belongs to all routes, so it refuses requests that
- * come with the type: a client could send bodies past the parsers of the app. Random, too, so that no client finds it.
+ * come with the type: a client could send bodies past the parsers of the app. It is random, so that no client finds it.
  */
 const DISGUISE = `application/vnd.nestjs-mcp-streamable.${randomBytes(16).toString('hex')}`;
 
@@ -85,7 +85,7 @@ function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: 
     if (endpointOfConfig(route.config) !== endpoint) return;
     urls.add(route.url);
     route.onRequest = [edge, ...[route.onRequest ?? []].flat()];
-    // Around the parser: hooks of a route run after those of the app.
+    // The hook runs around the parser: hooks of a route run after those of the app.
     route.preParsing = [...[route.preParsing ?? []].flat(), hide];
     route.preValidation = [restore, ...[route.preValidation ?? []].flat()];
     if (route.method === 'POST') declareOthers(fastify, route);
@@ -104,11 +104,14 @@ const restore: RequestHook = (request, _reply, done) => {
   done();
 };
 
-/** The edge admits `OPTIONS` for the CORS of the app; without CORS there is no such route (E2). */
+/**
+ * Declares the methods that the controller does not. The edge admits `OPTIONS` for the CORS of the app; without CORS
+ * there is no such route (E2).
+ */
 function declareOthers(fastify: Fastify, { url, config, constraints }: RouteDeclaration): void {
   const method = fastify.supportedMethods.filter((one) => !DECLARED.includes(one));
   fastify.route({ method, url, config, constraints, handler: (_request, reply) => reply.callNotFound() });
 }
 
-/** The methods of the controller's routes, and the one that Fastify declares with `GET`. */
+/** The controller's routes have these methods; Fastify declares `HEAD` with `GET`. */
 const DECLARED: readonly string[] = [...SESSION_METHODS, 'HEAD'];

@@ -19,7 +19,7 @@ import { McpOptionError, option, type OptionTable, required, texts } from '../..
  * Spec: 2025-11-25, basic/transports, "Security Warning". Row E1.
  */
 
-/** The parts of a request that the check reads. @internal */
+/** The check reads these parts of a request. @internal */
 export interface RequestFacts {
   /** The `Host` header, or `:authority`. */
   readonly host: string | undefined;
@@ -57,7 +57,7 @@ export const HOST_ORIGIN_TABLE = {
   allowedOrigins: namesThat(originOf),
 } satisfies OptionTable<HostOriginOptions>;
 
-/** @param parse throws McpOptionError for an entry that cannot match any request */
+/** Returns an option type for names. @param parse throws McpOptionError for an entry that cannot match any request */
 function namesThat(parse: (entry: unknown) => unknown) {
   return option<readonly string[], readonly string[]>([], (given, name) => {
     for (const entry of texts(required)(given, name)) parse(entry);
@@ -65,7 +65,7 @@ function namesThat(parse: (entry: unknown) => unknown) {
   });
 }
 
-/** The allow-lists, ready for comparison. @internal */
+/** Holds the allow-lists, ready for comparison. @internal */
 export interface HostOriginRules {
   readonly hosts: readonly Authority[];
   readonly origins: ReadonlySet<string>;
@@ -75,7 +75,7 @@ interface Origin extends Authority {
   readonly scheme: string;
 }
 
-/** Characters of a DNS name (RFC 1035 §2.3.4). */
+/** A DNS name has at most so many characters (RFC 1035 §2.3.4). */
 const LONGEST_HOST = 253;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
 const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
@@ -84,7 +84,7 @@ const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   https: '443',
 } as never;
 
-/** @throws McpOptionError for an entry that cannot match any request */
+/** Compiles the allow-lists. @throws McpOptionError for an entry that cannot match any request */
 export function compileHostRules({ allowedHosts = [], allowedOrigins = [] }: HostOriginOptions): HostOriginRules {
   return { hosts: allowedHosts.map(hostOf), origins: new Set(allowedOrigins.map(originOf)) };
 }
@@ -105,13 +105,13 @@ function originOf(entry: unknown): string {
   throw new McpOptionError('allowedOrigins', reason);
 }
 
-/** Options may come from configuration files, unchecked by the compiler. */
+/** Returns an entry as text: options may come from configuration files, unchecked by the compiler. */
 function textOf(entry: unknown): string {
   return typeof entry === 'string' ? entry : '';
 }
 
 /**
- * Row E1. Pure.
+ * Checks row E1. It is pure.
  *
  * A Host is refused when it is missing or is no host at all; on loopback also when it is neither a loopback name nor
  * listed, elsewhere when there is a list and it is not on it. An Origin passes when it is absent, listed, or names the
@@ -160,7 +160,10 @@ function hostAllowed(host: Authority, loopback: boolean, rules: HostOriginRules)
   return !loopback && rules.hosts.length === 0;
 }
 
-/** Browsers omit the default port from the Host; a proxy may have terminated TLS, so either default is possible. */
+/**
+ * Compares ports. Browsers omit the default port from the Host; a proxy may have terminated TLS, so either default is
+ * possible.
+ */
 function samePort(listed: string | undefined, actual: string | undefined): boolean {
   return listed === undefined || listed === actual || (actual === undefined && (listed === '443' || listed === '80'));
 }
@@ -178,13 +181,16 @@ function isListed(text: string, { origins }: HostOriginRules): boolean {
   return origins.has(origin ? serialised(origin) : text);
 }
 
-/** The scheme is not compared: behind a proxy that terminates TLS the server does not know its own. */
+/**
+ * Returns whether an origin is the endpoint's own. The scheme is not compared: behind a proxy that terminates TLS the
+ * server does not know its own.
+ */
 function isOwn(origin: Origin, host: Authority): boolean {
   const own = DEFAULT_PORTS[origin.scheme];
   return own !== undefined && origin.name === host.name && (origin.port ?? own) === (host.port ?? own);
 }
 
-/** Whether a page of another origin sent a request, so that CORS decides what the page can read. @internal */
+/** Returns whether a page of another origin sent a request, so that CORS decides what the page can read. @internal */
 export function isCrossOrigin(origin: string | undefined, host: string | undefined): boolean {
   if (origin === undefined) return false;
   const [page, endpoint] = [parseOrigin(origin), parseAuthority(host ?? '')];
@@ -201,7 +207,7 @@ function serialised({ scheme, name, port }: Origin): string {
   return `${scheme}://${name}:${port ?? DEFAULT_PORTS[scheme] ?? ''}`;
 }
 
-/** Whether DNS does not decide where a host leads. */
+/** Returns whether a host is an address, so that DNS does not decide where it leads. */
 function isAddress(name: string): boolean {
   return name.startsWith('[') || isIPv4(name) || isLoopbackName(name);
 }

@@ -20,7 +20,7 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
 
 /** Applies the policy of an endpoint to the routes in the app's router. @internal */
 export class HttpEdge {
-  /** The paths of the endpoint in the app's router; empty before its routes are declared. */
+  /** Returns the paths of the endpoint in the app's router; none before its routes are declared. */
   paths: () => string[] = () => [];
 
   constructor(
@@ -31,7 +31,7 @@ export class HttpEdge {
   /**
    * Puts the edge in front of all routes marked with `@EndpointRoute(endpoint)`, also when they are declared later.
    *
-   * To be called from a module's `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
+   * A module calls it in `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
    * route does, which Fastify needs. One app may have several endpoints.
    *
    * @throws McpOptionError for an adapter other than Express' and Fastify's
@@ -48,7 +48,7 @@ export class HttpEdge {
 
   /**
    * Answers some requests in front of the app's routes, whatever their path is: with a document that is independent of
-   * the global prefix, guards and interceptors of the app. To be called from `onModuleInit()` at the latest. On
+   * the global prefix, guards and interceptors of the app. A module calls it in `onModuleInit()` at the latest. On
    * Fastify, `onRequest` hooks of the app and `app.use()` middleware come before it.
    *
    * @param answer answers a request on the raw response, or returns `false`
@@ -57,7 +57,7 @@ export class HttpEdge {
     EDGES[typeOf(adapter)].answerFirst(adapter, answer);
   }
 
-  /** Whether the app declares a route for GET with exactly this path; once all routes are declared. */
+  /** Returns whether the app declares a route for GET with exactly this path; all routes must be declared. */
   hasRoute(adapter: HttpServer, path: string): boolean {
     return EDGES[typeOf(adapter)].hasRoute(adapter, path);
   }
@@ -79,7 +79,7 @@ export class HttpEdge {
 
 const EDGES: Readonly<Record<'express' | 'fastify', AdapterEdge>> = { express: expressEdge, fastify: fastifyEdge };
 
-/** @throws McpOptionError for an adapter other than Express' and Fastify's */
+/** Returns the type of an adapter. @throws McpOptionError for an adapter other than Express' and Fastify's */
 function typeOf(adapter: HttpServer): keyof typeof EDGES {
   const type = adapter.getType();
   if (type === 'express' || type === 'fastify') return type;
@@ -88,7 +88,7 @@ function typeOf(adapter: HttpServer): keyof typeof EDGES {
 }
 
 /**
- * For the endpoint's first guard: the decision again, in case the request bypassed the edge. That happens when the
+ * Decides again in the endpoint's first guard, in case the request bypassed the edge. That happens when the
  * routes are hidden from it, as by the route tracing of Nest 11 (`setOnRouteTriggered`), which drops their metadata.
  *
  * @param request the raw one
@@ -103,7 +103,7 @@ export function admittedOrRefused(
   return wasAdmitted(request, endpoint) ? undefined : refusalOf(request, policy);
 }
 
-/** The refusal of a request by the edge, if any (E1, E2). @internal */
+/** Returns the edge's refusal of a request, if any (E1, E2). @internal */
 export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
   const refusal = policy.admit(request);
   const { method } = request;
@@ -111,7 +111,7 @@ export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpErro
   return methodNotAllowed(method, policy.allow);
 }
 
-/** The answer to a method that is not served (E2). @internal */
+/** Returns the answer to a method that is not served (E2). @internal */
 export function methodNotAllowed(method: string | undefined, allow: readonly string[]): McpError {
   const text = `The method ${shown(method)} is not served here. Use one of: ${allow.join(', ')}.`;
   return new McpError('METHOD_NOT_ALLOWED', text, { headers: { Allow: allow.join(', ') } });

@@ -3,7 +3,7 @@ import { McpOptionError } from '../../common/options.js';
 import type { EndpointName } from '../../calls/endpoint-name.js';
 
 /**
- * Two endpoints of an app must differ in their paths below its global prefix, or in their versions of its API.
+ * Throws unless two endpoints of an app differ in their paths below its global prefix, or in their versions of its API.
  *
  * @param modulePaths the paths that RouterModule puts before each
  * @throws McpOptionError
@@ -24,14 +24,17 @@ export function assertOwnPath(
   throw new McpOptionError('path', text);
 }
 
-/** A neutral endpoint also serves requests that ask for a version, unless the version is in the path. */
+/**
+ * Returns whether versions separate two endpoints. A neutral endpoint also serves requests that ask for a version,
+ * unless the version is in the path.
+ */
 function areApart([one, other]: readonly [EndpointName, EndpointName], { type }: VersioningOptions): boolean {
   const versions = [one, other].map(({ version }) => [version].flat());
   const neutral = type !== VersioningType.URI && versions.flat().includes(VERSION_NEUTRAL);
   return !neutral && !versions[0]!.some((version) => versions[1]!.includes(version));
 }
 
-/** @throws McpOptionError for two endpoints of an app with the same name */
+/** Throws for two endpoints of an app with the same name. @throws McpOptionError */
 export function assertOwnName({ name, path }: EndpointName, other: EndpointName): void {
   if (name !== other.name) return;
   const same = name === undefined ? 'no name' : `the name "${name}"`;
@@ -39,10 +42,13 @@ export function assertOwnName({ name, path }: EndpointName, other: EndpointName)
   throw new McpOptionError('name', text);
 }
 
-/** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
+/** Nest's RouterModule keeps under this key what it puts before the paths of a module; Nest 12 alone exports it. */
 const MODULE_PATH = '__module_path__';
 
-/** The prefix that RouterModule puts before the paths of a module. Nest keeps it on the class, by app or for all. */
+/**
+ * Returns the prefix that RouterModule puts before the paths of a module. Nest keeps it on the class, by app or for
+ * all.
+ */
 export function routerPathOf({ constructor }: object, applicationId: string): string {
   const keys = [`${MODULE_PATH}${applicationId}`, MODULE_PATH];
   const [ofApp, ofAll] = keys.map((key) => Reflect.getMetadata(key, constructor) as string | undefined);
