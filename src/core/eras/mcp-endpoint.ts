@@ -67,7 +67,7 @@ export class McpEndpoint {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
     this.#calls = calls;
-    const shared = legacy.environment.sharedRecords;
+    const shared = legacy.runtime.sharedRecords;
     this.#drainMs = drainMs ?? (shared ? DEFAULT_DRAIN_MS : 0);
     this.shutdownDelayMs = shutdownDelayMs ?? (shared ? DEFAULT_SHUTDOWN_DELAY_MS : 0);
   }

@@ -405,7 +405,7 @@ describe('answers of the log that cross', () => {
     expect(got).toEqual([1]);
   });
 
-  it('acknowledges once what the log has lost (G12)', async () => {
+  it('G12: acknowledges once what the log has lost', async () => {
     const { clock, log, node, write } = await setup();
     const { stream, get } = node('a');
     const reading = await get();

@@ -63,6 +63,7 @@ export class RedisEventStore implements McpSharedEventStore {
     options: McpAppendOptions,
   ): Promise<McpAppendResult> {
     const order = JSON.stringify(this.#orderOf(stream, options));
+    // In the envelope of the RedisMessageBus, whose channel the script publishes to.
     const signal = JSON.stringify({ message: { type: 'appended', session, stream } satisfies McpAppendedMessage });
     const texts = events.flatMap((data) => [data.length, data]);
     const noted = options.opens && this.#note(options.opens.node, session, stream);

@@ -34,7 +34,7 @@ export class LegacyEndpoint {
   constructor(
     @Inject(LiveSessions) readonly sessions: LiveSessions,
     @Inject(McpSessionStore) readonly store: McpSessionStore,
-    @Inject(SessionRuntime) readonly environment: SessionRuntime,
+    @Inject(SessionRuntime) readonly runtime: SessionRuntime,
     @Inject(MCP_OPTIONS) readonly limits: SessionLimits & Pick<ResolvedSessionOptions, 'sessionIdGenerator'>,
   ) {}
 
@@ -74,7 +74,7 @@ export class LegacyEndpoint {
   }
 
   #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {
-    return this.environment.ask(sessionId, ask);
+    return this.runtime.ask(sessionId, ask);
   }
 
   async #session(known: KnownSession): Promise<McpSession> {
@@ -146,11 +146,11 @@ class Initialization implements PendingReply {
   #gone = false;
 
   constructor(
-    private readonly host: LegacyEndpoint,
+    private readonly endpoint: LegacyEndpoint,
     private readonly http: McpHttpCall,
     private readonly body: IncomingBody,
   ) {
-    this.#id = makeSessionId(host.limits.sessionIdGenerator);
+    this.#id = makeSessionId(endpoint.limits.sessionIdGenerator);
     this.reply = this.#run();
   }
 
@@ -158,7 +158,7 @@ class Initialization implements PendingReply {
     this.#gone = true;
     if (!this.#begun) return void this.#session?.end('initialize-failed');
     // The session exists, but its client will never receive its id.
-    this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
+    this.endpoint.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
   }
 
   async #run(): Promise<McpReply> {
@@ -172,7 +172,7 @@ class Initialization implements PendingReply {
       return await this.#begin(request, params.protocolVersion);
     } catch (error) {
       if (this.#gone) return { kind: 'accepted' };
-      if (this.host.sessions.closing) throw shutdownRefusal();
+      if (this.endpoint.sessions.closing) throw shutdownRefusal();
       if (error instanceof McpError) throw error;
       logError(error);
       throw new McpError('INTERNAL_ERROR', FAILED, { cause: error });
@@ -181,7 +181,7 @@ class Initialization implements PendingReply {
 
   /** Creates the record of the session. @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
   async #record(params: InitializeParams): Promise<void> {
-    const { sessions, store, limits } = this.host;
+    const { sessions, store, limits } = this.endpoint;
     const { principal, routeParams } = this.http;
     const { protocolVersion } = params;
     const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: JSON.stringify(params) };
@@ -225,9 +225,9 @@ class Initialization implements PendingReply {
 
   /** Begins the session. @returns the answer: with the id of the session, if it has begun */
   async #begin(request: JsonRpcRequest, recorded: string): Promise<McpReply> {
-    const { sessions, environment } = this.host;
+    const { sessions, runtime } = this.endpoint;
     const { principal, routeParams } = this.http;
-    const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, environment));
+    const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, runtime));
     sessions.begin(session);
     if (this.#gone) void session.end('initialize-failed');
     try {
@@ -238,8 +238,8 @@ class Initialization implements PendingReply {
   }
 
   async #serve(session: McpSession, request: JsonRpcRequest, recorded: string): Promise<McpReply> {
-    const { sessions, store, environment } = this.host;
-    await this.#asking(() => environment.store.open(this.#id));
+    const { sessions, store, runtime } = this.endpoint;
+    await this.#asking(() => runtime.store.open(this.#id));
     this.#assertOpen();
     const reply = await session.receive(this.http, { batch: false, messages: [request] }).reply;
     this.#assertOpen();
@@ -248,7 +248,7 @@ class Initialization implements PendingReply {
     if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
     if (!sessions.add(session)) throw retryLater('UNAVAILABLE', FAILED, 5);
     this.#begun = true;
-    environment.event({ type: 'created', sessionId: this.#id, session: session.info });
+    runtime.event({ type: 'created', sessionId: this.#id, session: session.info });
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
 
@@ -257,11 +257,11 @@ class Initialization implements PendingReply {
    * UNAVAILABLE
    */
   #assertOpen(): void {
-    if (this.host.sessions.closing) throw shutdownRefusal();
+    if (this.endpoint.sessions.closing) throw shutdownRefusal();
   }
 
   #asking<T>(ask: () => Promise<T>): Promise<T> {
-    return this.host.environment.ask(this.#id, ask);
+    return this.endpoint.runtime.ask(this.#id, ask);
   }
 }
 

@@ -252,6 +252,7 @@ export class McpSession implements CallingClient {
         case 'notifications/roots/list_changed':
           this.runtime.event({ type: 'roots-changed', sessionId: this.sessionId });
       }
+      // All but cancellations and progress, which are only of the transport: an SDK server keeps its own state.
       const call = new McpCall(http, message, this);
       runInCall(call, () => this.runtime.dispatcher.notification(call));
     } catch (error) {
