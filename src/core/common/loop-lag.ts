@@ -9,10 +9,10 @@ import { performance } from 'node:perf_hooks';
 
 const PERIOD_MS = 20;
 
-/** What {@link LoopLag} needs: a clock that a change of the system time does not move. */
+/** The clock of {@link LoopLag}, which is one that a change of the system time does not move. */
 export interface LagTimer {
   now(): number;
-  /** Milliseconds that the event loop has waited for something to do, since it began. */
+  /** Returns the milliseconds that the event loop has waited for something to do since it began. */
   idleMs(): number;
   setTimeout(task: () => void, delayMs: number): unknown;
 }
@@ -30,7 +30,7 @@ export class LoopLag {
   #dueAt = 0;
   #ticking = false;
   #asked = false;
-  /** Milliseconds that the last tick and the one before it were late. */
+  /** The last tick was late by this many milliseconds; `#before` is that of the tick before it. */
   #last = 0;
   #before = 0;
 
@@ -45,8 +45,8 @@ export class LoopLag {
   }
 
   /**
-   * Milliseconds that the loop was late twice in a row: the smaller of its last two delays. One long garbage collection,
-   * or a pause in a debugger, is not an overload.
+   * Returns the milliseconds that the loop was late twice in a row: the smaller of its last two delays. One long
+   * garbage collection, or a pause in a debugger, is not an overload.
    */
   get lastingMs(): number {
     this.#asked = true;
@@ -72,8 +72,8 @@ export class LoopLag {
   }
 }
 
-/** The one of this process. */
+/** Measures the event loop of this process. */
 export const processLag = new LoopLag();
 
-/** That of a process whose time stands still. */
+/** Reports no lag, for tests whose clock stands still. */
 export const NEVER_LATE = new LoopLag({ now: () => 0, idleMs: () => 0, setTimeout: () => {} });

@@ -14,7 +14,11 @@
  * of another type do not compile. Names, defaults, checks and the type of the result all come from the table.
  */
 
-/** An option with an invalid value or name. Thrown while the app starts, before anything is opened. @publicApi */
+/**
+ * Reports an option with an invalid value or name. It is thrown while the app starts, before anything is opened.
+ *
+ * @publicApi
+ */
 export class McpOptionError extends Error {
   override readonly name = 'McpOptionError';
   readonly code = 'OPTION';
@@ -43,13 +47,13 @@ export type OptionCheck<T> = (given: T | undefined, option: string) => T | undef
 /** A check for each option of an interface. */
 export type OptionTable<T> = { readonly [Name in keyof T]-?: OptionCheck<T[Name]> };
 
-/** The options of a table with their defaults. */
+/** The type of the options of a table with their defaults. */
 export type Resolved<Table extends Checks> = { readonly [Name in keyof Table]: ReturnType<Table[Name]> };
 
 type Checks = Readonly<Record<string, (given: never, option: string) => unknown>>;
 
 /**
- * The options of a table among those that were given; other properties are ignored.
+ * Returns the options of a table among those that were given; other properties are ignored.
  *
  * @param path of the options object in errors; empty: the root
  * @throws McpOptionError for the first invalid one
@@ -61,7 +65,7 @@ export function resolveOptions<Table extends Checks>(table: Table, given: unknow
 }
 
 /**
- * The options of a table from an object that has no other properties: a misspelt one would have no effect.
+ * Returns the options of a table from an object that has no other properties: a misspelt one would have no effect.
  *
  * @throws McpOptionError
  */
@@ -99,11 +103,11 @@ export const required = Symbol('required');
 /** `undefined`: the option has no default. */
 type Default<T> = T | undefined | typeof required;
 
-/** What an option is when its check has passed. */
+/** The type of an option whose check has passed. */
 type Value<T, D> = T | Extract<D, undefined>;
 
 /**
- * The kind of an option that no function below describes.
+ * Describes an option that no function below describes.
  *
  * @param check of a value that was given; throws McpOptionError, such as {@link refused}
  */
@@ -125,7 +129,7 @@ interface Range {
   readonly infinite?: boolean;
 }
 
-/** A whole number of at least `min`. */
+/** Describes a whole number of at least `min`. */
 export function count<D extends Default<number>>(byDefault: D, { min = 1, infinite = false }: Range = {}) {
   return option<number, D>(byDefault, (given, name) => {
     if (Number.isSafeInteger(given) && given >= min) return given;
@@ -134,7 +138,7 @@ export function count<D extends Default<number>>(byDefault: D, { min = 1, infini
   });
 }
 
-/** Milliseconds of a timer. */
+/** Describes milliseconds of a timer. */
 export function timer<D extends Default<number>>(byDefault: D, range?: Range) {
   const check = count(required, range);
   return option<number, D>(byDefault, (given, name) => {
@@ -185,7 +189,7 @@ export function functionOf<T extends (...args: any[]) => unknown, D extends Defa
 }
 
 /**
- * An object that has the methods of a contract.
+ * Describes an object that has the methods of a contract.
  *
  * @param ifShared the methods that it must have, too, if its `scope` is `shared`
  */
@@ -204,17 +208,17 @@ export function contract<T extends object, D extends Default<T> = typeof require
   });
 }
 
-/** An object whose properties are not options. */
+/** Describes an object whose properties are not options. */
 export function object<T extends object, D extends Default<T> = typeof required>(byDefault: D) {
   return option<T, D>(byDefault, (given, name) => assertObject(given, name) as T);
 }
 
-/** An object with options of its own. */
+/** Describes an object with options of its own. */
 export function group<Table extends Checks>(byDefault: object, table: Table) {
   return (given: object | undefined = byDefault, name: string): Resolved<Table> => resolveGroup(table, given, name);
 }
 
-/** A value that passes a test. Errors do not show it: it may be large, or secret. */
+/** Describes a value that passes a test. Errors do not show it: it may be large, or secret. */
 export function passing<T, D extends Default<T>>(byDefault: D, test: (given: unknown) => boolean, wanted: string) {
   return option<T, D>(byDefault, (given, name) => {
     if (test(given)) return given;
@@ -222,7 +226,7 @@ export function passing<T, D extends Default<T>>(byDefault: D, test: (given: unk
   });
 }
 
-/** An array of values that pass a test. */
+/** Describes an array of values that pass a test. */
 export function list<T extends readonly unknown[], D extends Default<T>>(
   byDefault: D,
   test: (entry: unknown) => boolean,
@@ -236,12 +240,12 @@ function assertObject(given: unknown, name: string): object {
   throw refused(name, 'an object', given);
 }
 
-/** The error for a value that is not what it must be. */
+/** Makes the error for a value that is not what it must be. */
 export function refused(name: string, wanted: string, value: unknown): McpOptionError {
   return new McpOptionError(name, `The option "${name}" must be ${wanted}; got ${shown(value)}.`);
 }
 
-/** Advice for an unknown name: the most similar option, or the list of all. */
+/** Names the option that is most similar to an unknown name, or lists all. */
 export function adviceOn(name: string, names: readonly string[]): string {
   const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
   const least = Math.min(...distances);
@@ -249,7 +253,7 @@ export function adviceOn(name: string, names: readonly string[]): string {
   return `Did you mean "${names[distances.indexOf(least)]}"?`;
 }
 
-/** How many letters must be added, removed or replaced to make one text of the other (Levenshtein). */
+/** Counts how many letters must be added, removed or replaced to make one text of the other (Levenshtein). */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let line = 1; line <= from.length; line++) {
@@ -263,7 +267,7 @@ function editDistance(from: string, to: string): number {
   return row[to.length]!;
 }
 
-/** As JSON, if possible: creating the message must not fail because of the value (cycles, bigints). */
+/** Returns JSON, if possible: creating the message must not fail because of the value (cycles, bigints). */
 function shown(value: unknown): string {
   if (typeof value === 'number') return String(value);
   try {

@@ -1,9 +1,9 @@
 import type { McpClock } from './clock.js';
 
-/** A value, or a promise of it; only a promise is awaited. */
+/** A value, or a promise of it: callers await only a promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** A promise that is settled from outside. A rejection is marked as handled: awaiting the promise is optional. */
+/** Holds a promise that is settled from outside. A rejection is marked as handled: awaiting the promise is optional. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   readonly resolve: (value: T) => void;
@@ -33,7 +33,6 @@ export function once(task: () => void): () => void {
   };
 }
 
-/** A resolved promise. */
 export const DONE: Promise<void> = Promise.resolve();
 
 /** Marks the rejection as handled; awaiting the promise still throws. */
@@ -43,8 +42,8 @@ export function quiet<T>(promise: Promise<T>): Promise<T> {
 }
 
 /**
- * Whether a value must be awaited. Awaiting a plain value takes a microtask and some promises, each with the cost of the async
- * context: a large part of the cost of a call.
+ * Tells whether a value must be awaited. Awaiting a plain value takes a microtask and some promises, each with the cost
+ * of the async context: a large part of the cost of a call.
  *
  * Not every thenable is a `Promise`: queries of some libraries run when they are awaited.
  */
@@ -75,7 +74,11 @@ export class Turns {
     return this.#last.size;
   }
 
-  /** Runs a task when those before it are over, however they ended. @returns what the task returns, or throws */
+  /**
+   * Runs a task when the tasks of its key before it are over, however they ended.
+   *
+   * @returns what the task returns, or throws
+   */
   async run<T>(key: string, task: () => Promise<T>): Promise<T> {
     const before = this.#last.get(key);
     const turn = before ? before.then(task, task) : task();

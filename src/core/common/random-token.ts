@@ -2,11 +2,11 @@ import { randomFillSync } from 'node:crypto';
 
 const ALPHABET = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789');
 /**
- * The largest multiple of 62 that fits a byte: larger bytes are discarded, so that every character is equally likely.
+ * Bytes from this multiple of 62 on are discarded, so that every character is equally likely.
  */
 const UNBIASED = 248;
 
-/** 62^22 > 2^130: unguessable. */
+/** A token of this length cannot be guessed: 62^22 > 2^130. */
 export const TOKEN_LENGTH = 22;
 
 /** Characters from `used` to `filled` are in no token yet. */
@@ -15,7 +15,7 @@ let used = 0;
 let filled = 0;
 
 /**
- * An unguessable token of the alphabet `[A-Za-z0-9]`.
+ * Makes an unguessable token of the alphabet `[A-Za-z0-9]`.
  *
  * Created in one piece: a string concatenated from characters keeps an object of 32 bytes for each of them.
  *

@@ -1,7 +1,7 @@
 import type { McpClock, ClockTimer } from './clock.js';
 import type { MaybePromise } from './promises.js';
 
-/** Delays and time limit of retries. */
+/** Says how often and for how long an attempt is repeated. */
 export interface RetryPolicy {
   /** Milliseconds before the second attempt; doubles with each further one. */
   firstDelayMs: number;
@@ -43,7 +43,7 @@ export class Retry {
     });
   }
 
-  /** `run` with handlers for its outcome: one promise fewer while no attempt fails. */
+  /** Does what `run` does, with handlers for the outcome: one promise fewer while no attempt fails. */
   runThen<T>(
     attempt: () => T | PromiseLike<T>,
     fulfilled: (value: T) => void,
@@ -70,7 +70,7 @@ export class Retry {
     }
   }
 
-  /** No further attempts. */
+  /** Ends the waiting: no further attempt begins. */
   cancel(): void {
     this.#cancelled = true;
     for (const [timer, over] of this.#waits ?? []) {
@@ -92,7 +92,7 @@ export class Retry {
   }
 }
 
-/** The first attempt, nearly always the only one: without the cost of an `async` function. */
+/** Runs the first attempt, nearly always the only one, without the cost of an `async` function. */
 function begin<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(attempt());

@@ -21,7 +21,7 @@ export class ShutdownState {
     return this.#is;
   }
 
-  /** Whether new work is taken. */
+  /** Tells whether new work is taken. */
   get takes(): boolean {
     return this.#is === 'open' || this.#is === 'leaving';
   }
@@ -30,7 +30,7 @@ export class ShutdownState {
     if (this.#is === 'open') this.#is = 'leaving';
   }
 
-  /** Waits for what runs, for `limitMs` at most. Call it once. */
+  /** Waits for running work, for `limitMs` at most. The owner calls it once. */
   async drain(limitMs: number): Promise<void> {
     this.#is = 'draining';
     if (this.running() > 0 && limitMs > 0) {
@@ -40,7 +40,7 @@ export class ShutdownState {
     this.#is = 'stopped';
   }
 
-  /** Some work is over. */
+  /** Is called by the owner whenever some work is over. */
   left(): void {
     if (this.#idle && this.running() === 0) this.#idle.resolve();
   }

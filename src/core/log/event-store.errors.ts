@@ -1,4 +1,4 @@
-/** A final refusal of an event store; any other error of it counts as a transient fault. @publicApi */
+/** Refuses a command of an event store for good; any other error of a store counts as a transient fault. @publicApi */
 export abstract class McpEventStoreError extends Error {
   abstract readonly code: string;
   override get name(): string {
@@ -33,7 +33,7 @@ export class McpStreamEndedError extends McpEventStoreError {
 }
 
 /**
- * A reader that was too slow: its next event was evicted (P13). Its response is destroyed, and its client reconnects.
+ * The reader was too slow: its next event was evicted (P13). Its response is destroyed, and its client reconnects.
  *
  * @internal
  */
@@ -77,9 +77,9 @@ export class McpStreamOverflowError extends McpEventStoreError {
   }
 }
 
-/** Repeating the call would not help. */
+/** Tells whether repeating the call would not help. */
 export const isFinal = (error: unknown): boolean => error instanceof McpEventStoreError;
 
-/** The stream or its session has ended, maybe on another node. */
+/** Tells whether the stream or its session has ended, maybe on another node. */
 export const isOver = (error: unknown): boolean =>
   error instanceof McpStreamEndedError || error instanceof McpSessionGoneError;

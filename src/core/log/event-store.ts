@@ -60,8 +60,8 @@ export interface McpEventStore {
   ): MaybePromise<McpAppendResult>;
 
   /**
-   * The events after the cursor, in order and without gaps. When the one right after it was evicted, the oldest that is kept
-   * comes first.
+   * Returns the events after the cursor, in order and without gaps. When the one right after it was evicted, the oldest
+   * that is kept comes first.
    *
    * @param after index of the last event that is known; 0 is the cursor before the first
    * @param limit maximum number of events; 0 reads the state of the stream only
@@ -79,11 +79,14 @@ export interface McpEventStore {
    */
   drop(session: string, lastError?: McpLastError): Promise<void>;
 
-  /** Counts, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
+  /**
+   * Counts sessions, streams and bytes for tests, metrics and health checks. Dropped sessions do not count. Optional.
+   */
   stats?(): Promise<McpEventStoreStats>;
 
   /**
-   * Bytes of the log of one session, as `stats` counts them, for operators. Optional: omit it if it needs a request.
+   * Returns the bytes of the log of one session, as `stats` counts them, for operators. Optional: omit it if it needs a
+   * request.
    */
   sizeOf?(session: string): number;
 }
@@ -114,11 +117,14 @@ export interface McpSharedEventStore extends McpEventStore {
    */
   release(session: string, stream: string, reader: McpReaderRef, delivered?: number): Promise<void>;
 
-  /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
+  /**
+   * Returns the streams with requests that a node has opened and that are not settled, for other nodes to answer when
+   * it has died.
+   */
   unfinished(node: string): Promise<McpUnfinishedStream[]>;
 }
 
-/** Whether other nodes have the same log. */
+/** Tells whether other nodes have the same log. */
 export const isShared = (store: McpEventStore): store is McpSharedEventStore => store.scope === 'shared';
 
 /**
@@ -143,12 +149,12 @@ export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 
 /** The methods that an {@link McpEventStore} of an app must have. */
 export const EVENT_STORE_METHODS = ['open', 'append', 'read', 'drop'] as const;
-/** Those that one of scope `shared` must have, too. */
+/** The methods that an event store of scope `shared` must have, too. */
 export const SHARED_EVENT_STORE_METHODS = ['claim', 'release', 'unfinished'] as const;
 
 /** @publicApi */
 export interface McpAppendOptions {
-  /** The appending object: unique per live copy of a stream. */
+  /** The id of the appending object, unique per live copy of a stream. */
   writer: string;
   /** Counts the appends of this writer, from 1. A refused append does not count: it may be repeated with its number. */
   seq: number;
@@ -164,7 +170,7 @@ export interface McpAppendOptions {
   opens?: { node: string; requests: readonly RequestId[] };
   /** Requests that are settled by this append, with an answer among `events` or without one. */
   settles?: readonly RequestId[];
-  /** The stream ends with this append; all its requests are settled. */
+  /** Ends the stream with this append, which settles all its requests. */
   end?: boolean;
 }
 
@@ -175,13 +181,14 @@ export interface McpAppendResult {
   /** The log has lost events: the writer named a newer one than it has. */
   lost?: true;
   /**
-   * Of a shared store: the newest reader, whose node has to be notified that there is more to read; absent when there is none. A
-   * store that notifies the node in the same step, by the {@link McpAppendedMessage} on the bus, leaves it out for readers on other nodes.
+   * A shared store names the newest reader, whose node has to be notified that there is more to read; absent when there
+   * is none. A store that notifies the node in the same step, by the {@link McpAppendedMessage} on the bus, leaves it
+   * out for readers on other nodes.
    */
   reader?: McpReaderRef;
 }
 
-/** Sent to the node of the newest reader after an append to its stream. @publicApi */
+/** A shared store may send it to the node of the newest reader after an append to its stream. @publicApi */
 export interface McpAppendedMessage {
   type: 'appended';
   session: string;
@@ -196,22 +203,21 @@ export interface McpStreamHead {
   oldest: number;
   /** Index up to which events were handed to a reader. */
   delivered: number;
-  /** Whether the stream has ended. */
   ended: boolean;
 }
 
 /** @publicApi */
 export interface McpReadResult extends McpStreamHead {
   events: readonly McpStoredEvent[];
-  /** There are events after the last of `events`; after the cursor, if there are none. */
+  /** Says that there are events after the last of `events`, or after the cursor if `events` is empty. */
   more: boolean;
-  /** Of a shared store: the newest reader. */
+  /** A shared store names the newest reader. */
   reader?: McpReaderRef;
 }
 
 /** @publicApi */
 export interface McpClaimResult extends McpStreamHead {
-  /** The reader until now, whose node has to be notified. */
+  /** The reader that this one replaces, whose node has to be notified. */
   before?: McpReaderRef;
 }
 
@@ -225,7 +231,7 @@ export interface McpStoredEvent {
 /** A reader of a stream, on one of the nodes. @publicApi */
 export interface McpReaderRef {
   node: string;
-  /** Unique among all readers of all nodes. */
+  /** The id of the reader, unique among all readers of all nodes. */
   reader: string;
 }
 
@@ -233,7 +239,7 @@ export interface McpReaderRef {
 export interface McpUnfinishedStream {
   session: string;
   stream: string;
-  /** Those that are not settled. */
+  /** The ids of the requests that are not settled. */
   requests: RequestId[];
 }
 
@@ -249,6 +255,6 @@ export interface McpEventStoreStats {
   /** Stream `0` counts when something was written to it, or it was claimed. */
   streams: number;
   events: number;
-  /** UTF-16 code units of the kept events, times two. */
+  /** The bytes of the kept events: their UTF-16 code units, times two. */
   bytes: number;
 }

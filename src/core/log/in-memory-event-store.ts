@@ -45,10 +45,10 @@ const INBOX_KEPT_MS = 60_000;
 export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
   readonly #limits: ResolvedEventLogOptions;
   readonly #sessions = new Map<string, SessionLog>();
-  /** Dropped, and kept for readers on other nodes; in the order of dropping. */
+  /** The sessions that were dropped and are kept for readers on other nodes, in the order of dropping. */
   readonly #dropped = new Map<string, number>();
   #total = 0;
-  /** Total bytes at which eviction runs again: above `maxTotalBytes` if nothing more could be evicted. */
+  /** Eviction runs again at this sum of bytes, which is above `maxTotalBytes` if nothing more could be evicted. */
   #alarm: number;
   #sweptAt = 0;
 
@@ -165,7 +165,7 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     return this.#sessions.get(session)?.bytes ?? 0;
   }
 
-  /** Everything that is logged, for the journal of an app under development. @internal */
+  /** Returns everything that is logged, for the journal of an app under development. @internal */
   dump(): EventLogDump {
     return [...this.#sessions].map(([session, { streams }]) => ({
       session,
@@ -234,7 +234,7 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     if (now - this.#sweptAt > this.#limits.finishedStreamMs / 4) this.#sweep(now);
   }
 
-  /** Drops events of the inbox that are a minute old. @throws McpEventLogFullError */
+  /** Removes events of the inbox that are a minute old. @throws McpEventLogFullError */
   #makeRoomInInbox(log: SessionLog, events: readonly string[]): void {
     const inbox = log.streams.get(MCP_INBOX_STREAM) ?? log.begin(MCP_INBOX_STREAM);
     const now = this.clock.now();
@@ -327,16 +327,17 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
   }
 }
 
-/** The log of one session. */
 class SessionLog {
   readonly streams = new Map<string, StreamLog>();
   bytes = 0;
   dropped = false;
-  /** Streams that have ended, but for stream 0; in the order of ending. */
+  /** The streams that have ended, except stream `0`, in the order of ending. */
   finished: Set<StreamLog> | undefined;
-  /** Those of them that have more than their newest event. */
+  /** The finished streams that have more than their newest event. */
   spare: Set<StreamLog> | undefined;
-  /** Up to where the inbox is a minute old, when it is a minute later. */
+  /**
+   * Remembers the newest entry of the inbox at a time, so that a minute later all entries up to it are known to be old.
+   */
   inboxMark: { at: number; index: number } | undefined;
 
   constructor(private readonly maxEvents: number) {}
@@ -353,8 +354,8 @@ class SessionLog {
   }
 
   /**
-   * The stream whose oldest event is evicted next: one that has ended, otherwise the largest that has more than its
-   * newest.
+   * Finds the stream whose oldest event is evicted next: one that has ended, otherwise the largest that has more than
+   * its newest.
    */
   largest(): StreamLog | undefined {
     for (const stream of this.spare ?? []) return stream;
@@ -366,10 +367,10 @@ class SessionLog {
   }
 }
 
-/** What {@link InMemoryEventStore.dump} returns: values that the structured clone algorithm copies. */
+/** {@link InMemoryEventStore.dump} returns it: values that the structured clone algorithm copies. */
 export type EventLogDump = { readonly session: string; readonly streams: StreamDump[] }[];
 
-/** Stream `0` of a session that never used it. Never written to. */
+/** Stands for stream `0` of each session that never used it, and is never written to. */
 const BLANK = new StreamLog(STANDALONE_STREAM, MCP_MIN_EVENTS);
 
 function resultOf({ reader }: StreamLog, first: number): McpAppendResult {

@@ -35,13 +35,13 @@ const LOOK: StreamSignal = { first: 0, events: [], ended: false };
 export class McpStream implements SharedStream {
   #writer: StreamWriter | undefined;
   #readers: StreamReaders | undefined;
-  /** For the readers here. */
+  /** Wakes the readers on this node. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** Of a stream that begins here: settles with its first append, or its failure. `undefined` when it has begun. */
+  /** Settles when a stream that begins here has its first append, or fails; `undefined` once it has begun. */
   #begun: Deferred<void> | undefined;
   #closed = false;
-  /** Set when the log has refused an append; `ending`: the stream is still to be ended in the log. */
+  /** Is set when the log has refused an append; `ending` as long as the stream is still to be ended in the log. */
   #failure: { readonly error: unknown; ending?: Retry } | undefined;
 
   constructor(
@@ -49,21 +49,21 @@ export class McpStream implements SharedStream {
     readonly session: string,
     readonly environment: StreamEnvironment,
     private readonly observer?: StreamObserver,
-    /** Of a POST stream that begins here: the requests whose messages it carries. No other object writes it. */
+    /** The requests whose messages a POST stream carries that begins here, and that no other object writes. */
     private readonly requests?: readonly RequestId[],
   ) {
     if (requests) this.#begun = deferred();
   }
 
-  /** Responses that are open on it on this node. */
+  /** Counts the responses of this node that read it. */
   get readers(): number {
     return this.#readers?.size ?? 0;
   }
-  /** Of a stream that begins here: settles when the log knows it, or never will. */
+  /** Settles when the log knows a stream that begins here, or never will. */
   get begun(): Promise<void> | undefined {
     return this.#begun?.promise;
   }
-  /** Whether this object can be released: the stream is over, or nothing waits to be written. */
+  /** Tells whether this object can be released: the stream is over, or nothing waits to be written. */
   get settled(): boolean {
     const state = this.#state;
     if (state === 'failed') return !this.#failure?.ending;
@@ -83,7 +83,7 @@ export class McpStream implements SharedStream {
     return (this.#writer ??= this.#makeWriter()).push(entry);
   }
 
-  /** The log may have lost this stream, which is written here: other nodes must find it for clients that resume. */
+  /** Creates the stream in the log again if the log has lost it: other nodes must find it for clients that resume. */
   reopen(): void {
     const state = this.#state;
     if (this.requests && (state === 'idle' || state === 'appending')) this.write({ reopens: true }).catch(() => {});
@@ -96,7 +96,7 @@ export class McpStream implements SharedStream {
   }
 
   /**
-   * The state of the stream, and `delivered` as far as this node knows.
+   * Reads the state of the stream, with `delivered` as far as this node knows.
    *
    * @throws (rejects) McpStreamNotFoundError, McpSessionGoneError, or a fault of the log
    */
@@ -148,7 +148,7 @@ export class McpStream implements SharedStream {
     return (this.#readers ??= this.#makeReaders()).disconnect();
   }
 
-  /** Whether a client reads the stream, on any node. */
+  /** Tells whether a client reads the stream, on any node. */
   hasReader(): MaybePromise<boolean> {
     return (this.#readers ?? this.#makeReaders()).exist();
   }
@@ -158,17 +158,17 @@ export class McpStream implements SharedStream {
     this.#signal$?.next(LOOK);
   }
 
-  /** Another node has a newer reader than one here. @param upTo given, its response ends now */
+  /** Silences a reader here, because another node has a newer one. @param upTo given, the response ends now */
   replaced(reader: string, upTo?: number): void {
     this.#readers?.replaced(reader, upTo);
   }
 
-  /** At each keep-alive tick: readers that are not the newest end. */
+  /** Ends readers that are not the newest, at each keep-alive tick. */
   refresh(): void {
     if (!this.#closed) this.#readers?.refresh();
   }
 
-  /** The session is over: readers complete, retries end. */
+  /** Completes the readers and ends the retries, because the session is over. */
   close(): void {
     this.#closed = true;
     this.#retry?.cancel();
@@ -294,7 +294,7 @@ export class McpStream implements SharedStream {
     return this.environment.store as McpSharedEventStore;
   }
 
-  /** Runs a command that no message waits for: if it fails, only what the log knows of readers is out of date. @internal */
+  /** Runs a command that no message waits for: if it fails, only the readers in the log are out of date. @internal */
   inBackground(command: () => MaybePromise<unknown>): void {
     try {
       const running = command();
@@ -312,24 +312,23 @@ export class McpStream implements SharedStream {
   }
 }
 
-/** The owner of a stream. */
 export interface StreamObserver {
   attached(stream: McpStream): void;
   detached(stream: McpStream): void;
-  /** A response here is not the newest any more. */
+  /** A newer reader has replaced a response on this node. */
   replacedHere(stream: McpStream): void;
   /** A response continues with the oldest event that is kept. */
   evicted(stream: McpStream, after: number, oldest: number): void;
   /** The stream has nothing to write and no reader: the object may be released; its log stays. */
   idle(stream: McpStream): void;
-  /** The log has refused a message: the stream is lost. Called once. */
+  /** The log has refused a message, and the stream is lost. It is called once. */
   failed(stream: McpStream, error: unknown): void;
   /** The log has lost events that were sent, maybe before a client got them. */
   lost?(stream: McpStream): void;
-  /** Called when a tick finds that another node has ended the stream. */
+  /** A tick has found that another node has ended the stream. */
   ended?(stream: McpStream): void;
   /** A command is under way that no message waits for. @param done never rejects */
   background?(done: Promise<unknown>): void;
-  /** Such a command failed. */
+  /** A command that no message waits for has failed. */
   fault(stream: McpStream, error: unknown): void;
 }

@@ -24,7 +24,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   readonly #claims = new Map<StreamReader, Claim>();
   /** A command that reads the head of the stream is under way. */
   #looking = false;
-  /** Index up to which events are acknowledged in the log. */
+  /** The events up to this index are acknowledged in the log. */
   #acknowledged = 0;
 
   override add(reader: StreamReader, first: boolean): void {
@@ -48,7 +48,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     if (before) this.#notifyReplaced(before, reader.cursor);
   }
 
-  /** If the log names another reader than this node knows, it is asked again; until then nothing is handed out. */
+  /** Asks the log again if it names another reader than this node knows; until then nothing is handed out. */
   override appended(reader: McpReaderRef | undefined): boolean {
     if (reader && reader.node !== this.stream.environment.nodeId) {
       this.stream.environment.peers.appended(this.stream.session, this.stream.id, reader);
@@ -67,7 +67,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     return false;
   }
 
-  /** Acknowledged at once on stream 0: its client may come back without a cursor, to another node. */
+  /** Acknowledges the events of stream `0` at once: its client may come back without a cursor, to another node. */
   override caughtUp(cursor: number): void {
     if (this.stream.id !== STANDALONE_STREAM || cursor <= this.#acknowledged || this.#looking || this.stream.closed)
       return;
@@ -127,14 +127,14 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     return this.newest !== undefined || (await this.#inLog()) !== undefined;
   }
 
-  /** Done by the release of the reader. */
+  /** Does nothing: the release of the reader acknowledges its events. */
   protected override acknowledge(): void {}
 
   async #inLog(): Promise<McpReaderRef | undefined> {
     return (await this.stream.read(0, 0)).reader;
   }
 
-  /** A stream that begins here is claimed when the log has it. */
+  /** Claims the stream for a reader; one that begins here is claimed when the log has it. */
   #claim(reader: StreamReader, claim: Claim): void {
     claim.known = undefined;
     const { session, id, store, begun, retry } = this.stream;
@@ -201,14 +201,13 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   }
 }
 
-/** A stream of a shared log. */
 export interface SharedStream extends ReadStream {
   readonly session: string;
   readonly store: McpSharedEventStore;
   readonly environment: StreamEnvironment;
-  /** Its session is over here. */
+  /** Says that its session is over on this node. */
   readonly closed: boolean;
-  /** Settles when the log knows the stream; absent when it does. */
+  /** Settles when the log knows the stream; it is absent once the log does. */
   readonly begun: Promise<void> | undefined;
   /** Makes the reader look into the log. */
   look(): void;
@@ -217,15 +216,17 @@ export interface SharedStream extends ReadStream {
   fault(error: unknown): void;
 }
 
-/** The claim of a reader. */
 interface Claim {
   readonly ref: McpReaderRef;
-  /** When the response was opened; milliseconds since the epoch. */
+  /** The time at which the response was opened, in milliseconds since the epoch. */
   readonly since: number;
-  /** The log has it as the newest; `undefined`: the claim is under way; `false`: the log is being asked. */
+  /**
+   * `true` when the log has it as the newest, `undefined` while the claim is under way, `false` while the log is being
+   * asked.
+   */
   known: boolean | undefined;
-  /** The reader before, on another node: it ends when this one does. */
+  /** The reader that it replaced on another node, which ends when this one does. */
   before: McpReaderRef | undefined;
-  /** Settles with the claim, while that is under way. */
+  /** Settles with the claim; it is absent when none is under way. */
   claiming: Promise<void> | undefined;
 }

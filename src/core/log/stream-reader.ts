@@ -6,7 +6,7 @@ import { EventsEvictedError } from './event-store.errors.js';
 import type { McpReadResult, McpStoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
-/** Events per read of the log: large enough to be efficient, small enough to react to back-pressure. */
+/** A read of the log takes this many events: enough to be efficient, few enough to react to back-pressure. */
 const PAGE = 64;
 
 /**
@@ -32,20 +32,20 @@ const PAGE = 64;
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
  */
 export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
-  /** To the signals. */
+  /** Listens to the signals of the stream. */
   subscription: Subscription | undefined;
   #cursor: number;
   #behind: boolean;
   #busy = false;
   #silent = false;
-  /** It is not known to be the newest yet. */
+  /** The log has not named it the newest yet. */
   #held = false;
   #done = false;
   /** It has read a page: from there on nothing may be missing. */
   #begun: boolean;
-  /** Index up to which no newer reader can have handed out anything in its place: it was logged before. */
+  /** No newer reader can have handed out an event up to this index in its place: those were logged before. */
   #own: number;
-  /** To when its response has room again. */
+  /** It listens for the response to have room again. */
   #listens = false;
   /** The log has failed, and the read is being retried. */
   #retrying = false;
@@ -63,7 +63,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.#begun = fresh;
   }
 
-  /** Index of the last event that was handed out, or passed over. */
+  /** Returns the index of the last event that was handed out, or passed over. */
   get cursor(): number {
     return this.#cursor;
   }
@@ -103,12 +103,16 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     return this.#held;
   }
 
-  /** Hands out nothing until `start`. */
+  /** Keeps the reader from handing out events until `start`. */
   hold(): void {
     this.#held = true;
   }
 
-  /** It is the newest now. @param last index of the newest event that was logged before */
+  /**
+   * Lets the reader hand out events: it is the newest now.
+   *
+   * @param last index of the newest event that was logged before
+   */
   start(last: number): void {
     if (!this.#held) return;
     this.#held = false;
@@ -116,19 +120,19 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.wake();
   }
 
-  /** A newer reader has the stream: from now on this one hands out nothing. */
+  /** Ends the handing out, because a newer reader has the stream. */
   silence(): void {
     this.#silent = true;
   }
 
-  /** The response of a silent reader ends. @param upTo index up to which the newer reader has handed out events */
+  /** Ends the response of a silent reader. @param upTo index up to which the newer reader has handed out events */
   end(upTo: number): void {
     if (this.#done) return;
     this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
     this.finish();
   }
 
-  /** Completes. */
+  /** Completes the response. */
   finish(): void {
     if (this.#done) return;
     this.#done = true;
@@ -136,7 +140,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.subscription?.unsubscribe();
   }
 
-  /** Fails: the response is destroyed, and the client may resume. */
+  /** Fails the response, which is destroyed; its client may resume. */
   fail(error: unknown): void {
     if (this.#done) return;
     this.#done = true;
@@ -144,7 +148,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.subscription?.unsubscribe();
   }
 
-  /** Its response has closed. */
+  /** Releases everything, because the response has closed. */
   release(): void {
     this.#done = true;
   }
@@ -153,7 +157,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     return !this.#done && !this.#silent && !this.#held && !this.flow.paused;
   }
 
-  /** A log in memory answers at once, and nothing is awaited. */
+  /** Reads until nothing is left. A log in memory answers at once, and nothing is awaited. */
   #catchUp(): void {
     this.#busy = true;
     try {
@@ -240,7 +244,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   }
 }
 
-/** Data of an event without a message, which only moves the client's cursor. No message is empty. */
+/** An event with this data has no message and only moves the client's cursor. No message is empty. */
 export const NO_DATA = '';
 
 export interface ReaderStart {
@@ -248,15 +252,15 @@ export interface ReaderStart {
   after: number;
   /** Index of the last event that was logged when it became the newest; absent: there is none after the cursor. */
   last?: number;
-  /** Nothing was written yet, and everything that will be is signalled: the first read can be spared. */
+  /** Says that nothing was written yet and each append will be signalled, so that the first read can be spared. */
   fresh?: boolean;
 }
 
-/** The log of one stream, as a reader uses it. */
+/** What a reader uses of the log of its stream. */
 export interface ReadableLog {
   readonly id: string;
   readonly retry: Retry;
-  /** The events after the cursor `after`, which is acknowledged. */
+  /** Returns the events after the cursor `after`, and acknowledges that cursor. */
   read(after: number, limit: number): MaybePromise<McpReadResult>;
   /** There are no events between the cursor and this index: they were evicted, or the log has lost them. */
   evicted(after: number, oldest: number): void;

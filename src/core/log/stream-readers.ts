@@ -15,9 +15,9 @@ import type { ReadableLog, StreamReader } from './stream-reader.js';
  * There are two implementations: {@link LocalReaders} where no other process has the log, and `SharedReaders`.
  */
 export interface StreamReaders {
-  /** Responses that are open here. */
+  /** Counts the responses that are open here. */
   readonly size: number;
-  /** Index up to which the newest reader has handed out events, if it is here; otherwise 0. */
+  /** The newest reader has handed out events up to this index; it is 0 if that reader is not here. */
   readonly cursor: number;
   /**
    * Makes a response the newest reader; the one before becomes silent.
@@ -25,35 +25,39 @@ export interface StreamReaders {
    * @param first the stream begins here and had no reader yet, so that no other node can know it
    */
   add(reader: StreamReader, first: boolean): void;
-  /** The response of a reader has closed. */
+  /** Removes a reader whose response has closed. */
   remove(reader: StreamReader): void;
   /**
-   * An append is in the log.
+   * Takes note of an append that is in the log.
    *
    * @param reader the newest one, as the log has it
    * @returns whether the reader here is the newest, so that it gets the events at once
    */
   appended(reader: McpReaderRef | undefined): boolean;
-  /** The newest reader has handed out all events up to this index. */
+  /** Takes note that the newest reader has handed out all events up to this index. */
   caughtUp(cursor: number): void;
-  /** Another node has a newer reader. @param upTo given, the response ends now: so far the newer one handed out events */
+  /**
+   * Silences a reader here, because another node has a newer one.
+   *
+   * @param upTo given, the response ends now: so far the newer one handed out events
+   */
   replaced(reader: string, upTo?: number): void;
-  /** A keep-alive tick. */
+  /** Ends silent readers, at each keep-alive tick. */
   refresh(): void;
   /** Settles when the newest reader has handed out what is in the log, or cannot. */
   rested(): Promise<void> | undefined;
   /** Ends the responses, wherever they are. @returns whether there was one here */
   disconnect(): boolean;
-  /** Whether there is a reader, on any node. */
+  /** Tells whether there is a reader, on any node. */
   exist(): MaybePromise<boolean>;
   /** Ends the responses here. */
   finish(): void;
   fail(error: unknown): void;
 }
 
-/** The stream, as its readers use it. */
+/** What the readers use of their stream. */
 export interface ReadStream extends ReadableLog {
-  /** A reader became silent. */
+  /** Is called when a reader became silent. */
   replacedHere(): void;
   /** Runs a command that no message waits for. */
   inBackground(command: () => MaybePromise<unknown>): void;
@@ -61,7 +65,7 @@ export interface ReadStream extends ReadableLog {
 
 const NONE: readonly never[] = [];
 
-/** The readers of a stream that no other process reads: no command, no promise. */
+/** Keeps the readers of a stream that no other process reads, without a command and without a promise. */
 export class LocalReaders<S extends ReadStream = ReadStream> implements StreamReaders {
   protected newest: StreamReader | undefined;
   protected silent: readonly StreamReader[] = NONE;
@@ -128,7 +132,7 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
     return this.newest ? [...this.silent, this.newest] : this.silent;
   }
 
-  /** The reader here is not the newest any more. */
+  /** Silences the newest reader of this node. */
   protected silence(): void {
     const before = this.newest;
     if (!before) return;
@@ -143,7 +147,7 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
     for (const reader of this.silent) reader.end(upTo);
   }
 
-  /** A GET without a cursor begins after the acknowledged events (G1). */
+  /** Acknowledges events: a GET without a cursor begins after them (G1). */
   protected acknowledge(cursor: number): void {
     this.stream.inBackground(() => this.stream.read(cursor, 0));
   }

@@ -1,22 +1,25 @@
 import type { RequestId } from '../protocol/json-rpc.js';
 import type { McpAppendOptions, McpAppendResult, McpReaderRef, McpStoredEvent, McpStreamHead } from './event-store.js';
 
-/** Number of writers that are remembered per stream: a live copy of a stream is one writer, and few exist at a time. */
+/** So many writers are remembered per stream: a live copy of a stream is one writer, and few exist at a time. */
 const WRITERS_REMEMBERED = 32;
 
-/** The log of one stream: the event with the index `i` lies in slot `(i - 1) % most` of the ring, which grows as it is filled. */
+/**
+ * Keeps the log of one stream: the event with the index `i` lies in slot `(i - 1) % most` of the ring, which grows as
+ * it is filled.
+ */
 export class StreamLog {
   last = 0;
   oldest = 1;
   delivered = 0;
   ended = false;
-  /** Set when it has ended; milliseconds since the epoch. */
+  /** The time at which a stream that has ended is forgotten, in milliseconds since the epoch. */
   forgetAt = Infinity;
   bytes = 0;
   reader: McpReaderRef | undefined;
   node: string | undefined;
   unsettled: Set<RequestId> | undefined;
-  /** Absent until they are needed: most streams `0` are never written. */
+  /** The events; the array is made with the first one, because most streams `0` are never written. */
   #ring: string[] | undefined;
   #writers: WriterMark[] | undefined;
 
@@ -37,7 +40,11 @@ export class StreamLog {
     return bytesOf(data) - evicted;
   }
 
-  /** Goes on behind events that were lost, without those before them. @returns the bytes by which the stream has grown */
+  /**
+   * Goes on behind events that were lost, without those before them.
+   *
+   * @returns the bytes by which the stream has grown
+   */
   skipTo(last: number): number {
     let evicted = 0;
     while (last > this.last && this.size > 0) evicted += this.evictOldest();
@@ -121,5 +128,5 @@ export interface StreamDump extends McpStreamHead, Pick<StreamLog, 'id' | 'forge
 /** The last append of a writer. */
 type WriterMark = Pick<McpAppendOptions, 'writer' | 'seq'> & Pick<McpAppendResult, 'first'>;
 
-/** As UTF-16. */
+/** Counts the bytes of a text as UTF-16. */
 export const bytesOf = (data: string): number => data.length * 2;

@@ -29,7 +29,7 @@ export class StreamWriter {
   #done = DONE;
   #seq = 0;
   #opens: McpAppendOptions['opens'];
-  /** Index of the newest event that it has written. */
+  /** The index of the newest event that it has written. */
   #last = 0;
 
   constructor(private readonly target: WriterTarget) {
@@ -80,7 +80,10 @@ export class StreamWriter {
     return this.#queued.done.promise;
   }
 
-  /** Callbacks, not an `async` loop: this runs for each event, and nearly always the queue is empty. */
+  /**
+   * Appends a batch. It uses callbacks, not an `async` loop: it runs for each event, and nearly always the queue is
+   * empty.
+   */
   #commit(batch: Batch): Promise<void> {
     this.#state = APPENDING;
     const options = this.#optionsOf(batch);
@@ -174,18 +177,21 @@ export class StreamWriter {
   }
 }
 
-/** One thing to commit: a message, the settlement of a request, the end of the stream, or any of them together. */
+/**
+ * A writer commits it in one step: a message, the settlement of a request, the end of the stream, or any of them
+ * together.
+ */
 export interface StreamEntry {
   /** The message as JSON on one line. */
   data?: string;
   /** The request that this settles: by `data` if there is any, otherwise without an answer. */
   settles?: RequestId;
   end?: boolean;
-  /** The log may have lost the stream: it is told again which requests the stream carries. */
+  /** Names the requests of the stream to the log again, because the log may have lost the stream. */
   reopens?: boolean;
 }
 
-/** Emitted after each commit. */
+/** A stream emits it after each commit. */
 export interface StreamSignal {
   /** Index of the first of `events`, or of the next event. */
   first: number;
@@ -201,13 +207,13 @@ export interface WriterTarget {
   readonly session: string;
   readonly stream: string;
   readonly writer: string;
-  /** Given for a stream that begins here, which no other object writes. */
+  /** Is given for a stream that begins here, and that no other object writes. */
   readonly opens?: McpAppendOptions['opens'];
   /** @param reader the newest, maybe on another node */
   committed(signal: StreamSignal, reader: McpReaderRef | undefined): void;
-  /** The log has lost events that were committed. */
+  /** Is called when the log has lost events that were committed. */
   lost?(): void;
-  /** Everything is committed, and nothing waits. */
+  /** Is called when everything is committed and nothing waits. */
   rested?(): void;
   failed(error: unknown): void;
 }

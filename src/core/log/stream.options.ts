@@ -10,13 +10,17 @@ export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 
 /** Notifies other nodes that have the same stream. Nothing here waits or fails, and any message may be lost. */
 export interface StreamPeers {
-  /** There is more to read: the node of the reader looks into the log. */
+  /** Makes the node of the reader look into the log, because there is more to read. */
   appended(session: string, stream: string, reader: McpReaderRef): void;
-  /** A reader is not the newest any more. @param upTo given, its response ends now; so far events were handed out */
+  /**
+   * Silences a reader on its node, because there is a newer one.
+   *
+   * @param upTo given, its response ends now; so far events were handed out
+   */
   replaced(session: string, stream: string, reader: McpReaderRef, upTo?: number): void;
 }
 
-/** There is no other node. */
+/** Stands for the other nodes where there are none. */
 export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, replaced: () => {} };
 
 /** The parts that the streams of one endpoint share. */
@@ -24,7 +28,7 @@ export interface StreamEnvironment {
   readonly peers: StreamPeers;
   readonly store: McpEventStore;
   readonly clock: McpClock;
-  /** Of this process. */
+  /** The id of this process. */
   readonly nodeId: string;
   readonly retry: RetryPolicy;
   readonly maxQueuedBytes: number;

@@ -11,7 +11,7 @@ import { Inbox, NO_INBOX } from './inbox.js';
 import { McpMessageBus } from './message-bus.js';
 import { ALL_NODES, type NodeMessage } from './node-messages.js';
 
-/** The other nodes, over the message bus. */
+/** Speaks to the other nodes over the message bus. */
 @Injectable()
 export class BusNodes implements OtherNodes {
   readonly nodeId: string;
@@ -25,7 +25,7 @@ export class BusNodes implements OtherNodes {
     this.left$ = bus.messages$.pipe(ignoreElements());
   }
 
-  /** Without the injector. */
+  /** Makes one without the injector. */
   static over(bus: McpMessageBus): BusNodes {
     return new BusNodes(bus, new ChangeFeed(bus));
   }
@@ -62,17 +62,17 @@ export class BusNodes implements OtherNodes {
     return new Inbox(session, runtime, announce);
   }
 
-  /** For health checks. @throws (rejects) while this node does not receive messages of the others */
+  /** Checks the bus, for health checks. @throws (rejects) while this node does not receive messages of the others */
   async ping(): Promise<void> {
     await this.bus.ping?.();
   }
 
-  /** The ids of the nodes that are alive, this one included; `undefined`: this one is the only one. */
+  /** Returns the ids of the nodes that are alive, this one included; `undefined` if this one is the only one. */
   async alive(): Promise<string[] | undefined> {
     return this.bus.nodes?.();
   }
 
-  /** Leaves the other nodes. */
+  /** Closes the bus: this node is gone for the others. */
   leave(): Promise<void> {
     return this.bus.close();
   }

@@ -3,7 +3,7 @@ import { Observable, Subject } from 'rxjs';
 import { McpMessageBus } from './message-bus.js';
 import { isChangedList, type McpChange } from '../protocol/notifications.js';
 
-/** A change, or `missed`: some changes may have been lost. @internal */
+/** A subscriber gets a change, or `missed` when some changes may have been lost. @internal */
 export type HeardChange = McpChange | 'missed';
 
 /**
@@ -19,7 +19,7 @@ export type HeardChange = McpChange | 'missed';
  */
 @Injectable()
 export class ChangeFeed {
-  /** Hot; never errors; completes when the bus is closed. */
+  /** Emits the changes of all nodes. It is hot, never errors, and completes when the bus is closed. */
   readonly changes$: Observable<HeardChange>;
   readonly #heard$ = new Subject<HeardChange>();
   #listeners = 0;
@@ -39,12 +39,12 @@ export class ChangeFeed {
     bus.reconnected$.subscribe(() => this.#heard$.next('missed'));
   }
 
-  /** Subscribers of `changes$` on this node. */
+  /** Counts the subscribers of `changes$` on this node. */
   get listeners(): number {
     return this.#listeners;
   }
 
-  /** Reaches every node, this one included, a moment later. */
+  /** Sends a change to every node, this one included, which gets it a moment later. */
   publish(change: McpChange): void {
     this.bus.broadcast({ type: 'changed', ...change } satisfies Changed);
   }
@@ -55,10 +55,10 @@ export class ChangeFeed {
   }
 }
 
-/** Broadcast to all nodes when something has changed. */
+/** A node broadcasts it to all nodes when something has changed. */
 type Changed = { readonly type: 'changed' } & McpChange;
 
-/** Other nodes may run another version: messages of an unknown form are ignored. */
+/** Reads a message. Other nodes may run another version: messages of an unknown form are ignored. */
 function changeIn(message: unknown): McpChange | undefined {
   const { type, list, uri } = (message ?? {}) as { type?: unknown; list?: unknown; uri?: unknown };
   if (type !== 'changed') return undefined;

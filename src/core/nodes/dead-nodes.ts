@@ -69,7 +69,10 @@ export class DeadNodes {
     await Promise.all(unfinished.map((stream) => this.#answer(stream, NODE_DIED)));
   }
 
-  /** A call is registered here before the log has it, until its answer is in the log. */
+  /**
+   * Answers the calls of this node that the log has and that do not run here. A call is registered here before the log
+   * has it, until its answer is in the log.
+   */
   async #endLostCalls(): Promise<void> {
     const unfinished = await this.#unfinished(this.runtime.nodeId);
     const runs = ({ session, stream }: McpUnfinishedStream): boolean =>
@@ -86,7 +89,7 @@ export class DeadNodes {
     work.catch((error: unknown) => this.runtime.storeFault('', error));
   }
 
-  /** One append, which ends the stream: when two nodes try, one succeeds. */
+  /** Answers by one append, which ends the stream: when two nodes try, one succeeds. */
   async #answer({ session, stream, requests }: McpUnfinishedStream, text: string): Promise<void> {
     const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, text));
     const events = answers.map((answer) => JSON.stringify(answer));
@@ -100,7 +103,7 @@ export class DeadNodes {
     }
   }
 
-  /** The reader may be on this node. */
+  /** Notifies the reader, which may be on this node. */
   #notify(session: string, stream: string, reader: McpReaderRef | undefined): void {
     if (reader && reader.node !== this.runtime.nodeId) return this.runtime.nodes.appended(session, stream, reader);
     this.sessions.peek(session)?.session.streams.look(stream);

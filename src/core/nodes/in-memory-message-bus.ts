@@ -23,7 +23,7 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
   readonly reconnected$: Observable<void>;
   readonly lost$: Observable<McpLostNode>;
   readonly #messages$ = new Subject<Message>();
-  /** Messages are never lost in one process: it only completes. */
+  /** Only completes, because messages are never lost in one process. */
   readonly #reconnected$ = new Subject<void>();
   readonly #lost$ = new Subject<McpLostNode>();
   readonly #leave: () => void;
@@ -106,7 +106,7 @@ export class InMemoryMessageHub {
 
 interface Member {
   receive(message: unknown): void;
-  /** Another node has died. */
+  /** Is called when another node has died. */
   nodeLost(node: string): void;
 }
 

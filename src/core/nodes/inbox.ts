@@ -25,9 +25,11 @@ import { ALL_NODES } from './node-messages.js';
  * - each entry is handed over once, in the order of the log, which uses no index twice (G12); a node ignores its own entries.
  */
 export class Inbox implements SessionInbox {
-  /** Index of the last entry that was read. */
+  /** The index of the last entry that was read. */
   #seen = 0;
-  /** Settles when the first entry to read is known; `undefined`: it is known, or is the first one of the log. */
+  /**
+   * Settles when the first entry to read is known; `undefined` once it is known, or if it is the first one of the log.
+   */
   #skipping: Promise<void> | undefined;
   #reading = false;
   /** An entry was announced during the read. */
@@ -37,7 +39,7 @@ export class Inbox implements SessionInbox {
   constructor(
     private readonly session: InboxOwner,
     private readonly runtime: SessionRuntime,
-    /** Tells a node, or `*`, that there is something to read. */
+    /** Notifies a node, or `*`, that there is something to read. */
     private readonly announce: (to: string) => void,
   ) {
     const { retry, clock } = runtime;
@@ -48,7 +50,7 @@ export class Inbox implements SessionInbox {
     return issuerElsewhere(id, this.runtime.nodeId) !== undefined;
   }
 
-  /** Whether a POST has messages for other nodes. */
+  /** Tells whether a POST has messages for other nodes. */
   concerns(messages: readonly JsonRpcMessage[]): boolean {
     return messages.some((message) => this.#addressee(message) !== undefined);
   }
@@ -101,7 +103,7 @@ export class Inbox implements SessionInbox {
     return this.#readWhile(() => this.#readSome());
   }
 
-  /** The session is over. */
+  /** Cancels the retries, because the session is over. */
   close(): void {
     this.#retry.cancel();
   }
@@ -161,7 +163,7 @@ export class Inbox implements SessionInbox {
     }
   }
 
-  /** The other node that has to get a message, or `*`; `undefined`: none. */
+  /** Returns the other node that has to get a message, `*` for all, or `undefined`. */
   #addressee(message: JsonRpcMessage): string | undefined {
     return addressee(message, this.runtime.nodeId, this.session);
   }
@@ -172,18 +174,18 @@ export class Inbox implements SessionInbox {
   }
 }
 
-/** Entries that are read in one step. */
+/** One step reads this many entries. */
 const AT_ONCE = 100;
 
 interface Entry {
   readonly from: string;
-  /** A node, or `*`. */
+  /** A node, or `*` for all. */
   readonly to: string;
   readonly message: FromClient;
 }
 
 /**
- * The node that has to get a message of the client, `*` for all of them, `undefined` for none but this one.
+ * Returns the node that has to get a message of the client, `*` for all nodes, `undefined` for this one alone.
  *
  * @param calls the requests in flight here
  */
@@ -206,12 +208,12 @@ export function addressee(
   }
 }
 
-/** Whether a request may run on another node. */
+/** Tells whether a request may run on another node. */
 function isElsewhere(id: unknown, calls: Pick<InboxOwner, 'isRunning'>): boolean {
   return (typeof id === 'string' || typeof id === 'number') && !calls.isRunning(id);
 }
 
-/** No other node has the session. */
+/** Stands for the inbox where no other node has the session. */
 export const NO_INBOX: SessionInbox = {
   concerns: () => false,
   isAwaitedElsewhere: () => false,

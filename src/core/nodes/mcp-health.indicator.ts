@@ -7,20 +7,20 @@ import { isShared, McpEventStore } from '../log/event-store.js';
 import { McpSessionService, type McpNodeCounts } from '../sessions/mcp-session.service.js';
 import { McpSessionStore } from '../sessions/store/session-store.js';
 
-/** A node id that no node has: the answer of the store is empty. */
+/** No node has this id, so the answer of the store is empty. */
 const NO_NODE = 'health';
 
 /** The result of a check, in the format of Terminus. @publicApi */
 export interface McpHealth extends McpNodeCounts {
   readonly status: 'up' | 'down';
-  /** Which parts are down; absent: none. */
+  /** Names the parts that are down; it is absent if there are none. */
   readonly message?: string;
-  /** Whether the app is shutting down: new calls are taken for `shutdownDelayMs` at most, running ones may end. */
+  /** Says whether the app is shutting down: new calls are taken for `shutdownDelayMs` at most, running ones may end. */
   readonly draining: boolean;
   readonly sessionStore: 'up' | 'down';
   readonly eventStore: 'up' | 'down';
   readonly messageBus: 'up' | 'down';
-  /** Sessions that have a record; absent while the session store is down. */
+  /** Counts the sessions that have a record; it is absent while the session store is down. */
   readonly sessions?: number;
 }
 

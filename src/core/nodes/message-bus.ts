@@ -14,15 +14,15 @@ import type { Observable } from 'rxjs';
  * @publicApi
  */
 export interface McpMessageBus<Message = unknown> {
-  /** The id of this process, new at each start; `[A-Za-z0-9]`. */
+  /** The id of this process, which is new at each start and consists of `[A-Za-z0-9]`. */
   readonly nodeId: string;
-  /** Messages to this node, or to all nodes. Never errors. */
+  /** Emits the messages to this node, or to all nodes. Never errors. */
   readonly messages$: Observable<Message>;
   /** Emits when messages may have been lost. */
   readonly reconnected$: Observable<void>;
   /**
-   * Nodes whose heartbeat has stopped for so long that another node has to end what they ran. Each is emitted on one of the
-   * living nodes; when that node dies before it has called `done`, on another.
+   * Emits nodes whose heartbeat has stopped for so long that another node has to end what they ran. Each is emitted on
+   * one of the living nodes; when that node dies before it has called `done`, on another.
    */
   readonly lost$: Observable<McpLostNode>;
   send(node: string, message: Message): void;
@@ -30,18 +30,20 @@ export interface McpMessageBus<Message = unknown> {
   /** Settles when the messages so far were sent, or are lost. Never rejects. Absent: `send` is immediate. */
   flushed?(): Promise<void>;
   /**
-   * For health checks.
+   * Checks whether messages arrive, for health checks.
    *
    * @throws (rejects) while this node does not receive messages of the others. Absent: that cannot happen.
    */
   ping?(): Promise<void>;
-  /** The ids of the nodes that are alive, this one included, for operators. Absent: this one is the only one. */
+  /**
+   * Returns the ids of the nodes that are alive, this one included, for operators. Absent: this one is the only one.
+   */
   nodes?(): Promise<string[]>;
   /** Releases everything; the streams complete. */
   close(): Promise<void>;
 }
 
-/** A node that has died. @publicApi */
+/** @publicApi */
 export interface McpLostNode {
   readonly node: string;
   /** Confirms that the calls and tasks of the dead node were ended. Never rejects. */

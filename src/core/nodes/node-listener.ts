@@ -24,7 +24,7 @@ export class NodeListener {
     bus.reconnected$.subscribe(() => sessions.refreshAll());
   }
 
-  /** A node of another version may send something unexpected; that must not end this one. */
+  /** Takes a message. A node of another version may send something unexpected, which must not end this one. */
   #take(message: NodeMessage): void {
     try {
       this.#handle(message);

@@ -2,7 +2,7 @@ import type { McpAppendedMessage } from '../log/event-store.js';
 import type { McpSessionEndReason } from '../sessions/session-events.js';
 import type { McpSessionPatch } from '../sessions/store/session-store.js';
 
-/** All nodes, as the addressee of a message. */
+/** A message to this addressee goes to all nodes. */
 export const ALL_NODES = '*';
 
 /**
@@ -34,7 +34,7 @@ export type NodeMessage =
 
 const TYPES: readonly unknown[] = ['session-ended', 'appended', 'replaced', 'inbox', 'patched'];
 
-/** The bus carries other messages too, and other nodes may run another version: those are ignored. */
+/** Reads a message. The bus carries other messages too, and other nodes may run another version: those are ignored. */
 export function nodeMessage(message: unknown): NodeMessage | undefined {
   const { type, session } = (message ?? {}) as { type?: unknown; session?: unknown };
   return TYPES.includes(type) && typeof session === 'string' ? (message as NodeMessage) : undefined;

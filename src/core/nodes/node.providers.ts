@@ -8,7 +8,7 @@ import { DeadNodes } from './dead-nodes.js';
 import { NodeListener } from './node-listener.js';
 import { McpMessageBus, MESSAGE_BUS_METHODS } from './message-bus.js';
 
-/** The bus, and what speaks over it: sessions, and lists that change. */
+/** Provides the bus, and the classes that speak over it. */
 export const nodeProviders: Provider[] = [
   backendProvider,
   replaceablePart(McpMessageBus, 'messageBus', MESSAGE_BUS_METHODS, () => new InMemoryMessageBus()),

@@ -2,7 +2,7 @@
 const EXCLUDES = /;\s*q\s*=\s*0(?:\.0*)?\s*(?:;|$)/i;
 
 /**
- * Whether an `Accept` header admits every one of the given media types (RFC 9110 §12.5.1, E5).
+ * Tells whether an `Accept` header admits every one of the given media types (RFC 9110 §12.5.1, E5).
  *
  * Understood are the full wildcard and `application/*`, any case, several header lines, parameters, and `;q=0` of a type.
  * Not understood are commas in quotes, and a family that is excluded while everything is admitted: no client sends them.
@@ -29,7 +29,7 @@ export function acceptsMediaTypes(header: string | readonly string[] | undefined
 const JSON_MEDIA_TYPE = /^[ \t]*application\/json[ \t]*(?:;|$)/i;
 
 /**
- * Whether a `Content-Type` says JSON; parameters and case do not matter (E4).
+ * Tells whether a `Content-Type` says JSON; parameters and case do not matter (E4).
  *
  * Exact on purpose: no browser sends `application/json` across origins without asking first (CORS preflight), whereas it
  * does send `text/plain; application/json`.

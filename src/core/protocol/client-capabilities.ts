@@ -1,11 +1,11 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server';
 
-/** Capabilities of a client, as it declares them or as a question needs them: a name, and its members. @internal */
+/** The capabilities that a client declares, or that a question needs: names, each with its members. @internal */
 export type Capabilities = Readonly<Record<string, unknown>>;
 
 /**
- * The capabilities that a client must have declared for a request of the server (P7). Members count: a form is not a
- * URL, and a model that may use tools is not any model.
+ * Returns the capabilities that a client must have declared for a request of the server (P7). Members count: a form is
+ * not a URL, and a model that may use tools is not any model.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#capabilities
  * @internal
@@ -26,8 +26,8 @@ export function requiredCapabilities(method: string, params: Readonly<Record<str
 }
 
 /**
- * The required capabilities that a client did not declare. `elicitation: { url: {} }` is more than `elicitation`, but a
- * bare `elicitation: {}` means forms, as it did before there were modes.
+ * Returns the required capabilities that a client did not declare. `elicitation: { url: {} }` is more than
+ * `elicitation`, but a bare `elicitation: {}` means forms, as it did before there were modes.
  *
  * @returns `undefined` when nothing is missing
  * @internal
@@ -42,7 +42,11 @@ export function missingCapabilities(required: Capabilities, declared: Capabiliti
   return missing.length > 0 ? Object.fromEntries(missing) : undefined;
 }
 
-/** For messages: `elicitation.url` when only that member is missing, otherwise `elicitation`. @internal */
+/**
+ * Names missing capabilities in messages: `elicitation.url` when only that member is missing, otherwise `elicitation`.
+ *
+ * @internal
+ */
 export function capabilityNames(missing: Capabilities, declared: Capabilities): string {
   const names = Object.entries(missing).flatMap(([name, members]) => {
     const within = Object.hasOwn(declared, name) ? Object.keys(members as object) : [];
@@ -57,8 +61,9 @@ function hasMember(name: string, member: string, has: object): boolean {
 }
 
 /**
- * The capabilities of a server that clients of the legacy era have without sessions (`sessions: 'off'`, S17): nothing is kept
- * of a client, so it has no log level and no subscriptions, and there is no stream on which a change could be announced.
+ * Returns the capabilities of a server that clients of the legacy era have without sessions (`sessions: 'off'`, S17):
+ * nothing is kept of a client, so it has no log level and no subscriptions, and there is no stream on which a change
+ * could be announced.
  *
  * @internal
  */

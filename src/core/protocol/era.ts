@@ -5,7 +5,7 @@ import { isModernRevision } from './revisions.js';
 /** `legacy`: the 2025 revisions, with sessions. `modern`: 2026-07-28, without. @publicApi */
 export type McpEra = 'legacy' | 'modern';
 
-/** How an era differs from the other, outside of the endpoint that serves it. @internal */
+/** An era differs from the other in these rules, outside of the endpoint that serves it. @internal */
 interface EraRules {
   /** The client is asked while a handler waits; otherwise a call is answered with the questions (M8). */
   readonly asksAtOnce: boolean;
@@ -21,7 +21,7 @@ interface EraRules {
   readonly declaresPerRequest: boolean;
 }
 
-/** What the era decides outside of the endpoint. @internal */
+/** The rules of both eras, outside of the endpoint that serves them. @internal */
 export const ERAS: Readonly<Record<McpEra, EraRules>> = {
   legacy: {
     asksAtOnce: true,
@@ -60,8 +60,8 @@ export const SERVER_INFO_META_KEY = 'io.modelcontextprotocol/serverInfo';
 export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId';
 
 /**
- * The era of a POST (§0): modern if a message claims it by its `_meta`, with whatever value, or if the
- * header names a modern revision; legacy otherwise.
+ * Decides the era of a POST (§0): modern if a message claims it by its `_meta`, with whatever value, or if the header
+ * names a modern revision; legacy otherwise.
  *
  * An unusable claim is modern too, so that it gets the modern error instead of being served by the wrong rules.
  *
@@ -92,7 +92,7 @@ interface WithMeta {
 }
 
 /**
- * Whether the `_meta` of a request, except its version, is certainly a valid envelope (M2).
+ * Tells whether the `_meta` of a request, except its version, is certainly a valid envelope (M2).
  *
  * It never takes what the schema of the specification does not; it may not take what the schema does. The schema is the
  * SDK's, and is asked only then: on the path of every request it would take as long as the call itself.
@@ -108,7 +108,7 @@ export function isPlainEnvelope(meta: Readonly<Record<string, unknown>>): boolea
   );
 }
 
-/** The same of the capabilities of a client. @internal */
+/** Tells the same of the capabilities of a client. @internal */
 export function arePlainCapabilities(capabilities: unknown): boolean {
   return isObject(capabilities) && Object.entries(capabilities).every(isPlainCapability);
 }
@@ -121,7 +121,7 @@ function isPlainCapability([name, capability]: [string, unknown]): boolean {
   return name !== 'elicitation' || form === undefined || isFlag((form as JsonObject)['applyDefaults']);
 }
 
-/** The same of the name and version of a client. @internal */
+/** Tells the same of the name and version of a client. @internal */
 export function isPlainInfo(info: unknown): boolean {
   if (!isObject(info) || info['icons'] !== undefined) return false;
   const { name, version } = info;

@@ -1,16 +1,16 @@
 import type { JsonRpcErrorBody, RequestId } from './json-rpc.js';
 
 /**
- * JSON-RPC code of a request that ended before it was answered: its session, connection or node has ended.
+ * A request has this JSON-RPC code that ended before it was answered: its session, connection or node has ended.
  *
  * @internal
  */
 export const REQUEST_FAILED = -32000;
 
-/** JSON-RPC code of a request that took too long, as the SDKs use it. @internal */
+/** A request that took too long has this JSON-RPC code, as in the SDKs. @internal */
 export const REQUEST_TIMEOUT = -32001;
 
-/** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided. */
+/** The HTTP status and the JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided. */
 const ANSWERS = Object.freeze({
   PARSE_ERROR: { status: 400, rpcCode: -32700 },
   INVALID_REQUEST: { status: 400, rpcCode: -32600 },
@@ -37,14 +37,18 @@ const ANSWERS = Object.freeze({
   UNAVAILABLE: { status: 503, rpcCode: -32000 },
 } as const);
 
-/** Codes of JSON-RPC and MCP that refusals do not have: of answers. The last one is "URL elicitation required". */
+/** Codes of JSON-RPC and MCP that answers have, and refusals do not. The last one is "URL elicitation required". */
 const OTHER_CODES = [REQUEST_FAILED, REQUEST_TIMEOUT, -32002, -32042];
 const KNOWN_CODES: ReadonlySet<number> = new Set([
   ...Object.values(ANSWERS).map(({ rpcCode }) => rpcCode),
   ...OTHER_CODES,
 ]);
 
-/** Whether JSON-RPC, MCP or this library defines a JSON-RPC code. Clients and handlers may choose any other. @internal */
+/**
+ * Tells whether JSON-RPC, MCP or this library defines a JSON-RPC code. Clients and handlers may choose any other.
+ *
+ * @internal
+ */
 export function isKnownCode(code: number): boolean {
   return KNOWN_CODES.has(code);
 }
@@ -64,14 +68,17 @@ export interface McpErrorOptions {
   headers?: Record<string, string>;
   /** The request that is refused. @default the one that was sent, if its id could be read and there is not more than one */
   requestId?: RequestId | null;
-  /** The cause; for logs, never sent. */
+  /** The cause is for logs, and is never sent. */
   cause?: unknown;
-  /** The option of the endpoint that decides it: the first such refusal is a warning in the log, which names it. */
+  /**
+   * The option of the endpoint that decides about the request: the first such refusal is a warning in the log, which
+   * names it.
+   */
   option?: string | undefined;
 }
 
 /**
- * A request that the endpoint refuses: every 4xx and 5xx response of the transport is created from it.
+ * Refuses a request: every 4xx and 5xx response of the transport is created from it.
  *
  * The HTTP status and the JSON-RPC code follow from {@link code}. The message is sent to the client: it says what was
  * wrong, with the value, and what to do. It must not contain a stack or a secret.
@@ -88,9 +95,12 @@ export class McpError extends Error {
   readonly data?: unknown;
   /** Headers of the HTTP response. */
   readonly headers?: Record<string, string>;
-  /** The option of the endpoint that decides it; for logs. */
+  /** The option of the endpoint that decides about the request, for logs. */
   readonly option?: string | undefined;
-  /** Id of the refused request, if it is known; otherwise the answer has that of the one request that was sent, or `null`. */
+  /**
+   * The id of the refused request, if it is known; otherwise the answer has that of the one request that was sent, or
+   * `null`.
+   */
   readonly requestId: RequestId | null;
 
   /**
@@ -116,14 +126,14 @@ export class McpError extends Error {
     return 'McpError';
   }
 
-  /** The body of the answer: a JSON-RPC error response (JSON-RPC 2.0 §5.1). Headers and status are not in it. */
+  /** Makes the body of the answer: a JSON-RPC error response (JSON-RPC 2.0 §5.1). Headers and status are not in it. */
   toResponse(): JsonRpcErrorBody {
     return errorResponse(this.requestId, this.rpcCode, this.message, this.data);
   }
 }
 
 /**
- * A refusal of a request that may be repeated (RFC 9110 §10.2.3).
+ * Makes the refusal of a request that may be repeated (RFC 9110 §10.2.3).
  *
  * @param afterS seconds after which it may succeed: 1 where room comes back by itself, 5 where others must leave first
  * @internal
@@ -137,12 +147,12 @@ export function retryLater(
   return new McpError(code, message, { ...options, headers: { 'Retry-After': String(afterS) } });
 }
 
-/** A limit that an option sets, and that is reached. @internal */
+/** A limit that is reached and that an option sets. @internal */
 export interface ReachedLimit {
   /** `anonymous`: all anonymous callers together. */
   readonly of: 'server' | 'caller' | 'anonymous';
   readonly max: number;
-  /** In the plural: `sessions`. */
+  /** Names the counted things in the plural: `sessions`. */
   readonly what: string;
   readonly option: string;
   /** Ends the sentence, and says what to do. @default '. Try again later.' */
@@ -160,7 +170,7 @@ export function limitText({ of, max, what, option, advice = '. Try again later.'
   return `${HAVE_REACHED[of]} of ${max} ${what} ("${option}")${advice}`;
 }
 
-/** The refusal of one more than a limit allows. @internal */
+/** Makes the refusal of one more than a limit allows. @internal */
 export function limitReached(code: McpErrorCode, limit: ReachedLimit): McpError {
   return retryLater(code, limitText(limit), 5, { option: limit.option });
 }
@@ -188,7 +198,7 @@ export async function askStore<T>(
 }
 
 /**
- * The refusal of a server that stops (E13). Its client repeats the request, and another node may take it at once.
+ * Makes the refusal of a server that stops (E13). Its client repeats the request, and another node may take it at once.
  *
  * @internal
  */
@@ -197,7 +207,7 @@ export function shutdownRefusal(): McpError {
 }
 
 /**
- * A JSON-RPC error response (JSON-RPC 2.0 §5.1).
+ * Makes a JSON-RPC error response (JSON-RPC 2.0 §5.1).
  *
  * @param id of the request, or `null` when it could not be read
  * @param code one of JSON-RPC's or MCP's error codes
@@ -209,7 +219,7 @@ export function errorResponse(id: RequestId | null, code: number, message: strin
   return { jsonrpc: '2.0', id, error: data === undefined ? { code, message } : { code, message, data } };
 }
 
-/** An error as JSON-RPC has it. @internal */
+/** The `error` of a JSON-RPC response. @internal */
 export interface RpcError {
   readonly code: number;
   readonly message: string;
@@ -217,7 +227,7 @@ export interface RpcError {
 }
 
 /**
- * The JSON-RPC error of a thrown value that has a JSON-RPC code of its own, from any copy of any package.
+ * Returns the JSON-RPC error of a thrown value that has a JSON-RPC code of its own, from any copy of any package.
  *
  * @returns `undefined` for anything else: its text is not meant for clients
  * @internal
@@ -235,15 +245,15 @@ export function rpcErrorOf(thrown: unknown): RpcError | undefined {
   }
 }
 
-/** A status and headers for an answer that refuses. @internal */
+/** The status and the headers of an answer that refuses. @internal */
 export interface HttpRefusal {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
 }
 
 /**
- * The error that answers one call, with a status of its own: HTTP says it too while nothing of the answer was sent and the
- * response answers no other request.
+ * Answers one call with an error that has a status of its own: HTTP says it too while nothing of the answer was sent
+ * and the response answers no other request.
  *
  * @internal
  */
@@ -256,7 +266,7 @@ export class RefusedCall extends Error implements HttpRefusal {
     readonly code: number,
     message: string,
     readonly status: number,
-    /** Such as `WWW-Authenticate`. Names in lower case. */
+    /** Headers such as `www-authenticate`, with names in lower case. */
     readonly headers: Readonly<Record<string, string>> = {},
     options?: ErrorOptions & { /** Of the JSON-RPC error. */ readonly data?: unknown },
   ) {
@@ -266,8 +276,8 @@ export class RefusedCall extends Error implements HttpRefusal {
 }
 
 /**
- * The HTTP refusal for a thrown value: an {@link McpError}, or, from any copy of the SDK, the error for a client
- * that lacks a capability (M6).
+ * Returns the HTTP refusal for a thrown value: an {@link McpError}, or, from any copy of the SDK, the error for a
+ * client that lacks a capability (M6).
  *
  * @returns `undefined` for anything else: it has no HTTP status
  * @internal
@@ -283,7 +293,7 @@ export function refusalOf(thrown: unknown): McpError | undefined {
 const SHOWN_CHARACTERS = 100;
 
 /**
- * A value as an error shows it: its JSON, cut to 100 characters, with invisible characters escaped.
+ * Formats a value for an error text: its JSON, cut to 100 characters, with invisible characters escaped.
  *
  * @returns `nothing` for `undefined`; never throws
  * @internal

@@ -12,14 +12,14 @@ export interface McpEvent {
   readonly retry?: number;
 }
 
-/** The stream of what belongs to no request; a GET without a cursor opens it. @internal */
+/** The stream for messages that belong to no request; a GET without a cursor opens it. @internal */
 export const STANDALONE_STREAM = '0';
 
 /** A place on a stream: right behind the message with this index. @internal */
 export interface Cursor {
   /** `0`, or the 22 characters of a POST's stream. */
   stream: string;
-  /** Messages are dense from 1; 0 is the cursor before the first. */
+  /** The index of the message, from 1; 0 is the cursor before the first. */
   index: number;
 }
 
@@ -27,7 +27,7 @@ export interface Cursor {
 const EVENT_ID = /^(0|[A-Za-z0-9]{22})_(0|[1-9][0-9]{0,15})$/;
 
 /**
- * The SSE event id of a message (P11).
+ * Makes the SSE event id of a message (P11).
  *
  * @param stream `0`, or the id of a POST's stream
  * @param index of the message, from 1; 0 for the cursor before the first

@@ -6,12 +6,12 @@ export type ExtensionSettings = Readonly<Record<string, unknown>>;
 /** The id of the extension for tasks (SEP-2663). @internal */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
-/** Labels separated by dots, as of a domain name that is reversed; then a name. */
+/** Matches labels separated by dots, as of a domain name that is reversed, then a name. */
 const EXTENSION_ID =
   /^[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?(?:\.[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?)*\/[A-Za-z\d](?:[\w.-]*[A-Za-z\d])?$/;
 
 /**
- * Whether a text is the id of an extension: `vendor-prefix/name`, such as `com.example/search`.
+ * Tells whether a text is the id of an extension: `vendor-prefix/name`, such as `com.example/search`.
  *
  * @see https://modelcontextprotocol.io/seps/2133-extensions
  * @internal
@@ -21,7 +21,7 @@ export function isExtensionId(id: unknown): id is string {
 }
 
 /**
- * The settings that a client declared for an extension.
+ * Returns the settings that a client declared for an extension.
  *
  * @returns its settings; `undefined` when it did not declare the extension
  * @internal
@@ -32,7 +32,7 @@ export function extensionOf(capabilities: ExtensionSettings, id: string): Extens
   return isObject(settings) ? settings : undefined;
 }
 
-/** A method of an extension: `prefix/name`, the prefix being the author's. */
+/** Matches a method of an extension: `prefix/name`, the prefix being the author's. */
 const METHOD_NAME = /^[A-Za-z][\w.-]*(?:\/[\w.-]+)+$/;
 
 /** First parts of methods that the specification, or an official extension of it, has or may come to have. */
@@ -55,7 +55,7 @@ const RESERVED_PREFIXES: readonly string[] = [
 ];
 
 /**
- * The reason why an app cannot serve a method: the name is, or may become, one of the specification.
+ * Returns the reason why an app cannot serve a method: the name is, or may become, one of the specification.
  *
  * @returns `undefined` when it can
  * @internal
@@ -70,12 +70,12 @@ export function faultOfMethodName(method: unknown): string | undefined {
   return reserved ? `"${prefix}/" belongs to the specification; use a prefix of your own, such as "acme/"` : undefined;
 }
 
-/** The `node:diagnostics_channel` of what handlers report while their calls are tasks. The testing kit listens. */
+/** The `node:diagnostics_channel` on which handlers report while their calls are tasks. The testing kit listens. */
 export const TASK_REPORTS_CHANNEL = 'nestjs-mcp-streamable:task-reports';
 
 /** A message on that channel. */
 export interface TaskReport {
   readonly taskId: string;
-  /** Progress, or a status message alone. */
+  /** The report has progress, or a status message alone. */
   readonly report: { progress?: number; total?: number | undefined; message?: string | undefined };
 }

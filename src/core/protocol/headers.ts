@@ -17,7 +17,7 @@ export const NAME_HEADER = 'mcp-name';
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /**
- * The value of a header that may occur once.
+ * Returns the value of a header that may occur once.
  *
  * Several lines are joined as RFC 9110 §5.2 says, rather than one of them chosen: contradicting lines then fail their
  * validation, and a proxy cannot be made to read another value than this server.
@@ -33,14 +33,14 @@ export function singleHeader(value: string | string[] | undefined): string | und
 
 const ENCODED_PREFIX = '=?base64?';
 const ENCODED_SUFFIX = '?=';
-/** Visible ASCII, with spaces and tabs inside only: what arrives as it was sent (RFC 9110 §5.5). */
+/** Matches visible ASCII with spaces and tabs inside only, which arrives as it was sent (RFC 9110 §5.5). */
 const PLAIN = /^[!-~](?:[\t -~]*[!-~])?$/;
 const NOT_ASCII = /[^\t -~]/;
 /** Keeps a byte order mark: it belongs to the value. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * The text of a primitive value, as a header mirrors it (2026-07-28, Streamable HTTP, "Value Encoding").
+ * Returns the text of a primitive value, as a header mirrors it (2026-07-28, Streamable HTTP, "Value Encoding").
  *
  * @returns `undefined` for what no header mirrors: `null`, objects, arrays, numbers beyond the safe integers
  * @internal
@@ -52,8 +52,8 @@ export function headerText(value: unknown): string | undefined {
 }
 
 /**
- * A value of the body as a client sends it in a header: its text, or `=?base64?…?=` around the base64 of its UTF-8 when
- * it would not arrive as it is, or would be taken for base64 itself ("Value Encoding", C13).
+ * Encodes a value of the body for a header: its text, or `=?base64?…?=` around the base64 of its UTF-8 when it would
+ * not arrive as it is, or would be taken for base64 itself ("Value Encoding", C13).
  *
  * @returns `undefined` for what must not be sent: see {@link headerText}
  * @internal

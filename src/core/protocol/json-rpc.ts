@@ -82,32 +82,41 @@ export const REQUEST_METHODS: ReadonlySet<string> = new Set([
   'tasks/cancel',
 ]);
 
-/** Characters of a text that identifies a request: it is stored, compared and sent back many times. */
+/**
+ * A text that identifies a request has at most this many characters: it is stored, compared and sent back many times.
+ */
 const MAX_ID_LENGTH = 256;
 
-/** Levels of lists and objects in a body. Schemas, JSON and handlers recurse, and the stack ends at some thousands. */
+/**
+ * A body has at most this many levels of lists and objects. Schemas, JSON and handlers recurse, and the stack ends at
+ * some thousands.
+ */
 const MAX_DEPTH = 512;
 
 const RELATED_TASK_META_KEY = 'io.modelcontextprotocol/related-task';
 
-/** Whether a message of sound structure is a request. @internal */
+/** Tells whether a message of sound structure is a request. @internal */
 export function isRequest(message: JsonRpcMessage): message is JsonRpcRequest {
   const { method, id } = message as RawMessage;
   return method !== undefined && id !== undefined;
 }
 
-/** Whether a message of sound structure is a notification. @internal */
+/** Tells whether a message of sound structure is a notification. @internal */
 export function isNotification(message: JsonRpcMessage): message is JsonRpcNotification {
   const { method, id } = message as RawMessage;
   return method !== undefined && id === undefined;
 }
 
-/** Whether a message of sound structure is a response, with a result or with an error. @internal */
+/** Tells whether a message of sound structure is a response, with a result or with an error. @internal */
 export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse {
   return (message as RawMessage).method === undefined;
 }
 
-/** Whether a message of sound structure is an `initialize` request; its parameters are not looked at. @internal */
+/**
+ * Tells whether a message of sound structure is an `initialize` request; its parameters are not looked at.
+ *
+ * @internal
+ */
 export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpcRequest {
   return isRequest(message) && message.method === 'initialize';
 }
@@ -145,7 +154,7 @@ export function readMessages(text: string): IncomingBody {
   return { batch: true, messages: body.map(readBatchedMessage) };
 }
 
-/** Recurses into `levels` levels at most. */
+/** Tells whether a value has more levels. It recurses into `levels` levels at most. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return true;
@@ -161,8 +170,8 @@ function readBatchedMessage(value: unknown, position: number): JsonRpcMessage {
 }
 
 /**
- * The id of a response is of a request of this server: with it, the client would take the refusal for the answer to its
- * own request.
+ * Returns the id of a request. A response has the id of a request of this server: with it, the client would take the
+ * refusal for the answer to its own request.
  */
 function requestIdOf(value: unknown): RequestId | null {
   if (!isObject(value)) return null;
@@ -230,7 +239,7 @@ function wrongMeta(value: unknown): string {
   return `"_meta" must be an object, but it is ${shown(value)}. Send an object, or leave it out.`;
 }
 
-/** The members of `_meta` on which the SDK's own structural check insists. */
+/** Checks the members of `_meta` on which the SDK's own structural check insists. */
 function metaProblem(meta: unknown): string | undefined {
   if (!isObject(meta)) return wrongMeta(meta);
   const { progressToken, [RELATED_TASK_META_KEY]: task } = meta;
@@ -250,7 +259,9 @@ function isRequestId(value: unknown): value is RequestId {
   return (typeof value === 'string' && value.length <= MAX_ID_LENGTH) || Number.isSafeInteger(value);
 }
 
-/** In a notification, what names a request that it is about: `notifications/cancelled` and `notifications/progress`. */
+/**
+ * Finds the name of the request that a notification is about: `notifications/cancelled` and `notifications/progress`.
+ */
 function longReference({ requestId, progressToken }: Record<string, unknown>): string | undefined {
   const [name, value] = isLongText(requestId) ? ['requestId', requestId] : ['progressToken', progressToken];
   if (!isLongText(value)) return undefined;
@@ -266,7 +277,7 @@ function shownId(value: unknown): string {
 }
 
 const BYTE_ORDER_MARK = 0xfeff;
-/** An escape that may spell a character of `__proto__`; encoders leave these characters as they are. */
+/** Matches an escape that may spell a character of `__proto__`; encoders leave these characters as they are. */
 const ESCAPED_PROTO = /\\u00[567]/;
 
 function parseJson(text: string): unknown {
@@ -282,7 +293,10 @@ function parseJson(text: string): unknown {
   return value;
 }
 
-/** Uses a list instead of recursion or a reviver, because the sender decides the nesting depth. */
+/**
+ * Removes all `__proto__` keys. It uses a list instead of recursion or a reviver, because the sender decides the
+ * nesting depth.
+ */
 function dropProtoKeys(root: unknown): void {
   const pending = [root];
   while (pending.length > 0) {

@@ -1,6 +1,9 @@
 import { isIPv6 } from 'node:net';
 
-/** A pattern, since each proxy and CDN has its own: `x-forwarded-for`, `cf-connecting-ip`, `true-client-ip`, `x-original-host`… */
+/**
+ * Matches the headers of proxies; it is a pattern, since each proxy and CDN has its own: `x-forwarded-for`, `cf-
+ * connecting-ip`, `true-client-ip`, `x-original-host`…
+ */
 const PROXY_HEADER = /^via$|^(?:x-)?forwarded|^(?:x-original|x-envoy|x-amz|cf)-|-\w*ip$|-(?:host|for)$/;
 
 /** The parts of a request, of Node, Express or Fastify, that say where it comes from. */
@@ -10,8 +13,9 @@ interface Arrived {
 }
 
 /**
- * Whether a caller is on this machine: by the address of the socket, and since neither the Host, as behind a tunnel, nor a header
- * of a proxy says that the request comes from elsewhere. Callers without HTTP are: those of stdio, and the app itself.
+ * Tells whether a caller is on this machine: by the address of the socket, and since neither the Host, as behind a
+ * tunnel, nor a header of a proxy says that the request comes from elsewhere. Callers without HTTP are: those of stdio,
+ * and the app itself.
  *
  * @internal
  */
@@ -34,9 +38,9 @@ export function isLoopbackAddress(address: string | undefined): boolean {
   return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
 }
 
-/** A host with its port, as in the header `Host`. @internal */
+/** The name and the port of a host, as in the header `Host`. @internal */
 export interface Authority {
-  /** In lower case, without a trailing dot; IPv6 in brackets and in its canonical form. */
+  /** The name is in lower case, without a trailing dot; IPv6 in brackets and in its canonical form. */
   readonly name: string;
   readonly port: string | undefined;
 }

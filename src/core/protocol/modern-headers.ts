@@ -31,13 +31,18 @@ const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['tasks/cancel', 'taskId'],
 ]);
 
-/** The header that mirrors an argument. @param headerName `Region` for `Mcp-Param-Region` @internal */
+/**
+ * Returns the name of the header that mirrors an argument.
+ *
+ * @param headerName `Region` for `Mcp-Param-Region`
+ * @internal
+ */
 export function paramHeaderName(headerName: string): string {
   return `Mcp-Param-${headerName}`;
 }
 
 /**
- * The headers that a client sends with a modern message, as they go over the wire (C13).
+ * Returns the headers that a client sends with a modern message, as they go over the wire (C13).
  *
  * @param message as its JSON will say it: a `Date` among the arguments is not a text yet
  * @param declarations those of the tool that is called
@@ -107,7 +112,7 @@ export function paramHeadersFault(
   return undefined;
 }
 
-/** A mismatch as the SDK reports it: `error.data.mismatch`. */
+/** `error.data.mismatch` has it, as in the SDK. */
 interface Mismatch {
   readonly header: string;
   readonly body: string;
@@ -120,7 +125,7 @@ function refusal(mismatch: Mismatch): McpError {
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
 
-/** This check does not refuse a body without a name. */
+/** Compares the name; this check does not refuse a body without one. */
 function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest): void {
   const named = nameOf(method, params);
   if (!named) return;
@@ -137,7 +142,7 @@ function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest):
   }
 }
 
-/** The value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
+/** Returns the value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
 function nameOf(method: string, params: JsonRpcRequest['params']): { source: string; value?: string } | undefined {
   const field = NAMED_BY.get(method);
   if (field === undefined) return undefined;
@@ -170,14 +175,14 @@ function paramMismatch(
   return different(header, decoded, source, value);
 }
 
-/** Written in decimals that are all zero, or with zeros in front, an integer is the same ("Server Validation", note). */
+/** Matches an integer, also one with decimals that are all zero, or with zeros in front ("Server Validation", note). */
 const INTEGER = /^-?\d+(?:\.0+)?$/;
 
 function isSameInteger(text: string, value: unknown): boolean {
   return typeof value === 'number' && INTEGER.test(text) && Number(text) === value;
 }
 
-/** Own properties only: an argument may have any name. */
+/** Reads own properties only, because an argument may have any name. */
 function valueAt(root: unknown, path: readonly string[]): unknown {
   let value = root;
   for (const name of path) {

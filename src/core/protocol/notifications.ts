@@ -1,7 +1,10 @@
 import { type Capabilities, missingCapabilities } from './client-capabilities.js';
 import type { McpEra } from './era.js';
 
-/** Notifications of the specification that a server may send; those of an application have names of their own. */
+/**
+ * The notifications of the specification that a server may send in both eras; those of an application have names of
+ * their own.
+ */
 const OF_BOTH = [
   'notifications/cancelled',
   'notifications/progress',
@@ -17,11 +20,11 @@ const OF_ERA: Readonly<Record<McpEra, ReadonlySet<string>>> = {
   legacy: new Set([...OF_BOTH, ELICITATION_COMPLETE, 'notifications/tasks/status']),
   modern: new Set([...OF_BOTH, ACKNOWLEDGED]),
 };
-/** Sent by clients only. */
+/** Clients alone send these notifications. */
 const OF_CLIENTS: readonly string[] = ['notifications/initialized', 'notifications/roots/list_changed'];
 
 /**
- * A notification of the specification is sent only to clients whose revision has it.
+ * Refuses a notification of the specification for clients whose revision does not have it.
  *
  * @throws Error when the era, or the client, does not know it
  * @internal
@@ -41,10 +44,10 @@ const REVISION_OF: Readonly<Record<McpEra, string>> = {
   modern: 'revision 2026-07-28',
 };
 
-/** A list that clients can be told of. @internal */
+/** A list whose changes are announced to clients. @internal */
 export type ChangedList = 'tools' | 'prompts' | 'resources';
 
-/** A change that clients can subscribe to: of a list, or of the resource at a URI. @internal */
+/** Clients can subscribe to a change of a list, or of the resource at a URI. @internal */
 export type McpChange = { readonly list: ChangedList } | { readonly uri: string };
 
 const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({
@@ -55,7 +58,7 @@ const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /**
- * The change that a notification is about.
+ * Returns the change that a notification is about.
  *
  * @returns `undefined` when it is about something else, or of a resource without a URI
  * @internal
@@ -67,7 +70,7 @@ export function changeOf(notification: { method: string; params?: Record<string,
   return method === RESOURCE_UPDATED && typeof uri === 'string' ? { uri } : undefined;
 }
 
-/** The notification of a change; the same in both eras but for `_meta`. @internal */
+/** Makes the notification of a change, which is the same in both eras except for `_meta`. @internal */
 export function notificationOf(change: McpChange): { method: string; params?: { uri: string } } {
   return 'list' in change
     ? { method: `notifications/${change.list}/list_changed` }
@@ -79,7 +82,7 @@ export function isChangedList(value: unknown): value is ChangedList {
   return value === 'tools' || value === 'prompts' || value === 'resources';
 }
 
-/** Severities of log messages (RFC 5424), in ascending order. @internal */
+/** The severities of log messages (RFC 5424), in ascending order. @internal */
 export const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
 
 const SEVERITY: ReadonlyMap<unknown, number> = new Map(LOG_LEVELS.map((level, index) => [level, index]));
@@ -90,7 +93,7 @@ export function isLogLevel(value: unknown): value is (typeof LOG_LEVELS)[number]
 }
 
 /**
- * Whether a message has at least the level that a client wants.
+ * Tells whether a message has at least the level that a client wants.
  *
  * @param wanted the client's level; `undefined`: it has not set one, and gets all
  * @internal

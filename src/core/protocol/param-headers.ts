@@ -1,14 +1,14 @@
 import { isObject } from './json-rpc.js';
 import { shown } from './errors.js';
 
-/** The member of a JSON Schema that has its property mirrored into a header. */
+/** A property whose JSON Schema has this member is mirrored into a header. */
 const ANNOTATION = 'x-mcp-header';
 
 /** An argument of a tool that clients mirror into a header, so that proxies can route by it. @internal */
 export interface ParamHeader {
-  /** The names of the properties that lead to it, from the arguments on; at least one. */
+  /** The names of the properties that lead to the argument; at least one. */
   readonly path: readonly string[];
-  /** As in the schema: `Region` for the header `Mcp-Param-Region`. */
+  /** The name in the schema: `Region` for the header `Mcp-Param-Region`. */
   readonly headerName: string;
   readonly type: (typeof TYPES)[number];
 }
@@ -17,13 +17,13 @@ export interface ParamHeader {
 export type ParamHeaders = { readonly headers: readonly ParamHeader[] } | { readonly fault: string };
 
 const TYPES = ['string', 'integer', 'boolean'] as const;
-/** The characters of a header's name (RFC 9110 §5.6.2, `tchar`). */
+/** Matches the name of a header (RFC 9110 §5.6.2, `tchar`). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/;
-/** Most tools have none: they share this one. */
+/** Most tools mirror no argument, and share this list. */
 const NONE: readonly ParamHeader[] = Object.freeze([]);
 
 /**
- * The arguments of a tool that are mirrored into headers (2026-07-28, Streamable HTTP, "Schema Extension").
+ * Finds the arguments of a tool that are mirrored into headers (2026-07-28, Streamable HTTP, "Schema Extension").
  *
  * Clients leave out a tool with one annotation that breaks the rules, so a fault is a fault of the tool.
  *
@@ -68,17 +68,17 @@ function read(place: Place, { type, [ANNOTATION]: headerName }: JsonObject): Par
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Where a schema stands in another. A chain, since a path for each would be quadratic in the depth. */
+/** The place of a schema in another. It is a chain, since a path for each would be quadratic in the depth. */
 interface Place {
   readonly parent: Place | undefined;
   readonly name: string;
-  /** Through `properties` alone, so that an instance has at most one value there. */
+  /** Says that `properties` alone lead there, so that an instance has at most one value there. */
   readonly reachable: boolean;
 }
 
 const ROOT: Place = { parent: undefined, name: '', reachable: true };
 
-/** Keywords with a schema or an array of them, of any draft. */
+/** The keywords of any draft that hold a schema or an array of schemas. */
 const SUBSCHEMAS: ReadonlySet<string> = new Set([
   'items',
   'prefixItems',
@@ -97,7 +97,7 @@ const SUBSCHEMAS: ReadonlySet<string> = new Set([
   'then',
   'else',
 ]);
-/** Keywords with an object of schemas. The targets of `$ref` are among them. */
+/** The keywords that hold an object of schemas. The targets of `$ref` are among them. */
 const NAMED_SUBSCHEMAS: ReadonlySet<string> = new Set([
   'patternProperties',
   'dependentSchemas',
@@ -107,7 +107,7 @@ const NAMED_SUBSCHEMAS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Every schema with an annotation, wherever it stands.
+ * Yields every schema with an annotation, wherever it stands.
  *
  * Uses a list instead of recursion, because a client reads schemas of untrusted servers.
  */

@@ -12,22 +12,22 @@ export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
 /** A protocol revision without sessions. @internal */
 export type ModernRevision = (typeof MODERN_REVISIONS)[number];
 
-/** The answer to an `initialize` that asks for a revision we do not serve. @internal */
+/** The revision that answers an `initialize` for one that we do not serve. @internal */
 export const LATEST_LEGACY_REVISION: LegacyRevision = LEGACY_REVISIONS[0];
 
-/** Whether the value names a revision with sessions that we serve. @internal */
+/** Tells whether the value names a revision with sessions that we serve. @internal */
 export function isLegacyRevision(value: unknown): value is LegacyRevision {
   return (LEGACY_REVISIONS as readonly unknown[]).includes(value);
 }
 
-/** Whether the value names a revision without sessions that we serve. @internal */
+/** Tells whether the value names a revision without sessions that we serve. @internal */
 export function isModernRevision(value: unknown): value is ModernRevision {
   return (MODERN_REVISIONS as readonly unknown[]).includes(value);
 }
 
 /**
- * An `initialize` that asks for the revision which it is answered with: the requested one if it is one with sessions, else
- * {@link LATEST_LEGACY_REVISION} (2025-11-25, Lifecycle, "Version Negotiation"; S1). What serves it need not negotiate: an SDK
+ * Returns an `initialize` that asks for the revision of its answer: the requested one if it has sessions, else {@link
+ * LATEST_LEGACY_REVISION} (2025-11-25, Lifecycle, "Version Negotiation"; S1). What serves it need not negotiate: an SDK
  * server would agree to revisions that are older than this transport.
  *
  * @internal
@@ -40,7 +40,7 @@ export function negotiated(initialize: JsonRpcRequest): JsonRpcRequest {
 }
 
 /**
- * Whether a POST may carry an array of messages: batches came with 2025-03-26 and left with the next (E9).
+ * Tells whether a POST may carry an array of messages: batches came with 2025-03-26 and left with the next (E9).
  *
  * @param revision the negotiated one
  * @internal
@@ -50,8 +50,7 @@ export function allowsBatches(revision: string): boolean {
 }
 
 /**
- * Whether responses with event ids begin with a priming event, and the server may close them early (G9,
- * G10).
+ * Tells whether responses with event ids begin with a priming event, and the server may close them early (G9, G10).
  *
  * @param revision the negotiated one, of {@link LEGACY_REVISIONS}; modern responses carry no event ids
  * @internal

@@ -1,6 +1,6 @@
 /**
- * The only import of the SDK's tools: schemas of the specification, JSON Schema, errors. `spec.ts` loads it when an endpoint is made; the
- * room `sdk` imports the SDK's servers, transports and protocol classes.
+ * The only import of the SDK's tools: schemas of the specification, JSON Schema, errors. `spec.ts` loads it when an
+ * endpoint is made; the folder `src/server` imports the SDK's servers, transports and protocol classes.
  */
 export {
   classifyInboundRequest,

@@ -44,7 +44,7 @@ export async function loadSdk(): Promise<void> {
 
 /** The result of a check by a schema of the specification. @internal */
 export interface SpecCheck {
-  /** With the fields that the type has; `undefined` when there is a problem. */
+  /** The value with the fields that the type has; `undefined` when there is a problem. */
   readonly value?: unknown;
   readonly problem?: { readonly path: string; readonly message: string };
 }

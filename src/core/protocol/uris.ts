@@ -1,7 +1,7 @@
 import { McpError } from './errors.js';
 import { isObject, type JsonRpcRequest } from './json-rpc.js';
 
-/** Characters of a URI that a client sends. */
+/** A URI that a client sends has at most this many characters. */
 export const MAX_URI_CHARACTERS = 2_048;
 
 type Params = JsonRpcRequest['params'];
@@ -9,8 +9,8 @@ type Params = JsonRpcRequest['params'];
 const ofParams = (params: Params): unknown => params?.['uri'];
 
 /**
- * By method, the URI in its parameters. One that is too long is refused before any code of an app or of the SDK compares it with
- * templates (D29).
+ * Reads the URI in the parameters of a method. One that is too long is refused before any code of an app or of the SDK
+ * compares it with templates (D29).
  */
 export const URI_OF: ReadonlyMap<string, (params: Params) => unknown> = new Map([
   ['resources/read', ofParams],

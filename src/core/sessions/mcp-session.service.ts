@@ -22,7 +22,7 @@ import { SessionRuntime } from './live/session-runtime.js';
 import { type McpSessionRecord, McpSessionStore } from './store/session-store.js';
 
 /**
- * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
+ * Gives an app the sessions of one endpoint: to look at them, to talk to their clients, to end them.
  *
  * Inject it into any provider. An app with several endpoints injects by name: `@InjectMcp(McpSessionService, name)`.
  *
@@ -32,13 +32,15 @@ import { type McpSessionRecord, McpSessionStore } from './store/session-store.js
 export class McpSessionService {
   /** The option `name` of the endpoint, or its path. */
   readonly endpoint: string;
-  /** Events of the sessions on this node. Never errors. */
+  /** Emits the events of the sessions on this node. Never errors. */
   readonly events$: Observable<McpSessionEvent>;
-  /** Each request of a client that this node has served, when it has ended. Never errors. */
+  /** Emits each request of a client that this node has served, when it has ended. Never errors. */
   readonly calls$: Observable<McpCallEnd>;
-  /** Each session that is over for good, on the node that ended it; not those that a shutdown ends. Never errors. */
+  /**
+   * Emits each session that is over for good, on the node that ended it; not those that a shutdown ends. Never errors.
+   */
   readonly ends$: Observable<McpSessionEnd>;
-  /** Each request that was answered with 4xx or 5xx before it was a call. Never errors. */
+  /** Emits each request that was answered with 4xx or 5xx before it was a call. Never errors. */
   readonly refusals$: Observable<McpRefusal>;
 
   /** @internal */
@@ -58,16 +60,16 @@ export class McpSessionService {
   }
 
   /**
-   * Whether the load balancer should send calls to this node, for readiness checks: `true` until the app begins to shut
-   * down. Calls that still come are taken for `shutdownDelayMs`; then new ones get 503, and running ones may end within
-   * `drainMs`.
+   * Tells whether the load balancer should send calls to this node, for readiness checks: `true` until the app begins
+   * to shut down. Calls that still come are taken for `shutdownDelayMs`; then new ones get 503, and running ones may
+   * end within `drainMs`.
    */
   get accepting(): boolean {
     return this.runtime.calls.shutdown.is === 'open';
   }
 
   /**
-   * All sessions of the endpoint, oldest first, live on this node or not.
+   * Returns all sessions of the endpoint, oldest first, live on this node or not.
    *
    * @param filter `principal`: only those of this owner, `null`: only anonymous ones
    */
@@ -181,13 +183,13 @@ export class McpSessionService {
     return checkedResult(request, result) as ResultTypeMap[M];
   }
 
-  /** The current counts: for health checks, metrics, and tests of what is left behind. */
+  /** Returns the current counts, for health checks, metrics, and tests of what is left behind. */
   async counts(): Promise<McpCounts> {
     const { sessions: logs, streams: loggedStreams, events, bytes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
     return { sessions: await this.store.count(), ...this.nodeCounts(), logs, loggedStreams, events, bytes };
   }
 
-  /** The counts of this node, without calls to a store, which may be unavailable. */
+  /** Returns the counts of this node, without calls to a store, which may be unavailable. */
   nodeCounts(): McpNodeCounts {
     const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
@@ -208,7 +210,7 @@ export class McpSessionService {
     };
   }
 
-  /** Notifies subscribers without a session, if it is a change. */
+  /** Notifies subscribers without a session of a notification that is about a change. */
   #publish(notification: { method: string; params?: Record<string, unknown> }): void {
     const change = changeOf(notification);
     if (change) this.runtime.nodes.changed(change);
@@ -277,7 +279,7 @@ function checkedResult({ method, params }: OutboundMessage, result: unknown): un
 }
 
 /**
- * Whether the client of a session gets a notification: log messages only at or above the level that it set.
+ * Tells whether the client of a session gets a notification: log messages only at or above the level that it set.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
  */
@@ -286,14 +288,14 @@ function wantsNotification({ logLevel }: McpSessionRecord, { method, params }: O
   return typeof level !== 'string' || reachesLevel(level, logLevel);
 }
 
-/** How a notification relates to the call in which it is sent. */
+/** Relates a notification to the call in which it is sent. */
 type Relation = (send: () => Promise<void>) => Promise<void>;
-/** Part of the call: dropped when the call is cancelled. */
+/** The notification is part of the call, and is not sent when the call is cancelled. */
 const REMARK: Relation = (send) => send();
-/** Independent of the call: sent even when it is cancelled. */
+/** The notification is independent of the call, and is sent even when the call is cancelled. */
 const FACT: Relation = runBeyondCancelledCall;
 
-/** What one endpoint holds on one node. @internal */
+/** Counts what one endpoint holds on one node. @internal */
 export interface McpNodeCounts {
   /** Sessions with a live copy on this node. */
   live: number;
@@ -313,7 +315,7 @@ export interface McpNodeCounts {
   heldBytes: number;
 }
 
-/** Counts of one endpoint: on one node, and in its stores. @publicApi */
+/** Counts what one endpoint holds on one node, and in its stores. @publicApi */
 export interface McpCounts extends McpNodeCounts {
   /** Sessions that have a record in the session store. */
   sessions: number;

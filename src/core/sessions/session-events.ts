@@ -2,7 +2,7 @@ import type { RequestId } from '../protocol/json-rpc.js';
 import type { McpSessionInfo } from '../calls/mcp-call.js';
 
 /**
- * Why a session ended.
+ * The reason why a session ended.
  *
  * - `deleted`: the client sent DELETE
  * - `idle`: no activity for `idleTimeoutMs`, or nothing sent after `initialize`
@@ -16,7 +16,7 @@ import type { McpSessionInfo } from '../calls/mcp-call.js';
 export type McpSessionEndReason =
   'deleted' | 'idle' | 'terminated' | 'initialize-failed' | 'shutdown' | 'ended-elsewhere';
 
-/** An event of a session on this node. For logs, metrics and tests. @publicApi */
+/** An event of a session on this node, for logs, metrics and tests. @publicApi */
 export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'created'; readonly session: McpSessionInfo }
   /** A live copy was made from the session's record. */
@@ -40,6 +40,6 @@ export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }
   /** The roots of the client have changed: ask for them again. */
   | { readonly type: 'roots-changed' }
-  /** A failure that no answer shows: in a dispatcher, or in a server of the application. */
+  /** A dispatcher, or a server of the application, failed in a way that no answer shows. */
   | { readonly type: 'protocol-error'; readonly error: unknown }
 );

@@ -178,7 +178,6 @@ function isDevelopment(): boolean {
 
 export type ResolvedSessionOptions = Resolved<typeof SESSION_TABLE>;
 
-/** How many sessions there may be. */
 export interface SessionLimits extends Pick<ResolvedSessionOptions, 'maxSessions' | 'maxSessionsPerPrincipal'> {
   readonly maxAnonymousSessions: number;
 }
@@ -188,7 +187,7 @@ export function maxAnonymousSessions(options: ResolvedSessionOptions, signIn: bo
   return options.maxAnonymousSessions ?? (signIn ? Math.ceil(options.maxSessions / 2) : Infinity);
 }
 
-/** The caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */
+/** Returns the caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */
 export function capsFor(principal: string | undefined, limits: SessionLimits): McpSessionCaps {
   const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
   return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };

@@ -9,17 +9,17 @@ import {
 } from '../../protocol/json-rpc.js';
 import { allowsBatches } from '../../protocol/revisions.js';
 
-/** Requests that one session may have in flight. */
+/** One session may have this many requests in flight. */
 const MAX_CALLS = 1_000;
-/** Resources that one session, or one modern subscription, may subscribe to. */
+/** One session, or one modern subscription, may subscribe to this many resources. */
 export const MAX_SUBSCRIPTIONS = 1_000;
-/** Bytes of all URIs to which one session may subscribe: live copy and record keep them. */
+/** The URIs to which one session subscribes may have this many bytes: live copy and record keep them. */
 const MAX_SUBSCRIPTION_BYTES = 64 * 1024;
-/** Messages that one batch may have (E9). */
+/** One batch may have this many messages (E9). */
 const MAX_BATCH = 100;
 
 /**
- * Whether a session takes the messages of a POST; all of them or none.
+ * Checks whether a session takes the messages of a POST: all of them or none.
  *
  * @returns the requests among them
  * @throws McpError INVALID_REQUEST with the id of the offending request
@@ -59,10 +59,9 @@ export function admit(
 /** The calls of a session, by the id of their request. */
 type RunningCalls = ReadonlyMap<RequestId, McpCall>;
 
-/** What a session is subscribed to. */
 export interface SubscriptionSize {
   readonly count: number;
-  /** Of all URIs. */
+  /** Counts the bytes of all URIs. */
   readonly bytes: number;
 }
 
@@ -71,8 +70,8 @@ function subscribes({ method }: JsonRpcRequest): boolean {
 }
 
 /**
- * Subscriptions are kept, and searched, for as long as the session lives. Requests that are still served count as if they
- * had succeeded: otherwise many at once would exceed the limit together.
+ * Bounds the subscriptions, which are kept and searched for as long as the session lives. Requests that are still
+ * served count as if they had succeeded: otherwise many at once would exceed the limit together.
  */
 function assertSubscribable(
   requests: readonly JsonRpcRequest[],

@@ -15,20 +15,20 @@ import { endedText } from '../session.errors.js';
 import { SessionRuntime } from './session-runtime.js';
 import type { ResolvedSessionOptions } from '../session.options.js';
 
-/** A session of this node. */
+/** A session that is live on this node. */
 export interface LiveSession {
   readonly session: McpSession;
-  /** When it was last touched in the store; milliseconds since the epoch. -Infinity: never, as far as this node knows. */
+  /** The time of the last touch in the store, in milliseconds since the epoch; -Infinity if this node knows of none. */
   touchedAt: number;
-  /** Whether its client has sent something to this node after `initialize`. */
+  /** Says whether its client has sent something to this node after `initialize`. */
   used: boolean;
-  /** When its record was last looked at; milliseconds since the epoch. */
+  /** The time at which its record was last read, in milliseconds since the epoch. */
   askedAt: number;
-  /** Of one that was rebuilt: settles when its log can be used. @throws (rejects) McpError UNAVAILABLE */
+  /** Resolves when the log of a rebuilt session is readable. @throws (rejects) McpError UNAVAILABLE */
   ready?: Promise<void> | undefined;
 }
 
-/** A session as a request finds it: its live copy here, or its record. */
+/** A request finds a session as its live copy on this node, or as its record. */
 export interface KnownSession {
   readonly info: McpSessionInfo;
   readonly live?: LiveSession;
@@ -55,7 +55,7 @@ type Timing = Pick<ResolvedSessionOptions, 'idleTimeoutMs'> & Pick<ResolvedRespo
 @Injectable()
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
-  /** Being initialized. */
+  /** The sessions that are being initialized, which no request finds. */
   readonly #initializing = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
@@ -78,7 +78,7 @@ export class LiveSessions {
   get size(): number {
     return this.#live.size;
   }
-  /** The node is stopping: no further session becomes live. */
+  /** Says that the node is stopping: no further session becomes live. */
   get closing(): boolean {
     return this.#closing;
   }
@@ -87,7 +87,7 @@ export class LiveSessions {
     return this.#live.values();
   }
 
-  /** A live copy, if there is one here. */
+  /** Returns the live copy of a session, if this node has one. */
   peek(id: string): LiveSession | undefined {
     return this.#live.get(id);
   }
@@ -100,7 +100,7 @@ export class LiveSessions {
     return this.runtime.ask(id, () => this.store.get(id)).then((record) => record && { info: infoOf(record), record });
   }
 
-  /** The live copy of a session for a request of its client; made from the record if there is none. */
+  /** Returns the live copy of a session for a request of its client, and makes it from the record if there is none. */
   enter({ info: { id }, live: known, record }: KnownSession): LiveSession | undefined {
     const live = this.#live.get(id);
     if (live) this.#touch(live);
@@ -108,12 +108,12 @@ export class LiveSessions {
     return live;
   }
 
-  /** A session that has a record, and is being initialized: to be added, or discarded. */
+  /** Keeps a session that has a record and is being initialized, until it is added or discarded. */
   begin(session: McpSession): void {
     this.#initializing.set(session.sessionId, session);
   }
 
-  /** Whether a session that has a record is being initialized here. */
+  /** Tells whether a session that has a record is being initialized here. */
   isInitializing(id: string): boolean {
     return this.#initializing.has(id);
   }
@@ -149,7 +149,7 @@ export class LiveSessions {
     return live;
   }
 
-  /** The live copy of a session, ready to be used. @returns `undefined` if there is no record */
+  /** Returns the live copy of a session, when it is ready to be used. @returns `undefined` if there is no record */
   async acquire(id: string): Promise<LiveSession | undefined> {
     const found = this.lookup(id);
     const known = isThenable(found) ? await found : found;
@@ -217,12 +217,12 @@ export class LiveSessions {
     }
   }
 
-  /** Settles when every end that is under way is complete. */
+  /** Resolves when every end that is under way is complete. */
   async settled(): Promise<void> {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
-  /** Whether the logs are in this process, so that no other node can drop them. */
+  /** Tells whether the logs are in this process, so that no other node can drop them. */
   get #ownsLogs(): boolean {
     return !this.runtime.sharedLogs;
   }
@@ -297,7 +297,7 @@ export class LiveSessions {
     }
   }
 
-  /** Another node has ended a session. */
+  /** Ends the live copy of a session that another node has ended. */
   endedElsewhere(id: string, why?: McpSessionEndReason): void {
     void this.#live.get(id)?.session.end('ended-elsewhere', why && endedText(why));
     this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
@@ -311,7 +311,7 @@ export class LiveSessions {
     }
   }
 
-  /** A live copy may be out of date. */
+  /** Compares a live copy that may be out of date with its record. */
   suspect(id: string): void {
     const live = this.#live.get(id);
     if (live) this.#verify(live);
@@ -371,7 +371,7 @@ export class LiveSessions {
     session.refresh();
   }
 
-  /** Activity is written to the store at once when it is the first, then at most ten times per idle timeout. */
+  /** Writes activity to the store: at once when it is the first, then at most ten times per idle timeout. */
   #touch(live: LiveSession): void {
     const now = this.runtime.clock.now();
     if (now - live.touchedAt >= this.timing.idleTimeoutMs / 10) this.#touchNow(live);
@@ -395,7 +395,7 @@ export class LiveSessions {
   }
 }
 
-/** The client's settings, for dispatchers that keep some of them. */
+/** Returns the client's settings, for dispatchers that keep some of them. */
 function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSaid {
   return {
     // The revision negotiated then; a newer server might negotiate another one.
@@ -405,16 +405,16 @@ function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSes
   };
 }
 
-/** The cleanup by the node that removed the record. */
+/** What the node cleans up that removed the record. */
 interface Rest {
-  /** Whether the log is dropped, too. */
+  /** Says whether the log is dropped, too. */
   readonly forget: boolean;
   readonly notifyNodes?: boolean;
-  /** Taken from the store by this end. */
+  /** The record that this end has taken from the store. */
   readonly record?: McpSessionRecord | undefined;
 }
 
-/** Maximum number of sessions that one sweep ends; the next sweep continues. */
+/** One sweep ends at most this many sessions; the next sweep continues. */
 const EXPIRED_AT_ONCE = 1_000;
 /** A session ends after this time if its client sends nothing after `initialize`. */
 const UNUSED_MS = 60_000;

@@ -38,7 +38,7 @@ import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from './session-runtime.js';
 
-/** Milliseconds that an ending session waits for its last answers to be logged. */
+/** An ending session waits this many milliseconds for its last answers to be logged. */
 const FLUSH_MS = 1_000;
 
 /**
@@ -61,7 +61,7 @@ export class McpSession implements CallingClient {
   readonly #related: RelatedCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
-  /** Created by the first subscriber, or at the end, to save memory in thousands of sessions. */
+  /** Is created by the first subscriber, or at the end, to save memory in thousands of sessions. */
   #closed$: AsyncSubject<McpSessionEndReason> | undefined;
   #inbox: SessionInbox | undefined;
   #info: SessionInfo;
@@ -70,9 +70,9 @@ export class McpSession implements CallingClient {
   /** Log level and subscriptions of the client. @internal */
   readonly state = new SessionState();
 
-  /** Milliseconds since the epoch; of a session that was rebuilt, by the clock of the store. */
+  /** The time of its creation in milliseconds since the epoch; for a rebuilt session, by the clock of the store. */
   readonly createdAt: number;
-  /** Milliseconds since the epoch of the last message from the client. */
+  /** The time of the last message from the client, in milliseconds since the epoch. */
   lastSeenAt: number;
 
   constructor(
@@ -93,7 +93,7 @@ export class McpSession implements CallingClient {
     this.createdAt = identity.createdAt ?? this.lastSeenAt;
   }
 
-  /** The live copy of a session that has a record. @internal */
+  /** Makes the live copy of a session that has a record. @internal */
   static rebuilt(record: McpSessionRecord, runtime: SessionRuntime): McpSession {
     const { logLevel, subscriptions } = record;
     const session = new McpSession(record, runtime);
@@ -127,15 +127,15 @@ export class McpSession implements CallingClient {
       this.runtime,
     ));
   }
-  /** `initialize` was answered with success. @internal */
+  /** Tells whether `initialize` was answered with success. @internal */
   get initialized(): boolean {
     return this.#lifetime.is === 'live';
   }
-  /** Whether the session has ended: it neither sends nor receives messages. */
+  /** Tells whether the session has ended: it neither sends nor receives messages. */
   get over(): boolean {
     return this.#lifetime.is === 'ended';
   }
-  /** A handler runs, or a response is open: the session is not idle. */
+  /** Tells whether the session is not idle: a handler runs, or a response is open. */
   get busy(): boolean {
     return this.#calls.size > 0 || this.#streams.readers > 0;
   }
@@ -148,7 +148,7 @@ export class McpSession implements CallingClient {
     return hasPrimingEvents(this.#info.protocolVersion);
   }
 
-  /** Those that run, by the id of their request. */
+  /** The calls of the session that run, by the id of their request. */
   get #calls(): ReadonlyMap<RequestId, McpCall> {
     return this.runtime.calls.of(this);
   }
@@ -261,7 +261,7 @@ export class McpSession implements CallingClient {
     }
   }
 
-  /** The client cancels a request. `initialize` cannot be cancelled. */
+  /** Cancels a request for the client. `initialize` cannot be cancelled. */
   #cancel(id: RequestId, reason: unknown): void {
     const call = this.#calls.get(id);
     if (!call || call.method === 'initialize') return;
@@ -376,7 +376,7 @@ export class McpSession implements CallingClient {
     this.#outgoing.failOf(call);
   }
 
-  /** A handler answered a request twice, or a cancelled one (P8). @internal */
+  /** Reports that a handler answered a request twice, or a cancelled one (P8). @internal */
   lateAnswer(requestId: RequestId): void {
     void this.#outgoing.late(undefined, requestId, 'dropped');
   }
@@ -428,17 +428,17 @@ export class McpSession implements CallingClient {
     closed$.complete();
   }
 
-  /** For messages of other nodes about them. @internal */
+  /** Gives the streams to the listener for messages of other nodes. @internal */
   get streams(): SessionStreams {
     return this.#streams;
   }
 
-  /** The log refused a stream: its requests can no longer be answered. @internal */
+  /** Cancels the calls of a stream that the log has refused: they can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
     for (const call of this.#callsOn(stream)) this.runtime.calls.cancel(call, error);
   }
 
-  /** The client may not have got a question of the server. @internal */
+  /** Fails the questions of a stream whose messages the log has lost: the client may not have got them. @internal */
   streamLost(stream: McpStream): void {
     for (const call of this.#callsOn(stream)) this.#outgoing.lostOf(call);
   }

@@ -2,10 +2,10 @@ import { type CallingClient, currentMcpCall, type McpCall } from '../../calls/mc
 import type { Calls } from '../../calls/calls.js';
 import type { RequestId } from '../../protocol/json-rpc.js';
 
-/** Number of ids of cancelled requests that are kept, for handlers that continue to send. */
+/** So many ids of cancelled requests are kept, for handlers that continue to send. */
 const REMEMBERED = 256;
 
-/** The request that a message of the server belongs to. */
+/** A message of the server is related to a request, or to none. */
 export type Related =
   | { is: 'nothing' }
   | { is: 'open'; call: McpCall }
@@ -22,7 +22,7 @@ const NOTHING: Related = { is: 'nothing' };
  * is meant.
  */
 export class RelatedCalls {
-  /** Made with the first. */
+  /** Is made with the first cancelled request. */
   cancelled: CancelledRequests | undefined;
 
   constructor(
@@ -42,7 +42,10 @@ export class RelatedCalls {
     return call ? relatedTo(call) : { is: this.cancelled?.has(id) ? 'cancelled' : 'answered', requestId: id };
   }
 
-  /** A call has ended whose signal was aborted: it was cancelled, or answered when its time was over. */
+  /**
+   * Takes note of a call that has ended and whose signal was aborted: it was cancelled, or answered when its time was
+   * over.
+   */
   aborted({ state, requestId }: McpCall): void {
     if (state === 'cancelled') (this.cancelled ??= new CancelledRequests()).add(requestId!);
   }

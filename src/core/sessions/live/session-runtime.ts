@@ -24,8 +24,8 @@ import { type ResolvedSessionOptions } from '../session.options.js';
 const QUIET_MS = 60_000;
 
 /**
- * Everything that the sessions of an endpoint share: options, stores and calls, the messages to other nodes, and the events
- * for the application.
+ * Holds everything that the sessions of an endpoint share: options, stores and calls, the messages to other nodes, and
+ * the events for the application.
  *
  * It closes with the message bus, which is the last part of an endpoint to close.
  */
@@ -97,7 +97,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.#events$.next(event);
   }
 
-  /** A request was sent to the client of a session. @param answer settles as its sender sees it */
+  /** Reports a request that was sent to the client of a session. @param answer settles as its sender sees it */
   asked(request: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
     this.observer.asked(request, session, answer);
   }
@@ -108,7 +108,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.observer.sessionEnded({ sessionId, protocolVersion, durationMs });
   }
 
-  /** A store failed, and no stream is lost by it. @param sessionId '' if it concerns no single session */
+  /** Reports a fault of a store by which no stream is lost. @param sessionId '' if it concerns no single session */
   storeFault(sessionId: string, error: unknown, streamId = ''): void {
     this.event({ type: 'store-fault', sessionId, streamId, fatal: false, error });
   }
@@ -125,27 +125,27 @@ export class SessionRuntime implements StreamEnvironment {
     }
   }
 
-  /** Whether other nodes, or the next process, have the records of sessions. */
+  /** Tells whether other nodes, or the next process, have the records of sessions. */
   get sharedRecords(): boolean {
     return this.records.scope === 'shared';
   }
-  /** Whether they have the logs. */
+  /** Tells whether other nodes have the logs of sessions. */
   get sharedLogs(): boolean {
     return isShared(this.store);
   }
 
-  /** The log no longer has a session: it may have ended on another node. */
+  /** Compares a session with its record, because the log no longer has it: it may have ended on another node. */
   suspect(sessionId: string): void {
     this.#sessions?.suspect(sessionId);
   }
 
-  /** A session has ended by itself: its server was closed. */
+  /** Ends a session whose server was closed. */
   ended(sessionId: string, reason: McpSessionEndReason): void {
     this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.storeFault(sessionId, error));
   }
 }
 
-/** Implemented by `LiveSessions`, which imports this file. */
+/** `LiveSessions` implements it, which imports this file. */
 interface SessionsInUse {
   suspect(id: string): void;
   end(id: string, reason: McpSessionEndReason): Promise<boolean>;

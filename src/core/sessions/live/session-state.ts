@@ -4,14 +4,17 @@ import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.j
 
 type Params = Readonly<Record<string, unknown>>;
 
-/** By method, the change that a successful request makes to the session's record: a rebuilt session behaves the same. */
+/**
+ * Maps a method to the change that a successful request makes to the session's record: a rebuilt session behaves the
+ * same.
+ */
 export const STATE_PATCHES: ReadonlyMap<string, (params: Params) => McpSessionPatch> = new Map([
   ['logging/setLevel', ({ level }: Params): McpSessionPatch => ({ logLevel: String(level) })],
   ['resources/subscribe', ({ uri }: Params): McpSessionPatch => ({ subscribe: [String(uri)] })],
   ['resources/unsubscribe', ({ uri }: Params): McpSessionPatch => ({ unsubscribe: [String(uri)] })],
 ]);
 
-/** The part of a session's record that a live copy holds. */
+/** Holds the part of a session's record that changes, in a live copy. */
 export class SessionState {
   #subscriptions: Set<string> | undefined;
   #subscriptionBytes = 0;
@@ -24,17 +27,17 @@ export class SessionState {
     return { count: this.#subscriptions?.size ?? 0, bytes: this.#subscriptionBytes };
   }
 
-  /** Set by `logging/setLevel`; `undefined`: the client gets all messages. */
+  /** The level that `logging/setLevel` has set; without one the client gets all messages. */
   get logLevel(): string | undefined {
     return this.#logLevel;
   }
 
-  /** Grows with each change. */
+  /** Counts the changes. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** Settles when the record has the changes, or failed to take them; `undefined`: it has them all. */
+  /** Settles when the record has the changes, or failed to take them; `undefined` while it has them all. */
   get recording(): Promise<void> | undefined {
     return this.#recording;
   }
@@ -61,7 +64,7 @@ export class SessionState {
     this.#recording = recording;
   }
 
-  /** The changes that the record has and this copy lacks; `undefined`: none. */
+  /** Returns the changes that the record has and this copy lacks; `undefined` if there are none. */
   missed({
     logLevel,
     subscriptions,
@@ -75,7 +78,7 @@ export class SessionState {
   }
 }
 
-/** A session with its settings and times. @publicApi */
+/** What operators see of a session: what its client declared, its settings and its times. @publicApi */
 export interface McpSessionDetails
   extends McpSessionInfo, Pick<McpSessionRecord, 'logLevel' | 'subscriptions' | 'used' | 'createdAt' | 'lastSeenAt'> {}
 
@@ -99,7 +102,7 @@ export function detailsOf(record: McpSessionRecord): McpSessionDetails {
 }
 
 /**
- * What is known of a session and its client. The parameters of `initialize` stay text, which is parsed when it is asked for.
+ * Describes a session and its client. The parameters of `initialize` stay text, which is parsed when it is asked for.
  */
 export class SessionInfo implements McpSessionInfo {
   readonly id: string;

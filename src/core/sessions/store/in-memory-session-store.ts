@@ -24,7 +24,7 @@ import type {
 export class InMemorySessionStore implements McpSessionStore {
   readonly scope = 'node';
   readonly #records = new Map<string, McpSessionRecord>();
-  /** The key `undefined` stands for the anonymous callers. */
+  /** Counts the sessions of each owner; the key `undefined` stands for the anonymous callers. */
   readonly #owned = new Map<string | undefined, number>();
   readonly #unused = new Set<string>();
 
@@ -106,7 +106,7 @@ export class InMemorySessionStore implements McpSessionStore {
     return this.#records.size;
   }
 
-  /** All records, for the journal of an app under development. @internal */
+  /** Returns all records, for the journal of an app under development. @internal */
   dump(): McpSessionRecord[] {
     return [...this.#records.values()];
   }
@@ -151,12 +151,12 @@ function changes(record: McpSessionRecord, patch: McpSessionPatch): Partial<McpS
   };
 }
 
-/** Copies through JSON, with the same losses as a store on another machine. */
+/** Copies a value through JSON, with the same losses as a store on another machine. */
 function frozenCopy<T>(value: T): T {
   return deepFrozen(JSON.parse(JSON.stringify(value)) as T);
 }
 
-/** Values may be deep: no recursion. */
+/** Freezes a value without recursion, because values may be deep. */
 function deepFrozen<T>(value: T): T {
   const left: unknown[] = [value];
   while (left.length > 0) {

@@ -53,10 +53,10 @@ export interface McpSessionStore {
    */
   claimExpired(idleMs: number, limit: number, unusedMs?: number): Promise<McpSessionRecord[]>;
 
-  /** All records, oldest first, or those of one principal; `null`: the anonymous ones. */
+  /** Returns all records, oldest first, or those of one principal; `null` selects the anonymous ones. */
   list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]>;
 
-  /** How many records there are. */
+  /** Counts the records. */
   count(): Promise<number>;
 }
 
@@ -75,11 +75,11 @@ export const SESSION_STORE_METHODS = [
   'count',
 ] as const;
 
-/** How many records there may be. @publicApi */
+/** Limits the number of records. @publicApi */
 export interface McpSessionCaps {
-  /** Of all sessions together; `Infinity`: no cap. */
+  /** The cap for all sessions together; `Infinity`: no cap. */
   total: number;
-  /** Of the principal of the new record; `Infinity`: only the total cap applies. */
+  /** The cap for the principal of the new record; `Infinity`: only the total cap applies. */
   perPrincipal: number;
 }
 
@@ -89,7 +89,7 @@ export type McpCreateOutcome = 'created' | 'total-cap' | 'principal-cap' | 'take
 /** @publicApi */
 export interface McpSessionRecord {
   id: string;
-  /** The owner; absent: anonymous. */
+  /** The principal that owns the session; absent for an anonymous one. */
   principal?: string;
   /** The parameters of the path that the session began at; absent without any. */
   routeParams?: Readonly<Record<string, unknown>>;
@@ -97,19 +97,22 @@ export interface McpSessionRecord {
   protocolVersion: string;
   /** The parameters of `initialize`, as JSON. Parsed, hostile ones would take twenty times the memory. */
   initialize: string;
-  /** Set by `logging/setLevel`. */
+  /** The level that `logging/setLevel` has set. */
   logLevel?: string;
-  /** URIs of `resources/subscribe`. */
+  /** The URIs that `resources/subscribe` has named. */
   subscriptions: readonly string[];
-  /** Whether it was touched since `create`: its client has sent something after `initialize`. */
+  /** Says whether it was touched since `create`: its client has sent something after `initialize`. */
   used: boolean;
-  /** Milliseconds since the epoch, by the store's clock. */
+  /** The time of `create` in milliseconds since the epoch, by the store's clock. */
   createdAt: number;
-  /** Milliseconds since the epoch, by the store's clock; may lag behind by a tenth of the idle timeout. */
+  /**
+   * The time of the last activity in milliseconds since the epoch, by the store's clock; it may lag behind by a tenth
+   * of the idle timeout.
+   */
   lastSeenAt: number;
 }
 
-/** A record before `create`; the store stamps the times. @publicApi */
+/** `create` takes it: a record without its times, which the store sets. @publicApi */
 export type McpNewSessionRecord = Pick<
   McpSessionRecord,
   'id' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize'
@@ -117,11 +120,11 @@ export type McpNewSessionRecord = Pick<
 
 /** @publicApi */
 export interface McpSessionPatch {
-  /** Set when a server of the application negotiated another revision than was recorded. */
+  /** Is set when a server of the application negotiated another revision than was recorded. */
   protocolVersion?: string;
   logLevel?: string;
-  /** Added to `subscriptions`, once each. */
+  /** URIs to add to `subscriptions`, once each. */
   subscribe?: readonly string[];
-  /** Removed from `subscriptions`. */
+  /** URIs to remove from `subscriptions`. */
   unsubscribe?: readonly string[];
 }

@@ -22,12 +22,15 @@ export class OutboundRequests {
   #issued = 0;
 
   constructor(
-    /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
+    /**
+     * Begins the ids of the requests; it is unique for each live copy of a session, and begins with the id of the node
+     * and `-`.
+     */
     private readonly prefix: string,
     private readonly clock: McpClock,
-    /** Milliseconds that the client has for its answer, even if the request allows more. */
+    /** The client has this many milliseconds for its answer, even if the request allows more. */
     private readonly limitMs: number,
-    /** Sends the cancellation on the same stream as the request: that of its call, if it had one. */
+    /** Sends the cancellation on the same stream as the request, which is that of its call if it has one. */
     private readonly recall: (cancelled: JsonRpcNotification, call: McpCall | undefined) => Promise<void>,
   ) {}
 
@@ -93,7 +96,7 @@ export class OutboundRequests {
     return true;
   }
 
-  /** The call is over: its requests fail. */
+  /** Fails the requests of a call that is over. */
   failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
@@ -102,7 +105,7 @@ export class OutboundRequests {
     }
   }
 
-  /** The log may have lost the requests of a call before the client got them. */
+  /** Fails the requests of a call that the log may have lost before the client got them. */
   lostOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
@@ -112,7 +115,7 @@ export class OutboundRequests {
     }
   }
 
-  /** The session is over. */
+  /** Fails all requests, because the session is over. */
   clear(): void {
     for (const pending of this.#pending.values()) {
       this.#fail(pending, new McpServerRequestError('SESSION_OVER', SESSION_OVER));
@@ -141,7 +144,7 @@ export class OutboundRequests {
     this.#fail(pending, error);
   }
 
-  /** Tells the client to stop asking its user. A failure of the log is reported elsewhere. */
+  /** Cancels a request at the client, which stops asking its user. A failure of the log is reported elsewhere. */
   #cancelAtClient({ id: requestId, call }: Pending, reason: string): void {
     const params = { requestId, reason };
     this.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
@@ -159,7 +162,10 @@ export class OutboundRequests {
   }
 }
 
-/** Not a `ProtocolError`: as the failure of a handler, that would answer the caller with a code that the client chose. */
+/**
+ * Makes the error of a refused request. It is no `ProtocolError`: as the failure of a handler, that would answer the
+ * caller with a code that the client chose.
+ */
 function clientError(method: string, { code, message, data }: RpcError): McpServerRequestError {
   const cause = ProtocolError.fromError(code, message, data);
   const text = `The client answered "${method}" with the error ${code}: ${shown(message)}.`;
@@ -171,7 +177,7 @@ export function givenUp(reason: unknown): McpServerRequestError {
   return new McpServerRequestError('CANCELLED', reason instanceof Error ? reason.message : String(reason));
 }
 
-/** The node other than this one that waits for the answer to a request, if one does. */
+/** Returns the node other than this one that waits for the answer to a request, if one does. */
 export function issuerElsewhere(wireId: unknown, nodeId: string): string | undefined {
   const issuer = typeof wireId === 'string' ? /^([A-Za-z0-9]{1,64})-/.exec(wireId)?.[1] : undefined;
   return issuer === nodeId ? undefined : issuer;
@@ -183,7 +189,7 @@ interface Pending {
   readonly call: McpCall | undefined;
   readonly answer: Deferred<unknown>;
   readonly options: OutboundOptions;
-  /** Milliseconds since the epoch. */
+  /** The time at which it was sent, in milliseconds since the epoch. */
   readonly since: number;
   timer: ClockTimer | undefined;
   onAbort?: () => void;

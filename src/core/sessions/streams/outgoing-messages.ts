@@ -36,7 +36,7 @@ export class OutgoingMessages {
     },
   ) {}
 
-  /** Requests of the server that wait for the client. */
+  /** Counts the requests of the server that wait for the client. */
   get waiting(): number {
     return this.#requests?.size ?? 0;
   }
@@ -70,34 +70,34 @@ export class OutgoingMessages {
     return answer;
   }
 
-  /** A response of the client. P1: one without a waiting request is taken too. */
+  /** Takes a response of the client, also one without a waiting request (P1). */
   answered(response: JsonRpcResponse): void {
     if (this.#requests?.answered(response)) return;
     if (!this.#isAwaitedElsewhere(response.id)) this.#unknownResponse(response.id);
   }
 
-  /** Progress of the client, on a request of the server. */
+  /** Takes progress of the client on a request of the server. */
   progressed(notification: JsonRpcNotification): void {
     if (this.#requests?.progressed(notification)) return;
     if (!this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
   }
 
-  /** An answer may come to any node; the id names the one that waits, which gets it from its {@link Inbox}. */
+  /** Tells whether another node waits for an answer, which may come to any node; that node gets it from its inbox. */
   #isAwaitedElsewhere(wireId: unknown): boolean {
     return this.session.inbox.isAwaitedElsewhere(wireId);
   }
 
-  /** A call is over: its requests to the client fail. */
+  /** Fails the requests to the client of a call that is over. */
   failOf(call: McpCall): void {
     this.#requests?.failOf(call);
   }
 
-  /** The log has lost messages of a call: its requests to the client fail, for they may be among them. */
+  /** Fails the requests to the client of a call whose messages the log has lost: they may be among them. */
   lostOf(call: McpCall): void {
     this.#requests?.lostOf(call);
   }
 
-  /** The session is over. */
+  /** Fails all requests to the client, because the session is over. */
   clear(): void {
     this.#over = true;
     this.#requests?.clear();
@@ -190,14 +190,14 @@ export class OutgoingMessages {
   }
 }
 
-/** The error for a handler whose message the log did not take; the client may see its text. */
+/** Makes the error for a handler whose message the log did not take; the client may see its text. */
 function unsent(method: string, error: unknown): unknown {
   if (error instanceof McpEventStoreError || error instanceof McpServerRequestError) return error;
   const text = `"${method}" could not be sent: the storage of this server is unavailable. The request may be repeated: try again soon.`;
   return new McpServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
 }
 
-/** Late notifications that are still useful to the client, and go to the standalone stream (P8). */
+/** Late notifications that match it are still useful to the client, and go to the standalone stream (P8). */
 const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
 
 export function outlivesItsRequest(method: string): boolean {

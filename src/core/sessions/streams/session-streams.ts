@@ -20,11 +20,11 @@ import type { SessionRuntime } from '../live/session-runtime.js';
  * object is created over the same log.
  */
 export class SessionStreams implements StreamObserver {
-  /** Made with the first: an idle session has none. */
+  /** The streams by id; the map is made with the first one, because an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
-  /** Responses that wait until the log is available. */
+  /** The responses that wait until the log is available. */
   #held: Set<Subscriber<McpEvent>> | undefined;
-  /** Commands to the log that no message waits for. */
+  /** The commands to the log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
   #closed = false;
 
@@ -38,7 +38,7 @@ export class SessionStreams implements StreamObserver {
     },
   ) {}
 
-  /** Stream `0`, for what belongs to no request. */
+  /** Returns stream `0`, whose messages belong to no request. */
   get standalone(): McpStream {
     return this.#obtain(STANDALONE_STREAM);
   }
@@ -53,7 +53,7 @@ export class SessionStreams implements StreamObserver {
     return readers;
   }
 
-  /** Whether a client reads the standalone stream, on this node or another. */
+  /** Tells whether a client reads the standalone stream, on this node or another. */
   async hasReader(): Promise<boolean> {
     return this.#stream(STANDALONE_STREAM).hasReader();
   }
@@ -63,7 +63,7 @@ export class SessionStreams implements StreamObserver {
     if (!this.#closed) this.#stream(STANDALONE_STREAM).disconnectReaders();
   }
 
-  /** The stream of a POST that has become one. */
+  /** Makes the stream of a POST that is not answered as JSON. */
   begin(requests: readonly RequestId[]): LoggedSink {
     return new LoggedSink(this.#keep(new McpStream(randomToken(), this.sessionId, this.runtime, this, requests)), this);
   }
@@ -147,15 +147,15 @@ export class SessionStreams implements StreamObserver {
     });
   }
 
-  /** Whether a call that runs here is answered on this stream: it ends with the last answer. */
+  /** Tells whether a call that runs here is answered on this stream, which ends with the last answer. */
   isOfRunningCall(id: string): boolean {
     const stream = this.#streams?.get(id);
     return stream !== undefined && id !== STANDALONE_STREAM && !stream.settled;
   }
 
   /**
-   * The events of one response: the client's cursor, then the events after it. The id of a new stream is not sent
-   * before the stream is in the log: a client that resumes on another node must find it there.
+   * Returns the events of one response: the client's cursor, then the events after it. The id of a new stream is not
+   * sent before the stream is in the log: a client that resumes on another node must find it there.
    */
   events$(
     stream: McpStream,
@@ -176,34 +176,42 @@ export class SessionStreams implements StreamObserver {
     });
   }
 
-  /** The priming event (G9), or a comment for clients of older revisions (G10). */
+  /** Makes the priming event (G9), or a comment for clients of older revisions (G10). */
   #head(stream: string, index: number): McpEvent {
     if (!this.session.primes) return COMMENT;
     return { id: formatEventId(stream, index), data: NO_DATA, retry: this.runtime.options.retryMs };
   }
 
-  /** An event as clients get it. One without data only moves the cursor, and goes to clients with priming events. @internal */
+  /**
+   * Makes the event that clients get. One without data only moves the cursor, and goes to clients with priming events.
+   *
+   * @internal
+   */
   sent(stream: string, { index, data }: McpStoredEvent): McpEvent | undefined {
     if (data !== NO_DATA) return { id: formatEventId(stream, index), data };
     return this.session.primes ? this.#head(stream, index) : undefined;
   }
 
-  /** At each keep-alive tick. */
+  /** Refreshes all streams, at each keep-alive tick. */
   refresh(): void {
     for (const stream of this.#streams?.values() ?? []) stream.refresh();
   }
 
-  /** The log may have lost streams that are written here (G12). */
+  /** Creates the streams that are written here in the log again, which may have lost them (G12). */
   reopen(): void {
     for (const stream of this.#streams?.values() ?? []) stream.reopen();
   }
 
-  /** Another node has written to a stream. */
+  /** Makes the reader of a stream look into the log, because another node has written to it. */
   look(stream: string): void {
     this.#streams?.get(stream)?.look();
   }
 
-  /** Another node has a newer reader of a stream. @param upTo given, the response of the older one ends now */
+  /**
+   * Silences the reader of a stream, because another node has a newer one.
+   *
+   * @param upTo given, the response of the older one ends now
+   */
   replaced(stream: string, reader: string, upTo?: number): void {
     this.#streams?.get(stream)?.replaced(reader, upTo);
   }
@@ -218,7 +226,7 @@ export class SessionStreams implements StreamObserver {
     if (this.#bookkeeping) await Promise.all(this.#bookkeeping);
   }
 
-  /** The session is over. */
+  /** Ends all responses and streams, because the session is over. */
   close(): void {
     this.#closed = true;
     for (const subscriber of Array.from(this.#held ?? [])) subscriber.complete();
@@ -265,7 +273,7 @@ export class SessionStreams implements StreamObserver {
     all.add(settled);
   }
 
-  /** An error of the log may mean that the session has ended. @internal */
+  /** Compares the session with its record after an error of the log which may mean that it has ended. @internal */
   suspect(error: unknown): void {
     if (error instanceof McpSessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
   }
@@ -290,13 +298,13 @@ export class SessionStreams implements StreamObserver {
   }
 }
 
-/** The events of a stream for one response. One object takes a third of the memory of three closures. */
+/** Hands the events of a stream to one response. One object takes a third of the memory of three closures. */
 class ResponseEvents implements Observer<McpStoredEvent> {
   constructor(
     private readonly streamId: string,
     private readonly response: Subscriber<McpEvent>,
     private readonly owner: SessionStreams,
-    /** Comes first, when the log knows the stream. */
+    /** The event that comes first, when the log knows the stream. */
     private head: McpEvent | undefined,
   ) {}
 
@@ -341,7 +349,7 @@ export class LoggedSink implements ExchangeSink {
     return this.stream.disconnectReaders();
   }
 
-  /** Its events are no longer needed. */
+  /** Ends the stream, because its events are no longer needed. */
   abandon(): void {
     this.stream.write({ end: true }).catch(() => {});
   }
@@ -349,7 +357,7 @@ export class LoggedSink implements ExchangeSink {
 
 export interface ResponseOptions {
   readonly flow: StreamFlow;
-  /** Only the first event, which has the client's cursor. */
+  /** Limits the response to the first event, which has the client's cursor. */
   readonly headOnly?: boolean;
   /** Index of the newest event that was logged when the response was asked for; absent: there is none after the cursor. */
   readonly last?: number;
@@ -357,7 +365,6 @@ export interface ResponseOptions {
   readonly cursor?: number;
 }
 
-/** Where a response begins. */
 interface Start {
   readonly streamId: string;
   readonly after: number;
