@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
-import type { McpMessageBus } from '../core/nodes/message-bus.js';
+import type { BusNodes } from '../core/nodes/bus-nodes.js';
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
@@ -66,14 +66,14 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   constructor(
     readonly store: McpTaskStore,
     readonly clock: McpClock,
-    private readonly bus: McpMessageBus,
+    private readonly nodes: Pick<BusNodes, 'nodeId' | 'signals$' | 'missed$' | 'signal'>,
     readonly options: ResolvedTasksOptions,
     private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,
     private readonly fault: ReportStoreFault,
   ) {
     this.#state = new ShutdownState(clock, () => this.#running.size);
-    bus.messages$.subscribe((message) => this.#hear(message));
-    bus.reconnected$.subscribe(() => this.#missed());
+    nodes.signals$.subscribe((message) => this.#hear(message));
+    nodes.missed$.subscribe(() => this.#missed());
   }
 
   get running(): number {
@@ -129,7 +129,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
       principal: call.principal,
       ...(call.routeParams && { routeParams: call.routeParams }),
       tool,
-      node: this.bus.nodeId,
+      node: this.nodes.nodeId,
       createdAt: clock.now(),
       ttlMs: ttlMs ?? options.ttlMs,
       pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
@@ -242,7 +242,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   // ---- for the tasks ---------------------------------------------------------------------------------------------
 
   changed(id: string): void {
-    this.bus.broadcast({ type: 'task', id } satisfies TaskSignal);
+    this.nodes.signal({ type: 'task', id } satisfies TaskSignal);
   }
 
   left(task: RunningTask): void {
@@ -302,7 +302,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   }
 
   async #readOwn(): Promise<void> {
-    const active = new Set(await this.store.active(this.bus.nodeId));
+    const active = new Set(await this.store.active(this.nodes.nodeId));
     for (const task of this.#running.values()) if (task.asks || !active.has(task.id)) task.look();
     // Stored, but the answer of the store was lost.
     const orphans = [...active].filter((id) => !this.#running.has(id) && !this.#making.has(id));

@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 import { DeadNodes } from '../core/nodes/dead-nodes.js';
-import { McpMessageBus } from '../core/nodes/message-bus.js';
+import { BusNodes } from '../core/nodes/bus-nodes.js';
 import { McpClock } from '../core/common/clock.js';
 import { contract, McpOptionError, required } from '../core/common/options.js';
 import { TaskHost } from '../core/calls/mcp-tasks.js';
@@ -45,11 +45,11 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
       throw new McpOptionError('endpoint', text);
     }
     const clock = endpoint.get<McpClock>(McpClock, { strict: true });
-    const bus = endpoint.get<McpMessageBus>(McpMessageBus, { strict: true });
+    const nodes = endpoint.get(BusNodes, { strict: true });
     const backend = endpoint.get<Backend | undefined>(MCP_BACKEND, { strict: true });
     const access = endpoint.get(ToolAccess, { strict: true });
     const fault = endpoint.get<ReportStoreFault>(STORE_FAULT, { strict: true });
-    const tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options, access, fault);
+    const tasks = new EndpointTasks(this.#store(backend, clock), clock, nodes, this.options, access, fault);
     endpoint.get(DeadNodes, { strict: true }).also((node) => tasks.failTasksOf(node));
     this.#tasks = host.runner = tasks;
     return taskMethods(tasks, access);

@@ -6,6 +6,7 @@ import { InMemoryMessageBus, InMemoryMessageHub } from '../core/nodes/in-memory-
 import { McpCall } from '../core/calls/mcp-call.js';
 import type { Takeover, ToolTask } from '../core/calls/mcp-task.js';
 import type { TaskNotification } from '../core/calls/mcp-tasks.js';
+import { BusNodes } from '../core/nodes/bus-nodes.js';
 import { DeadNodes } from '../core/nodes/dead-nodes.js';
 import { ManualClock } from '../testing/index.js';
 import { EndpointTasks } from './endpoint-tasks.js';
@@ -102,7 +103,7 @@ class World {
     const tasks = new EndpointTasks(
       backend.over(this.#store),
       this.#clock,
-      bus,
+      BusNodes.over(bus),
       options,
       {
         permits: () => true,

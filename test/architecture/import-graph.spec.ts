@@ -94,6 +94,7 @@ describe('the check itself', () => {
     ['src/testing/kit/a.ts', `import { x } from '../../core/sessions/live/x.js';`, 'not "sessions"'],
     ['src/core/sessions/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
     ['src/mcp.module.ts', `import { X } from '@nestjs/platform-fastify';`, 'nothing adapter-specific'],
+    ['src/tasks/a.ts', `import type { X } from '../core/nodes/message-bus.js';`, 'the bus is known to "nodes" alone'],
     ['src/core/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],
     [
       'src/core/handlers/methods/a.ts',

@@ -43,6 +43,10 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 };
 const CHAMBERS: readonly string[] = ['methods', 'questions', 'state'];
 
+/** The contract of the message bus, and who knows it: what implements, tests or passes on one. */
+const BUS = 'src/core/nodes/message-bus.ts';
+const OF_THE_BUS: readonly string[] = ['redis', 'stores', 'testing', '(root)'];
+
 /** Where the SDK may be loaded from: its servers in an entry of their own, its schema tools through one door. */
 const SDK_SERVER = '@modelcontextprotocol/server';
 const isDoorToSdk = (path: string): boolean =>
@@ -145,6 +149,8 @@ function objectionToFile(path: string, imported: string): string | undefined {
   const source = imported.replace(/js$/, 'ts');
   const [from, to] = [roomOf(path), roomOf(source)];
   if (from === to) return undefined;
+  if (source === BUS && !isSpec(path) && !OF_THE_BUS.includes(from))
+    return 'the bus is known to "nodes" alone: use BusNodes';
   if (isSpec(path) && OF_SPECS.includes(to)) return undefined;
   if (from === ROOT)
     return to in ROOMS || PARTS.includes(to)

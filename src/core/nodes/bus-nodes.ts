@@ -16,6 +16,10 @@ import { ALL_NODES, type NodeMessage } from './node-messages.js';
 export class BusNodes implements OtherNodes {
   readonly nodeId: string;
   readonly left$: Observable<never>;
+  /** Signals of extensions on all nodes, this one included; completes when this node leaves. */
+  readonly signals$: Observable<unknown>;
+  /** Emits when signals may have been lost. */
+  readonly missed$: Observable<void>;
 
   constructor(
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
@@ -23,6 +27,8 @@ export class BusNodes implements OtherNodes {
   ) {
     this.nodeId = bus.nodeId;
     this.left$ = bus.messages$.pipe(ignoreElements());
+    this.signals$ = bus.messages$;
+    this.missed$ = bus.reconnected$;
   }
 
   /** Makes one without the injector. */
@@ -60,6 +66,11 @@ export class BusNodes implements OtherNodes {
     const announce = (to: string): void =>
       this.#send(to, { type: 'inbox', session: session.sessionId, node: this.nodeId });
     return new Inbox(session, runtime, announce);
+  }
+
+  /** Sends a signal of an extension to all nodes. It may be lost. */
+  signal(message: object): void {
+    this.bus.broadcast(message);
   }
 
   /** Checks the bus, for health checks. @throws (rejects) while this node does not receive messages of the others */
