@@ -8,7 +8,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -93,12 +93,18 @@ function described(text, { start, end, replacement, kind }) {
   return { kind, line: text.slice(0, begin).split('\n').length, lines, mutated, nth };
 }
 
-function chosen() {
+/** The files that mutants are planted in. */
+function sources() {
   const files = FOLDERS.flatMap((folder) =>
     readdirSync(folder, { encoding: 'utf8', recursive: true }).map((name) => `${folder}/${name}`),
   );
-  const sources = files.filter((file) => file.endsWith('.ts') && !file.endsWith('.spec.ts'));
-  const all = sources.toSorted((one, other) => (one < other ? -1 : 1)).flatMap(mutantsOf);
+  return files.filter((file) => file.endsWith('.ts') && !file.endsWith('.spec.ts'));
+}
+
+function chosen() {
+  const all = sources()
+    .toSorted((one, other) => (one < other ? -1 : 1))
+    .flatMap(mutantsOf);
   const random = randomOf(SEED);
   return all
     .map((mutant) => ({ mutant, order: random() }))
@@ -107,11 +113,18 @@ function chosen() {
     .map(({ mutant }) => mutant);
 }
 
-/** @returns the file with the mutant; nothing if its lines are gone */
+/** @returns the mutant in the file that has its lines today, where code may have been moved to; nothing if they are gone */
+function located(mutant) {
+  const has = (file) => existsSync(file) && readFileSync(file, 'utf8').split(mutant.lines).length > mutant.nth + 1;
+  const name = basename(mutant.file);
+  const moved = sources().toSorted((one, other) => (basename(other) === name) - (basename(one) === name));
+  const file = [mutant.file, ...moved].find(has);
+  return file && { ...mutant, file };
+}
+
+/** @returns the file with the mutant */
 function planted({ file, lines, mutated, nth }) {
-  if (!existsSync(file)) return undefined;
   const parts = readFileSync(file, 'utf8').split(lines);
-  if (parts.length < nth + 2) return undefined;
   return parts.slice(0, nth + 1).join(lines) + mutated + parts.slice(nth + 1).join(lines);
 }
 
@@ -162,9 +175,10 @@ async function run() {
 }
 
 /** @returns the stage that killed it, or `survived`, or `gone` */
-async function fateOf(mutant) {
+async function fateOf(recorded) {
+  const mutant = located(recorded);
+  if (!mutant) return 'gone';
   const text = planted(mutant);
-  if (text === undefined) return 'gone';
   const original = readFileSync(mutant.file, 'utf8');
   process.once('exit', () => writeFileSync(mutant.file, original));
   try {
@@ -207,6 +221,7 @@ async function check() {
   for (const mutant of killed) {
     const fate = await fateOf(mutant);
     fates.push(fate);
+    console.log(`${fates.length}/${killed.length} ${fate}`);
     if (fate === 'survived') console.log(`survived: ${mutant.file}:${mutant.line} ${mutant.mutated.trim()}`);
   }
   const count = (wanted) => fates.filter((fate) => fate === wanted).length;
