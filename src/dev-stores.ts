@@ -19,7 +19,7 @@ import { REQUEST_FAILED } from './core/protocol/errors.js';
 import { STANDALONE_STREAM } from './core/protocol/events.js';
 import { Journal } from './journal.js';
 
-/** Journals of another format, or of another version of Node, are not read. */
+/** A journal of another format, or of another version of Node, is not read. */
 const FORMAT = `2 ${process.version}`;
 /** Tells the journals of this process from those of processes that have ended. */
 const PROCESS = randomToken();
@@ -64,7 +64,7 @@ export class DevStores {
   /** Encrypts what modern clients hold while they answer questions. */
   requestStateKey: Uint8Array = randomBytes(32);
   #journal!: Journal;
-  /** The time of the change that is carried out again. */
+  /** The time of the change that is carried out again; the stores see it instead of the clock's. */
   #replayedAt: number | undefined;
 
   private constructor(
@@ -99,7 +99,7 @@ export class DevStores {
     return stores;
   }
 
-  /** Later changes are not kept: those of the shutdown, which ends all sessions. */
+  /** Closes the journal: later changes are not kept, above all those of the shutdown, which ends all sessions. */
   close(): void {
     this.#journal.close();
   }
@@ -185,7 +185,10 @@ export const devProvider: Provider = {
   inject: [MCP_OPTIONS, ENDPOINT_NAME, McpClock, HttpAdapterHost],
 };
 
-/** The file of an endpoint: the same one when its app is started again, another one for each app, endpoint and user. */
+/**
+ * Returns the file of an endpoint: the same one when its app is started again, another one for each app, endpoint and
+ * user.
+ */
 function journalOf({ name, path, version }: EndpointName): string {
   const app = JSON.stringify([process.cwd(), process.argv[1], name, path, String(version)]);
   const hash = createHash('sha256').update(app).digest('hex').slice(0, 32);

@@ -14,11 +14,11 @@ import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { deserialize, serialize } from 'node:v8';
 
-/** Bytes of a journal above which it is written anew. */
+/** A journal above this many bytes is written anew. */
 const COMPACT_BYTES = 16 * 1024 ** 2;
-/** Bytes in front of each entry: its length. */
+/** The length of an entry stands in front of it, in this many bytes. */
 const HEAD_BYTES = 4;
-/** Milliseconds that the process before this one has to begin to stop, and to end; and between two looks at it. */
+/** The process before this one has these milliseconds to begin to stop, and to end; this one looks every `LOOK_MS`. */
 const SIGNALLED_MS = 500;
 const STOPPING_MS = 10_000;
 const LOOK_MS = 20;
@@ -46,7 +46,7 @@ export class Journal {
 
   private constructor(
     private readonly path: string,
-    /** What the file held when it was opened. */
+    /** The entries that the file held when it was opened. */
     readonly entries: readonly unknown[],
     private readonly snapshot: () => unknown,
   ) {}
@@ -80,7 +80,7 @@ export class Journal {
     renameSync(fresh, this.path);
   }
 
-  /** Later entries are not written. Idempotent. */
+  /** Closes the file: later entries are not written. Idempotent. */
   close(): void {
     if (!held.delete(this.path)) return;
     if (this.#file !== undefined) closeSync(this.#file);
@@ -98,7 +98,7 @@ function framed(entry: unknown): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** All entries that are complete: the process may have been killed while it wrote the last one. */
+/** Reads all entries that are complete: the process may have been killed while it wrote the last one. */
 function readEntries(path: string): unknown[] {
   const entries: unknown[] = [];
   try {

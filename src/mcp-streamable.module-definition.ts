@@ -21,11 +21,12 @@ import { McpShutdownModule } from './core/http/endpoint-shutdown.js';
 /** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
 
-/** What `McpStreamableModule.forRoot()` takes. @publicApi */
+/** The options and extras that `McpStreamableModule.forRoot()` takes. @publicApi */
 export interface McpStreamableModuleOptions extends McpStreamableOptions, Partial<McpStreamableExtras> {}
 
 /**
- * What `McpStreamableModule.forRootAsync()` takes: a factory of the options, and beside it what Nest needs earlier.
+ * `McpStreamableModule.forRootAsync()` takes a factory of the options, and beside it the options that Nest needs
+ * earlier.
  *
  * @publicApi
  */

@@ -34,7 +34,7 @@ import { logWhatIsServed } from './core/handlers/discovery/start-log.js';
 import { McpEndpoint } from './core/eras/mcp-endpoint.js';
 import { EndpointShutdown } from './core/http/endpoint-shutdown.js';
 
-/** Milliseconds that clients have to read their responses to the end, at shutdown. */
+/** Clients have this many milliseconds to read their responses to the end, at shutdown. */
 const LAST_READS_MS = 300;
 
 /**
@@ -75,8 +75,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   }
 
   /**
-   * An MCP endpoint with these options. `serverInfo` is the only one that it needs; the handlers are the decorated methods of the
-   * app's providers and controllers.
+   * Makes an MCP endpoint with these options. `serverInfo` is the only one that it needs; the handlers are the
+   * decorated methods of the app's providers and controllers.
    *
    * ```ts
    * McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, guards: [TokenGuard] })
@@ -90,7 +90,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   }
 
   /**
-   * As `forRoot`, with options from a factory; options that Nest needs earlier are given beside it.
+   * Does what `forRoot` does, with options from a factory; options that Nest needs earlier are given beside it.
    *
    * ```ts
    * McpStreamableModule.forRootAsync({
@@ -131,7 +131,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return this.edge.paths();
   }
 
-  /** Responses that are open streams. For tests. @internal */
+  /** Counts the responses that are open streams. For tests. @internal */
   get openResponses(): number {
     return this.responder.open;
   }
@@ -164,7 +164,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   }
 
   /**
-   * Running calls may end; then every open call is answered and every stream ended, so that the app's server can close. Idempotent.
+   * Lets running calls end; then every open call is answered and every stream ended, so that the app's server can
+   * close. Idempotent.
    *
    * @internal
    */
@@ -182,7 +183,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     await this.nodes.leave();
   }
 
-  /** All of the app. */
+  /** Returns all endpoints of the app. */
   #endpoints(): McpStreamableModule[] {
     const instances = [...this.modules.values()].map(({ instance }): unknown => instance);
     return instances.filter((instance): instance is McpStreamableModule => instance instanceof McpStreamableModule);

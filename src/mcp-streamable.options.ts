@@ -110,7 +110,7 @@ export interface McpBackend {
   readonly eventStore: McpEventStore;
   readonly messageBus: McpMessageBus;
   /**
-   * Called once at the start with the endpoint that uses these parts. Absent: any number of endpoints may.
+   * Is called once at the start with the endpoint that uses these parts. Absent: any number of endpoints may.
    *
    * @throws when another endpoint of this process uses them
    */
@@ -141,7 +141,7 @@ const OPTION_TABLE = {
 export const OPTION_NAMES = Object.keys(OPTION_TABLE);
 
 /**
- * All options of an endpoint, checked and with their defaults: what {@link MCP_OPTIONS} stands for.
+ * Checks the options of an endpoint and adds the defaults: {@link MCP_OPTIONS} stands for the result.
  *
  * @param given to `forRoot()`, or by a factory
  * @param endpoint whether it has guards
@@ -186,7 +186,7 @@ function instrumentationsOf(given: McpInstrumentation | readonly McpInstrumentat
 
 type Backend = NonNullable<McpStreamableOptions['backend']>;
 
-/** What a function returns is checked when it is called. */
+/** Returns the backend; what a function returns is checked when it is called. */
 function backendOf(given: Backend, name: string): Backend {
   return typeof given === 'function' ? given : object<McpBackend>(required)(given, name);
 }

@@ -22,7 +22,10 @@ import { streamProviders } from './core/log/stream.providers.js';
 const LEGACY_SERVER =
   'The server of the option "server" does not support revision 2026-07-28, so clients of that revision are asked to use an older one. To serve it, create the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to serve older revisions only, set "eras" to "legacy".';
 
-/** The dispatcher of the methods: decorated handlers, unless the option `server` is given, which alone needs the SDK's servers. */
+/**
+ * Provides the dispatcher: that of decorated handlers, unless the option `server` is given, which alone needs the SDK's
+ * servers.
+ */
 const dispatcherProvider: Provider = {
   provide: McpDispatcher,
   useFactory: async (

@@ -26,10 +26,10 @@ import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, 
 import type { EndpointState, Row } from './live-state.js';
 import { ToolStatistics } from './statistics.js';
 
-/** Maximum number of sessions, and of calls, shown per endpoint: those that were active last. */
+/** The page shows at most this many sessions, and calls, of an endpoint: those that were active last. */
 const MOST_SHOWN = 1_000;
 const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
-/** Results for a store that failed after its check; the next check shows it as down. */
+/** Stands for the results of a store that failed after its check; the next check shows it as down. */
 const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
 const NO_RECORDS: readonly McpSessionDetails[] = [];
 
@@ -40,7 +40,7 @@ interface Asked {
   readonly health: McpHealth;
   readonly nodes: readonly string[];
   readonly logged: number;
-  /** Sessions that this node does not have; none where there are too many to be listed. */
+  /** The sessions that this node does not have; none where there are too many to be listed. */
   readonly elsewhere: readonly McpSessionDetails[];
 }
 
@@ -53,7 +53,7 @@ interface Asked {
 export class LiveEndpoint {
   readonly #tools = new ToolStatistics();
   readonly #watching = new Subscription();
-  /** By what they say of a session or a call, which does not change. */
+  /** Keeps how a session or a call is shown, by the objects that describe it and do not change. */
   readonly #introduced = new WeakMap<object, Introduction>();
   readonly #callRow = new WeakMap<RunningCall, Row>();
   readonly #taskKeys = new WeakMap<object, string>();
@@ -85,7 +85,7 @@ export class LiveEndpoint {
     this.#watching.add(refusals$.subscribe((refusal) => events.add(index, now(), refusalEvent(refusal))));
   }
 
-  /** Those of the app, in the order of its imports. */
+  /** Makes one for each endpoint of the app, in the order of its imports. */
   static of(modules: ModulesContainer, clock: McpClock, events: EventRing): LiveEndpoint[] {
     const found = [...modules.values()].filter(({ providers }) => providers.has(LiveSessions));
     return found.map((module, index) => new LiveEndpoint(module, index, clock, events));
@@ -95,7 +95,10 @@ export class LiveEndpoint {
     return this.#get(SessionRuntime).nodeId;
   }
 
-  /** Why the endpoint would not serve a page of the Host of this request, if so (E1): the browser sends no Origin with a GET. */
+  /**
+   * Returns the reason why the endpoint would not serve a page of the Host of this request (E1): the browser sends no
+   * Origin with a GET.
+   */
   refusalOf({ headers, socket }: IncomingMessage): McpError | undefined {
     const host = headers.host ?? headers[':authority'];
     const origin = `http://${String(host)}`;
@@ -127,7 +130,7 @@ export class LiveEndpoint {
     }
   }
 
-  /** What to show now. */
+  /** Returns what the page shows now. */
   state(): EndpointState {
     const now = this.clock.now();
     return {
@@ -169,7 +172,7 @@ export class LiveEndpoint {
     return ended;
   }
 
-  /** Sessions of other nodes. */
+  /** Returns sessions of other nodes. */
   async #elsewhere({ sessions = 0 }: McpHealth): Promise<readonly McpSessionDetails[]> {
     if (!this.#get(SessionRuntime).sharedRecords || sessions > MOST_SHOWN) return NO_RECORDS;
     const live = this.#get(LiveSessions);
@@ -228,7 +231,7 @@ export class LiveEndpoint {
     return byKey([...rows, ...elsewhere]);
   }
 
-  /** A custom store may throw, which would end the process in a timer. */
+  /** Returns the size of a log. A custom store may throw, which would end the process in a timer. */
   #sizeOfLog(sessionId: string): number {
     try {
       return this.#get<McpEventStore>(McpEventStore).sizeOf?.(sessionId) ?? -1;
@@ -258,7 +261,7 @@ export class LiveEndpoint {
     return byKey(rows);
   }
 
-  /** A task whose call has already been answered. */
+  /** Makes the row of a task whose call has already been answered. */
   #taskRow(task: TaskView): Row {
     const { tool, principal, createdAt } = task.about;
     return {
@@ -300,7 +303,7 @@ export class LiveEndpoint {
     return this.#get(TaskHost).runner?.tasks() ?? [];
   }
 
-  /** A hash, as for a session: an anonymous caller that knows the id can use the task. */
+  /** Identifies a task by a hash, as a session: an anonymous caller that knows the id can use the task. */
   #taskKey({ about }: TaskView): string {
     let key = this.#taskKeys.get(about);
     if (key === undefined) this.#taskKeys.set(about, (key = hashOf(about.id)));
@@ -320,7 +323,7 @@ export class LiveEndpoint {
   }
 }
 
-/** Whose a session is, as the page shows it. */
+/** The page shows with it whose a session or a call is. */
 type Introduction = Readonly<Record<'key' | 'id' | 'client' | 'version' | 'revision', string>> & {
   readonly principal: string | null;
 };
@@ -336,7 +339,7 @@ function introductionOf({ id, clientInfo, principal, protocolVersion }: McpSessi
   };
 }
 
-/** A listen has no exchange that an error could end. */
+/** Tells whether an operator can cancel a call. A listen has no exchange that an error could end. */
 function isCancellable({ call }: RunningCall): boolean {
   return call.exchange !== undefined;
 }

@@ -1,30 +1,30 @@
 import type { McpCallEnd, McpCallOutcome, McpRefusal } from '../core/calls/mcp-instrumentation.js';
 import type { McpSessionEvent } from '../core/sessions/session-events.js';
 
-/** Events that are kept, and shown. */
+/** So many events are kept and shown. */
 const KEPT = 200;
-/** Characters of a text that clients choose. */
+/** A text that clients choose is cut to this many characters. */
 const LONGEST = 80;
 
 /** A line in the list of events. It contains no arguments and no texts of errors. */
 export interface LiveEvent {
-  /** Counts the events of this node, from 1. */
+  /** The number of the event on this node, from 1. */
   readonly n: number;
-  /** Milliseconds since the epoch. */
+  /** The time of the event in milliseconds since the epoch. */
   readonly at: number;
-  /** Position of the endpoint. */
+  /** The position of the endpoint in the app. */
   readonly endpoint: number;
   readonly tone: 'ok' | 'note' | 'bad';
   readonly what: string;
   readonly outcome: string;
-  /** The session or caller: the beginning of a session id, a principal, or both. */
+  /** Names the session or caller: the beginning of a session id, a principal, or both. */
   readonly who: string;
   readonly ms?: number;
 }
 
 type Said = Omit<LiveEvent, 'n' | 'at' | 'endpoint'>;
 
-/** The latest events of all endpoints: a ring. */
+/** Keeps the latest events of all endpoints, in a ring. */
 export class EventRing {
   readonly #ring: LiveEvent[] = [];
   #last = 0;
@@ -39,7 +39,7 @@ export class EventRing {
     this.#ring[n % KEPT] = { n, at, endpoint, ...said };
   }
 
-  /** The oldest first. @param n number of the last event that is known */
+  /** Returns the events after a number, the oldest first. @param n number of the last event that is known */
   after(n: number): LiveEvent[] {
     const first = Math.max(n, this.#last - KEPT) + 1;
     return Array.from(
@@ -59,7 +59,7 @@ export function callEvent({ call, outcome, durationMs }: McpCallEnd): Said {
   return { tone, what, outcome: OUTCOMES[outcome] ?? String(outcome), who: who.filter(Boolean).join(' · '), ms };
 }
 
-/** Whether an outcome counts as an error; cancellation by a client does not. */
+/** Tells whether an outcome counts as an error; cancellation by a client does not. */
 export function isFailure(outcome: McpCallOutcome): boolean {
   return outcome !== 'ok' && outcome !== 'cancelled';
 }
@@ -101,16 +101,18 @@ export function sessionEvent(event: McpSessionEvent): Said | undefined {
 
 const OUTCOMES: Readonly<Record<string, string>> = { tool_error: 'tool error' };
 
-/** The beginning of a session id, to distinguish sessions; callers that know the whole id could use the session. */
+/**
+ * Returns the beginning of a session id, to distinguish sessions; callers that know the whole id could use the session.
+ */
 export function shortId(sessionId: string): string {
   return sessionId.slice(0, 6);
 }
 
-/** A text that a client chose, bounded and on one line. */
+/** Returns a text that a client chose, bounded and on one line. */
 export function cut(text: string): string {
   const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   return short.replace(UNPRINTABLE, '\u{fffd}');
 }
 
-/** Control characters, and characters that reverse or hide text. */
+/** Matches control characters, and characters that reverse or hide text. */
 const UNPRINTABLE = /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;

@@ -13,13 +13,13 @@ import { EventRing } from './live-events.js';
 import { LIVE_OPTIONS, type ResolvedLiveOptions } from './live.options.js';
 import { changeOf, type EndpointState, wholeOf } from './live-state.js';
 
-/** Milliseconds from one update to the next. */
+/** Pages are updated every so many milliseconds. */
 const UPDATE_MS = 500;
-/** Milliseconds between two queries of stores and bus. */
+/** Stores and bus are asked every so many milliseconds. */
 const ASK_MS = 5_000;
-/** Milliseconds after which a page must reconnect, so that its guards decide again. */
+/** A page must reconnect after this many milliseconds, so that its guards decide again. */
 const READER_LIFE_MS = 10 * 60_000;
-/** Bytes that wait for a page that does not read, behind the update that is being sent. */
+/** At most this many bytes wait for a page that does not read, behind the update that is being sent. */
 const MAX_BUFFERED_BYTES = 64 * 1024;
 const KEEP_ALIVE_MS = 15_000;
 const LAST_READS_MS = 300;
@@ -28,7 +28,7 @@ interface Reader {
   readonly subscriber: Subscriber<McpEvent>;
   readonly flow: StreamFlow;
   readonly until: number;
-  /** An update was skipped: the page gets a snapshot next. */
+  /** Says that an update was skipped, so that the page gets a snapshot next. */
   behind: boolean;
 }
 
@@ -40,7 +40,7 @@ interface Reader {
  */
 @Injectable()
 export class LiveFeed implements OnModuleInit, OnModuleDestroy {
-  /** A separate responder, so that open pages do not count as streams of an endpoint. */
+  /** Writes to the pages; it is a separate responder, so that open pages do not count as streams of an endpoint. */
   readonly responder: McpResponder;
   readonly #events = new EventRing();
   readonly #readers = new Set<Reader>();
@@ -48,7 +48,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   #timer: ClockTimer | undefined;
   #askedAt = 0;
   #state: readonly EndpointState[] = [];
-  /** The last event that pages were told of. */
+  /** The number of the last event that was sent to the pages. */
   #told = 0;
   #closed = false;
 
@@ -69,7 +69,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     throw new McpOptionError('imports', text);
   }
 
-  /** Pages show the shutdown of the app, because its endpoints end before. */
+  /** Sends a last update: pages show the shutdown of the app, because its endpoints end before. */
   async onModuleDestroy(): Promise<void> {
     this.#closed = true;
     if (this.#readers.size > 0) this.#update();
@@ -82,7 +82,11 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return this.#endpoints.map(({ nodeId }) => nodeId);
   }
 
-  /** Against DNS rebinding: the page has the hosts of its endpoints. @returns `undefined` when one of them takes the Host */
+  /**
+   * Refuses unknown hosts, against DNS rebinding: the page has the hosts of its endpoints.
+   *
+   * @returns `undefined` when one of them takes the Host
+   */
   refusalOf(request: IncomingMessage): McpError | undefined {
     const refusals = this.#endpoints.map((endpoint) => endpoint.refusalOf(request));
     return refusals.includes(undefined) ? undefined : refusals[0];
@@ -92,7 +96,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return this.#closed || this.#readers.size >= this.options.maxReaders;
   }
 
-  /** The reason why a further page is refused. */
+  /** Returns the reason why a further page is refused. */
   get refusal(): { readonly error: string; readonly message: string } {
     if (this.#closed) return { error: 'UNAVAILABLE', message: 'The server is shutting down.' };
     const { maxReaders } = this.options;
@@ -100,7 +104,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return { error: 'TOO_MANY_READERS', message };
   }
 
-  /** A snapshot, then deltas, for one page. */
+  /** Sends one page a snapshot, then deltas. */
   updates$(flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const reader: Reader = { subscriber, flow, until: this.clock.now() + READER_LIFE_MS, behind: false };

@@ -5,7 +5,7 @@
  * `key`, keys of removed rows, new events.
  */
 
-/** A row of a table: flat, so that its changes are fields. */
+/** A row of a table is flat, so that its changes are fields. */
 export type Row = Readonly<Record<string, unknown>> & { readonly key: string };
 
 export const TABLES = ['sessions', 'calls', 'tools'] as const;
@@ -16,19 +16,19 @@ export interface EndpointState {
   readonly tables: Tables<ReadonlyMap<string, Row>>;
 }
 
-/** An endpoint as it is sent: all of it, or what has changed. */
+/** An update has all of an endpoint, or what has changed. */
 export interface EndpointUpdate {
   facts?: Readonly<Record<string, unknown>>;
   tables?: Partial<Tables<TableUpdate>>;
 }
 
 export interface TableUpdate {
-  /** New rows, and changed fields of known ones. */
+  /** Has new rows, and changed fields of known ones. */
   set?: readonly object[];
   gone?: readonly string[];
 }
 
-/** All of an endpoint. */
+/** Makes an update with all of an endpoint. */
 export function wholeOf({ facts, tables }: EndpointState): EndpointUpdate {
   const whole = TABLES.map((name) => [name, { set: [...tables[name].values()] }] as const);
   return { facts, tables: Object.fromEntries(whole) };
@@ -72,7 +72,7 @@ function changedFields<T extends Readonly<Record<string, unknown>>>(
   return changed;
 }
 
-/** Of plain values, and of lists of them. */
+/** Compares plain values, and lists of plain values. */
 function isSame(one: unknown, other: unknown): boolean {
   if (one === other) return true;
   if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;

@@ -22,7 +22,7 @@ import { LiveFeed } from './live-feed.js';
 import type { ResolvedLiveOptions } from './live.options.js';
 import { livePage } from './page/live-page.js';
 
-/** A header that a form, or a page of another origin, cannot send without asking first. */
+/** A form, or a page of another origin, cannot send this header without asking first. */
 const ACTION_HEADER = 'mcp-live-action';
 
 const STORE_AWAY = {
@@ -31,7 +31,8 @@ const STORE_AWAY = {
 };
 
 /**
- * Headers of every response, so that its data is not cached or leaked. The stream has the `Cache-Control` of streams.
+ * Every response has these headers, so that its data is not cached or leaked. The stream has the `Cache-Control` of
+ * streams.
  */
 const PRIVATE = {
   'Cache-Control': 'no-store',
@@ -42,7 +43,7 @@ const PRIVATE = {
 } as const;
 
 /**
- * The controller of the live page: its path and guards. Its version is neutral: browsers send none.
+ * Makes the controller of the live page, with its path and guards. Its version is neutral: browsers send none.
  *
  * A response is written without the app's interceptors and hooks: those that wrap results of controllers would break
  * the stream, and a Content-Security-Policy of the app would break or weaken the page.
@@ -133,7 +134,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
   return McpLiveController;
 }
 
-/** Allows no external resources, and of this page only elements with the nonce. */
+/** Makes the policy of the page: it allows no external resources, and of this page only elements with the nonce. */
 function policyFor(nonce: string): Record<string, string> {
   const policy = [
     "default-src 'none'",
@@ -150,12 +151,12 @@ function policyFor(nonce: string): Record<string, string> {
   return { 'Content-Security-Policy': policy.join('; '), 'Cross-Origin-Opener-Policy': 'same-origin' };
 }
 
-/** The response of Express or Fastify, whose headers override those of Node's response. */
+/** The headers of this response of Express or Fastify override those of Node's response. */
 interface HttpResponse {
   header(name: string, value: string): unknown;
 }
 
-/** Node's request behind the adapter's. */
+/** Returns Node's request behind that of the adapter. */
 function rawRequest(request: object): IncomingMessage {
   return (request as { raw?: IncomingMessage }).raw ?? (request as IncomingMessage);
 }

@@ -1,12 +1,12 @@
 import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 
-/** Durations that are kept of each tool: its percentiles are those of its latest calls. */
+/** So many durations are kept of each tool: its percentiles are those of its latest calls. */
 const RECENT = 256;
-/** Rows of the table of tools; an app with more handlers has the rest in one row. */
+/** The table of tools has this many rows; an app with more handlers has the rest in one row. */
 const MOST_ROWS = 300;
 const OTHERS = 'others';
 
-/** How many things happened in each of the last periods. */
+/** Counts what happened in each of the last periods. */
 export class Timeline {
   readonly #counts: Uint32Array;
   #latest = 0;
@@ -24,7 +24,7 @@ export class Timeline {
     this.#counts[this.#latest % this.#counts.length]!++;
   }
 
-  /** The oldest first; without the current period, which is not complete. */
+  /** Returns the counts, the oldest first, without the current period, which is not complete. */
   values(now: number): number[] {
     this.#advance(now);
     const { length } = this.#counts;
@@ -47,14 +47,14 @@ export interface ToolRow {
   readonly kind: 'tool' | 'method';
   readonly calls: number;
   readonly errors: number;
-  /** Milliseconds; of the latest calls. */
+  /** The median duration of the latest calls, in milliseconds. */
   readonly p50: number;
   readonly p95: number;
-  /** Calls in each two seconds of the last minute. */
+  /** Counts the calls in each two seconds of the last minute. */
   readonly spark: readonly number[];
 }
 
-/** What is kept of one tool: 2 KiB of durations, and a few numbers. */
+/** Keeps 2 KiB of durations of one tool, and a few numbers. */
 class ToolTimes {
   calls = 0;
   errors = 0;
@@ -80,13 +80,13 @@ class ToolTimes {
 }
 
 /**
- * How often and how fast the tools of an endpoint were called since the start. Bounded: 300 rows of 2.5 KiB, and no row
- * for an unknown name of a client.
+ * Counts how often and how fast the tools of an endpoint were called since the start. It is bounded: 300 rows of 2.5
+ * KiB, and no row for an unknown name of a client.
  */
 export class ToolStatistics {
-  /** Apart, since a tool may be called as a method is. */
+  /** Keeps tools and methods apart, since a tool may have the name of a method. */
   readonly #kinds = { tool: new Map<string, ToolTimes>(), method: new Map<string, ToolTimes>() };
-  /** Calls in each second of the last minute, and the failed ones among them. */
+  /** Counts the calls in each second of the last minute, and `errors` the failed ones among them. */
   readonly calls = new Timeline(1_000, 60);
   readonly failures = new Timeline(1_000, 60);
 

@@ -35,38 +35,41 @@ export const ATTR = {
   SERVER_PORT: 'server.port',
 } as const;
 
-/** Histograms, in seconds. */
+/** The names of histograms, which are in seconds. */
 export const OPERATION_DURATION = 'mcp.server.operation.duration';
 export const SESSION_DURATION = 'mcp.server.session.duration';
-/** As its sender sees it: our client, or a server that asks its client. */
+/** The duration of a request as its sender sees it: our client, or a server that asks its client. */
 export const CLIENT_OPERATION_DURATION = 'mcp.client.operation.duration';
 export const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
 const EXECUTE_TOOL = 'execute_tool';
-/** Replaces what clients choose: unknown methods, and codes that no specification has. The value of `error.type` for these. */
+/** Replaces what clients choose: unknown methods, and, as `error.type`, codes that no specification has. */
 const OTHER = '_OTHER';
 
-/** Keys of `_meta` without a prefix, as SEP-414 has them. */
+/** The keys of `_meta` without a prefix, as SEP-414 has them. */
 export const TRACE_CONTEXT = ['traceparent', 'tracestate'];
 export const BAGGAGE = 'baggage';
 
-/** Of everything that goes over Streamable HTTP. */
+/** The attributes of everything that goes over Streamable HTTP. */
 export const NETWORK = { [ATTR.NETWORK_TRANSPORT]: 'tcp', [ATTR.NETWORK_PROTOCOL]: 'http' };
 
 const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prompts/get': ATTR.PROMPT };
 
-/** The name of a span: `tools/call add`; the URI of a resource is not for names. */
+/** Makes the name of a span: `tools/call add`; the URI of a resource is not for names. */
 export function spanNameOf(method: string, name: string | undefined): string {
   return shortened(name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method);
 }
 
-/** The id is the only credential of an anonymous session: a reader of the spans could use the session with it. */
+/**
+ * Returns the id of a session as an attribute, unless it is anonymous: its id is its only credential, and a reader of
+ * the spans could use the session with it.
+ */
 export function sessionIdOf(sessionId: string, principal: string | undefined): string {
   if (principal !== undefined) return sessionId;
   return `sha256:${createHash('sha256').update(sessionId).digest('hex').slice(0, 32)}`;
 }
 
-/** What a method says of the tool or prompt that it names. */
+/** Returns the attributes of the tool or prompt that a method names. */
 export function namedAttributes(method: string, name: string | undefined): Record<string, string> {
   const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
   return {
@@ -75,13 +78,13 @@ export function namedAttributes(method: string, name: string | undefined): Recor
   };
 }
 
-/** How a request ended, for its sender: each JSON-RPC error is an error. */
+/** Returns how a request ended, for its sender: each JSON-RPC error is an error. */
 export function outcomeForSender(outcome: number | string): Record<string, string> {
   if (outcome === 'ok') return {};
   return { ...statusOf(outcome), [ATTR.ERROR_TYPE]: typeOf(outcome) };
 }
 
-/** How a call ended: an error unless the outcome is a mistake of the client. */
+/** Returns how a call ended: an error unless the outcome is a mistake of the client. */
 export function outcomeForServer(outcome: McpCallOutcome): Record<string, string> {
   if (outcome === 'ok') return {};
   return { ...statusOf(outcome), ...(!MISTAKES_OF_CLIENTS.has(outcome) && { [ATTR.ERROR_TYPE]: typeOf(outcome) }) };
@@ -90,25 +93,31 @@ export function outcomeForServer(outcome: McpCallOutcome): Record<string, string
 const statusOf = (outcome: number | string) =>
   typeof outcome === 'number' ? { [ATTR.STATUS_CODE]: typeOf(outcome) } : undefined;
 
-/** Codes come from a closed list, since they are labels of metrics: each other value would be another series. */
+/**
+ * Returns an error type. Codes come from a closed list, since they are labels of metrics: each other value would be
+ * another series.
+ */
 function typeOf(outcome: number | string): string {
   return typeof outcome === 'string' || isKnownCode(outcome) ? String(outcome) : OTHER;
 }
 
-/** A revision as a label of metrics: a server of the option `server` may have answered `initialize` with any text. */
+/**
+ * Returns a revision as a label of metrics: a server of the option `server` may have answered `initialize` with any
+ * text.
+ */
 export function revisionOf(protocolVersion: string): string {
   return isLegacyRevision(protocolVersion) || isModernRevision(protocolVersion) ? protocolVersion : OTHER;
 }
 
-/** Of a call, as a label of metrics: all unknown methods share one label, with any outcome. */
+/** Returns the method of a call as a label of metrics: all unknown methods share one label, with any outcome. */
 export function methodOf({ call: { method }, handled }: McpCallEnd): string {
   return handled || REQUEST_METHODS.has(method) ? method : OTHER;
 }
 
-/** Characters of an attribute that come from a client: names, URIs and ids have no other limit than the body. */
+/** An attribute of a client has at most this many characters: names, URIs and ids have no other limit than the body. */
 const MAX_CHARACTERS = 1_024;
 
-/** A text of a client, as an attribute. */
+/** Shortens a text of a client, for an attribute. */
 export function shortened(text: string): string {
   return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
 }

@@ -10,7 +10,11 @@ export class OtelPackageError extends Error {
   readonly code = 'OTEL_PACKAGE_MISSING';
 }
 
-/** Copies of the package share their state, so it does not matter which one an app imports. @throws OtelPackageError */
+/**
+ * Loads the API. Copies of the package share their state, so it does not matter which one an app imports.
+ *
+ * @throws OtelPackageError
+ */
 export function loadApi(load: () => unknown = requireOtelApi): OpenTelemetryApi {
   try {
     return load() as OpenTelemetryApi;
@@ -25,7 +29,7 @@ export function loadApi(load: () => unknown = requireOtelApi): OpenTelemetryApi 
 /** The instrumentation scope of tracers and meters. */
 export const SCOPE = 'nestjs-mcp-streamable';
 
-/** A histogram of durations, in seconds. */
+/** Makes a histogram of durations, in seconds. */
 export function durationsOf(meter: api.Meter, name: string, description: string): api.Histogram {
   return meter.createHistogram(name, { description, unit: 's', advice: { explicitBucketBoundaries: BUCKETS } });
 }
@@ -33,8 +37,8 @@ export function durationsOf(meter: api.Meter, name: string, description: string)
 let loaded: OpenTelemetryApi | undefined;
 
 /**
- * The context of the active span, as `_meta` carries it (SEP-414): `traceparent`, `tracestate`, `baggage`, depending on
- * the propagators of the app. For the option `requestMeta` of our client.
+ * Returns the context of the active span, as `_meta` carries it (SEP-414): `traceparent`, `tracestate`, `baggage`,
+ * depending on the propagators of the app. For the option `requestMeta` of our client.
  *
  * ```ts
  * McpClientModule.forRoot({ clients: { orders: { url, requestMeta: traceContextMeta } } });

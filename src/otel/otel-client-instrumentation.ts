@@ -25,7 +25,7 @@ const OTEL_CLIENT_TABLE = {
   meterProvider: object(undefined),
 } satisfies OptionTable<OtelClientInstrumentationOptions>;
 
-/** What is looked at of a request: `McpClientRequest` of the client's entry, which this one does not import. */
+/** The part that is read of `McpClientRequest` of the client's entry, which this one does not import. */
 interface SentRequest {
   readonly message: JsonRpcRequest;
   readonly url: URL;
@@ -120,7 +120,7 @@ export class OtelClientInstrumentation {
   }
 }
 
-/** Of a request without an answer: the HTTP status, or the stable code of the client's error. */
+/** Returns the error type of a request without an answer: the HTTP status, or the stable code of the client's error. */
 function typeOf(error: unknown): string {
   const { status, code, name } = (error ?? {}) as { status?: unknown; code?: unknown; name?: unknown };
   if (typeof status === 'number') return String(status);

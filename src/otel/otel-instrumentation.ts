@@ -86,7 +86,7 @@ export class OtelInstrumentation implements McpInstrumentation {
   readonly #options: Resolved<typeof OTEL_TABLE>;
   readonly #api: OpenTelemetryApi;
   readonly #spans = new WeakMap<McpCallInfo, Span>();
-  /** Keys of `_meta` that are taken from clients. */
+  /** The keys of `_meta` that are taken from clients. */
   readonly #accepted: readonly string[];
   #tracer: Tracer | undefined;
   #histograms: ReturnType<typeof histogramsOf> | undefined;
@@ -187,7 +187,7 @@ export class OtelInstrumentation implements McpInstrumentation {
     return (this.#tracer ??= (this.#options.tracerProvider ?? this.#api.trace).getTracer(SCOPE));
   }
 
-  /** Not before they are used: an SDK may be set up after this object was made. */
+  /** Makes the metrics when they are first used: an SDK may be set up after this object was made. */
   get #metrics() {
     return (this.#histograms ??= histogramsOf((this.#options.meterProvider ?? this.#api.metrics).getMeter(SCOPE)));
   }
@@ -211,7 +211,10 @@ function lowCardinality(end: McpCallEnd): Attributes {
   };
 }
 
-/** Of Express' `Request` and Fastify's alike: behind a trusted proxy `ip` is the client, and the socket is not. */
+/**
+ * Returns the address of the client, of Express' `Request` and Fastify's alike: behind a trusted proxy `ip` is the
+ * client, and the socket is not.
+ */
 function clientOf(request: unknown): Attributes {
   const { ip, socket } = (request ?? {}) as { ip?: string; socket?: { remoteAddress?: string; remotePort?: number } };
   const address = ip ?? socket?.remoteAddress;

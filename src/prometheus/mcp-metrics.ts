@@ -27,7 +27,7 @@ export class PrometheusPackageError extends Error {
   readonly code = 'PROMETHEUS_PACKAGE_MISSING';
 }
 
-/** Gauges by the counts that they show. */
+/** The gauges by the counts that they show. */
 const OF_NODE = {
   live: ['mcp_server_live_sessions', 'Sessions that are live on this node.'],
   inFlight: ['mcp_server_calls_in_flight', 'Requests of clients that are being handled.'],
@@ -45,11 +45,12 @@ const OF_STORES = {
 const GAUGES = { ...OF_NODE, ...OF_STORES };
 type Count = keyof typeof GAUGES;
 
-/** Milliseconds that stores have to answer a scrape. Prometheus gives up after 10 seconds. */
+/** Stores have this many milliseconds to answer a scrape. Prometheus gives up after 10 seconds. */
 const STORE_LIMIT_MS = 1_000;
 
 /**
- * The metrics of all endpoints of an app: durations, counts and counters, in a registry of prom-client until the app closes.
+ * Registers the metrics of all endpoints of an app: durations, counts and counters, in a registry of prom-client until
+ * the app closes.
  *
  * The label `endpoint` is the name of an endpoint, or its path. No label holds a session id, a URI, or an unknown name
  * of a client. A scrape queries each store once; only the gauges of an unavailable store are missing.
@@ -79,7 +80,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     this.#observe();
   }
 
-  /** Another app of this process may register its own. */
+  /** Removes the metrics: another app of this process may register its own. */
   onApplicationShutdown(): void {
     this.#hearing.unsubscribe();
     for (const name of this.#names) this.#registry.removeSingleMetric(name);
@@ -156,7 +157,8 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
   }
 
   /**
-   * `undefined`: a store does not answer in time. The scrape must not wait, since it also has the metrics of the app.
+   * Returns the counts of an endpoint, `undefined` if a store does not answer in time. The scrape must not wait, since
+   * it also has the metrics of the app.
    */
   async #countsOf(service: McpSessionService): Promise<McpCounts | undefined> {
     let counts: McpCounts | undefined;

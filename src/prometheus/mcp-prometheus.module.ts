@@ -8,8 +8,8 @@ const PROMETHEUS_TABLE = {
 } satisfies OptionTable<McpPrometheusOptions>;
 
 /**
- * Metrics of all MCP endpoints of the app, in a registry of prom-client. The app serves the registry, as it does for its own
- * metrics.
+ * Registers the metrics of all MCP endpoints of the app in a registry of prom-client. The app serves the registry, as
+ * it does for its own metrics.
  *
  * ```ts
  * imports: [McpStreamableModule.forRoot({ … }), McpPrometheusModule.forRoot()]

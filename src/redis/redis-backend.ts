@@ -34,7 +34,7 @@ export interface RedisBackend {
 }
 
 /**
- * Sessions, state, event logs and signals in Redis, so that any node serves any request.
+ * Keeps sessions, state, tasks, event logs and signals in Redis, so that any node serves any request.
  *
  * ```ts
  * McpStreamableModule.forRootAsync({
@@ -55,7 +55,7 @@ export function redisBackend(redis: RedisClient | string, options?: RedisBackend
   return makeRedisBackend(redis, options);
 }
 
-/** With replaceable internals, for tests. @internal */
+/** Makes a backend with replaceable internals, for tests. @internal */
 export function makeRedisBackend(
   redis: RedisClient | string,
   options?: RedisBackendOptions,

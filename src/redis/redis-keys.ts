@@ -1,6 +1,6 @@
 /** The code of the empty id, and of no other. */
 const EMPTY = '%';
-/** Ids that are their own code. */
+/** Matches ids that are their own code. */
 const PLAIN = /^[A-Za-z0-9_.-]+$/;
 
 /**
@@ -14,7 +14,7 @@ export function encoded(id: string): string {
   return code.length === 0 ? EMPTY : code.replace(/[!'()*~]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** The id of a code that {@link encoded} made. */
+/** Returns the id of a code that {@link encoded} made. */
 export function decoded(code: string): string {
   if (code === EMPTY) return '';
   return PLAIN.test(code) ? code : (JSON.parse(`"${decodeURIComponent(code)}"`) as string);
@@ -45,7 +45,7 @@ export class RedisKeys {
   readonly bus: string;
   readonly everyone: string;
   readonly gaps: string;
-  /** To which the code of a node is appended. */
+  /** The channel of a node begins with it; the code of the node follows. */
   readonly nodeChannel: string;
 
   /**
@@ -68,7 +68,7 @@ export class RedisKeys {
     return `${this.prefix}:{${encoded(session)}}:session`;
   }
 
-  /** The prefix of the keys of an owner's state, and the code of one of its ids. */
+  /** Returns the prefix of the keys of an owner's state, and the code of one of its ids. */
   state(owner: string, id: string): { tag: string; id: string } {
     return { tag: `${this.prefix}:{:state:${encoded(owner)}}`, id: encoded(id) };
   }
@@ -81,7 +81,7 @@ export class RedisKeys {
     return `${this.prefix}:{:node:${encoded(node)}}:calls`;
   }
 
-  /** The tasks of a node that have not ended. */
+  /** Names the set of the tasks of a node that have not ended. */
   tasksOf(node: string): string {
     return `${this.tasks}on:${encoded(node)}`;
   }

@@ -1,6 +1,6 @@
 /**
- * Redis did not carry out a command, or may have without an answer: no connection, no answer in time, no memory, a
- * failover. A transient fault: the same call may succeed later.
+ * Redis did not carry out a command, or gave no answer to it: no connection, no answer in time, no memory, a failover.
+ * It is a transient fault: the same call may succeed later.
  *
  * @publicApi
  */

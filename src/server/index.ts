@@ -1,5 +1,5 @@
 /**
- * For apps with servers of their own (option `server`): the SDK's classes, from the copy that this package uses.
+ * Exports the SDK's classes for apps with servers of their own (option `server`), from the copy that this package uses.
  *
  * @module nestjs-mcp-streamable/server
  */

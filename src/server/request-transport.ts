@@ -18,7 +18,8 @@ const EXTRA: Readonly<Record<McpEra, MessageExtraInfo & { readonly classificatio
 };
 
 /**
- * HTTP status of errors by which the SDK refuses a request before any handler runs; errors of handlers have status 200.
+ * The HTTP status of the errors by which the SDK refuses a request before any handler runs; errors of handlers have
+ * 200.
  */
 const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
   [-32601]: 404,
@@ -28,14 +29,14 @@ const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
 };
 
 /**
- * A server of the application behind one request: of revision 2026-07-28, or of an older one without a session.
+ * Runs a server of the application behind one request: of revision 2026-07-28, or of an older one without a session.
  *
  * A server is bound to revision 2026-07-28 by being connected to a transport of this class that is classified so: of that
  * class nothing else is used.
  */
 export class RequestTransport extends PerRequestHTTPServerTransport {
   #answer: ((message: JSONRPCMessage) => void) | undefined;
-  /** The request is being passed to the server: an answer in this state comes before any handler has run. */
+  /** Says that the request is being passed to the server: an answer in this state comes before any handler has run. */
   #entering = false;
 
   private constructor(
@@ -53,7 +54,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     return server.getNegotiatedProtocolVersion() === REVISION ? transport : undefined;
   }
 
-  /** For a request of the legacy era: the server has seen no `initialize` before it. */
+  /** Connects a server for a request of the legacy era: it has seen no `initialize` before. */
   static async connectLegacy(server: Server, call: McpCall): Promise<RequestTransport> {
     const transport = new RequestTransport('legacy', call);
     await server.connect(transport);
@@ -97,7 +98,9 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     else await call.notify(said);
   }
 
-  /** Called by the SDK's `server.close()`, also within a handler: the request would stay unanswered. */
+  /**
+   * Fails the request. The SDK's `server.close()` calls it, also within a handler: the request would stay unanswered.
+   */
   override close(): Promise<void> {
     const answer = this.#answer;
     this.onclose?.();

@@ -13,11 +13,11 @@ import { lowLevelServer, type McpServerContext, type McpServerFunction } from '.
 import { SessionTransport } from './session-transport.js';
 
 export interface SdkDispatcherParts {
-  /** Gives a new server. */
+  /** Makes a new server. */
   readonly make: (context: Omit<McpServerContext, 'sessions'>) => ReturnType<McpServerFunction>;
-  /** For the operator. */
+  /** Reports an error to the operator. */
   readonly report: (error: unknown) => void;
-  /** Called when a server supports older revisions only. */
+  /** Is called when a server supports older revisions only. */
   readonly onLegacyServer: () => void;
 }
 
@@ -30,7 +30,7 @@ export interface SdkDispatcherParts {
  */
 export class SdkDispatcher implements McpDispatcher {
   readonly #sessions = new Map<McpDispatchedSession, SessionTransport>();
-  /** Rebuilt sessions whose server is yet to be made, or being made. */
+  /** The rebuilt sessions whose server is yet to be made, or is being made. */
   readonly #rebuilding = new WeakMap<McpDispatchedSession, Rebuilding>();
 
   constructor(private readonly parts: SdkDispatcherParts) {}
@@ -72,7 +72,11 @@ export class SdkDispatcher implements McpDispatcher {
     else void this.#sessions.get(session)?.replay(said);
   }
 
-  /** The capabilities that the server of a caller declares. @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered */
+  /**
+   * Returns the capabilities that the server of a caller declares.
+   *
+   * @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered
+   */
   async capabilities(http: McpHttpCall): Promise<ServerCapabilities> {
     const { server } = await this.#connectModern(http, undefined);
     retire(server, this.parts.report);
@@ -84,7 +88,11 @@ export class SdkDispatcher implements McpDispatcher {
     await this.#connect(session, undefined);
   }
 
-  /** A request of a rebuilt session. @throws (rejects) ProtocolError -32603 when no server can be made for it; the next one tries again */
+  /**
+   * Serves a request of a rebuilt session.
+   *
+   * @throws (rejects) ProtocolError -32603 when no server can be made for it; the next one tries again
+   */
   async #rebuilt(session: McpSession, call: McpCall): Promise<object> {
     let status: number | undefined;
     try {
@@ -99,7 +107,7 @@ export class SdkDispatcher implements McpDispatcher {
     return transport.request(call);
   }
 
-  /** One attempt for all concurrent requests; a failure is reported once. */
+  /** Rebuilds the server in one attempt for all concurrent requests; a failure is reported once. */
   #rebuild(session: McpSession, rebuilding: Rebuilding): Promise<void> {
     return (rebuilding.made ??= this.#remake(session, rebuilding).catch((error: unknown) => {
       rebuilding.made = undefined;
@@ -116,7 +124,7 @@ export class SdkDispatcher implements McpDispatcher {
     this.#rebuilding.delete(session);
   }
 
-  /** The client gets a generic error; the cause is logged. */
+  /** Serves an `initialize`. If no server can be made, the client gets a generic error; the cause is logged. */
   async #initialize(session: McpSession, call: McpCall): Promise<object> {
     let transport: SessionTransport | undefined;
     try {
@@ -129,7 +137,11 @@ export class SdkDispatcher implements McpDispatcher {
     return transport.request(call);
   }
 
-  /** The factory of the app may be asynchronous. @returns `undefined` if the session ended meanwhile */
+  /**
+   * Makes and connects a server; the factory of the app may be asynchronous.
+   *
+   * @returns `undefined` if the session ended meanwhile
+   */
   async #connect(session: McpSession, request: unknown): Promise<SessionTransport | undefined> {
     const { info } = session;
     const making = this.#make({ era: 'legacy', session: info, principal: info.principal, request });
@@ -152,7 +164,7 @@ export class SdkDispatcher implements McpDispatcher {
     return this.#serveOnce(server, transport, call);
   }
 
-  /** A request of the legacy era, where there are no sessions (S17). */
+  /** Serves a request of the legacy era where there are no sessions (S17). */
   async #serveSessionless(call: McpCall): Promise<object> {
     const { method, principal, request } = call;
     if (OF_SESSIONS.has(method)) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found');
@@ -222,12 +234,12 @@ function failure(text: string, status?: number): Error {
 }
 
 interface Rebuilding {
-  /** Gives its server the state of the record, then the messages that other nodes have taken since. */
+  /** The state of the record, then the messages that other nodes have taken since: its server gets them. */
   readonly said: McpSaid[];
   made: Promise<void> | undefined;
 }
 
-/** Methods by which a client changes its session. */
+/** The methods by which a client changes its session. */
 const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
 const INITIALIZE_FAILED = 'The session could not be started. See the server log.';
 const NOT_MADE = 'The server could not process this message. See the server log.';

@@ -13,13 +13,13 @@ export interface Settlement {
   readonly reject: (reason: unknown) => void;
 }
 
-/** The caller, as middleware of the SDK has stored it on the HTTP request. */
+/** Returns the caller, as middleware of the SDK has stored it on the HTTP request. */
 export function callerOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
   const authInfo = authOf(request);
   return authInfo ? { authInfo } : {};
 }
 
-/** Tells a server that the request of a call is given up. */
+/** Makes the message that tells a server that a call is cancelled. */
 export function cancellationOf({ requestId, signal }: McpCall): JSONRPCNotification {
   const text = textOf(signal.reason);
   const params = { requestId: requestId!, ...(text !== undefined && { reason: text }) };
@@ -35,7 +35,8 @@ export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage, 
 }
 
 /**
- * The SDK accepts only a string as the reason; for other values it throws, and the handler is not cancelled.
+ * Returns the reason of a cancellation as text. The SDK accepts only a string; for other values it throws, and the
+ * handler is not cancelled.
  *
  * @returns `undefined` when the client gave none
  */

@@ -41,7 +41,7 @@ export function lowLevelServer(made: unknown): Server {
   return server;
 }
 
-/** An object of the SDK's shape, but not of its class: the class was loaded twice. */
+/** Tells whether an object has the SDK's shape, but not its class: the class was loaded twice. */
 function looksLikeServer(made: unknown): boolean {
   const { connect, server, setRequestHandler } = (made ?? {}) as Record<string, unknown>;
   return typeof connect === 'function' && (typeof server === 'object' || typeof setRequestHandler === 'function');

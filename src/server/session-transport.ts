@@ -29,7 +29,7 @@ export class SessionTransport implements Transport {
   onerror?: Transport['onerror'];
   onmessage?: Transport['onmessage'];
   readonly #served = new Map<RequestId, Served>();
-  /** Requests of the server that wait for the client, by the SDK's id. */
+  /** The requests of the server that wait for the client, by the SDK's id. */
   readonly #asked = new Map<RequestId, AbortController>();
   #over = false;
 
@@ -80,7 +80,7 @@ export class SessionTransport implements Transport {
     }
   }
 
-  /** In a call, as the handlers of the server expect it; no client waits for the answer. */
+  /** Replays a message in a call, as the handlers of the server expect it; no client waits for the answer. */
   #replay(method: string, params: Record<string, unknown>): Promise<object> {
     const { session } = this;
     const message = { jsonrpc: '2.0', id: `replay-${randomToken()}`, method, params } as const;
@@ -89,7 +89,7 @@ export class SessionTransport implements Transport {
     return runInCall(call, () => this.request(call));
   }
 
-  /** Called by the SDK when the server is connected. */
+  /** The SDK calls it when the server is connected. */
   start(): Promise<void> {
     return Promise.resolve();
   }
@@ -109,12 +109,12 @@ export class SessionTransport implements Transport {
     return this.session.notify(params ? { method, params } : { method }, options?.relatedRequestId);
   }
 
-  /** Called by the SDK's `server.close()`: the application ends the session. */
+  /** The SDK's `server.close()` calls it: the application ends the session. */
   close(): Promise<void> {
     return this.session.close();
   }
 
-  /** The session is over. Closes the server, and rejects its unanswered requests. */
+  /** Closes the server of a session that has ended, and rejects its unanswered requests. */
   ended(): void {
     this.#over = true;
     const unanswered = [...this.#served.values()];

@@ -61,7 +61,7 @@ export function serveMcpSession(
 
 type NodeRequest = IncomingMessage & { readonly method: string };
 
-/** An endpoint with one session; clients of revision 2026-07-28 get an error with the supported revisions. */
+/** Serves one session; clients of revision 2026-07-28 get an error with the supported revisions. */
 class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
   constructor(private readonly session: McpSession) {}
 
@@ -93,7 +93,7 @@ class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
   }
 }
 
-/** The controller of the module, created without injection. */
+/** Runs the controller of the module without injection. */
 class SessionController extends McpController {
   constructor(
     protected override readonly endpoint: SessionEndpoint,

@@ -16,7 +16,7 @@ import type { McpSessionEvent } from '../core/sessions/session-events.js';
 import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
 import { type McpSessionOptions, SESSION_TABLE } from '../core/sessions/session.options.js';
 
-/** Milliseconds after which a response ends that a newer one has replaced (G7). */
+/** A response that a newer one has replaced ends after this many milliseconds (G7). */
 const TICK_MS = 15_000;
 
 /** Options of a session without the module. @publicApi */
@@ -31,13 +31,13 @@ export interface McpStandaloneSessionOptions extends Pick<
   /** @default in the memory of this process, within `eventLog` */
   eventStore?: McpEventStore;
   eventLog?: McpEventLogOptions;
-  /** Called with each event of the session. */
+  /** Is called with each event of the session. */
   onEvent?: (event: McpSessionEvent) => void;
   clock?: McpClock;
 }
 
 /**
- * A session without the module, with a server of the application behind it.
+ * Makes a session without the module, with a server of the application behind it.
  *
  * ```ts
  * const session = await createMcpSession(server);

@@ -23,7 +23,7 @@ export class Lines {
     return lines;
   }
 
-  /** The bytes behind the last line end. */
+  /** Returns the bytes behind the last line end. */
   rest(): Buffer | typeof TOO_LONG {
     return this.#take();
   }

@@ -48,7 +48,7 @@ export interface McpStdioOptions {
 
 /** A client that is served over two streams. @publicApi */
 export interface McpStdioServer {
-  /** Settles when the client has disconnected and the app is closed, or when the app closes. */
+  /** Resolves when the client has disconnected and the app is closed, or when the app closes. */
   readonly closed: Promise<void>;
 }
 
@@ -152,7 +152,8 @@ function takeStdout(input: Readable): [StdioStreams, restore: () => void] {
 }
 
 /**
- * The logger of Nest, writing all levels to stderr: stdout belongs to the protocol where an endpoint is served over stdio.
+ * Logs as Nest's logger does, with all levels to stderr: stdout belongs to the protocol where an endpoint is served
+ * over stdio.
  *
  * @publicApi
  */

@@ -21,7 +21,7 @@ import {
 import type { McpEvent } from '../core/protocol/events.js';
 import { Lines, TOO_LONG } from './lines.js';
 
-/** Requests without a session that may be in flight; a session has a cap of its own. */
+/** So many requests without a session may be in flight; a session has a cap of its own. */
 const MAX_CALLS = 1_000;
 const INTERNAL_ERROR = -32603;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
@@ -60,14 +60,14 @@ export class StdioConnection {
   readonly #lines: Lines;
   readonly #flow: StreamFlow;
   readonly #over = deferred();
-  /** All that is being read of replies. */
+  /** Subscribes to the replies that are being read. */
   readonly #reading = new Subscription();
-  /** The requests without a session, by id: unsubscribing cancels. */
+  /** The requests without a session, by id: unsubscribing cancels one. */
   readonly #bare = new Map<RequestId, Subscription>();
-  /** Replies of requests that end by themselves, and of those that listen. */
+  /** The replies of requests that end by themselves, and of those that listen. */
   readonly #answers = new Set<Promise<void>>();
   readonly #listens = new Set<Promise<void>>();
-  /** Messages that came while `initialize` was being answered. */
+  /** The messages that came while `initialize` was being answered. */
   #waiting: IncomingBody[] | undefined;
   #sessionId: string | undefined;
   #isOver = false;
@@ -95,12 +95,12 @@ export class StdioConnection {
     if (input.destroyed || input.readableEnded || output.destroyed) this.#release();
   }
 
-  /** Settles when reading has stopped, and everything of the client is released. */
+  /** Resolves when reading has stopped, and everything of the client is released. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** The app closes: waits until the endpoint has ended all replies, then reads no more. */
+  /** Waits until the endpoint, whose app closes, has ended all replies; then reads no more. */
   async close(): Promise<void> {
     await Promise.all([...this.#answers, ...this.#listens]);
     this.#release();
@@ -178,7 +178,12 @@ export class StdioConnection {
     this.#write$(replied$, body, { subscription, listens: method === 'subscriptions/listen' });
   }
 
-  /** There is no response that a client could close (2026-07-28, stdio, "Cancellation"). @returns whether it is for a request without a session */
+  /**
+   * Cancels a request without a session: there is no response that a client could close (2026-07-28, stdio,
+   * "Cancellation").
+   *
+   * @returns whether it is for a request without a session
+   */
   #cancelBare(message: JsonRpcMessage): boolean {
     if (!isNotification(message) || message.method !== 'notifications/cancelled') return false;
     const call = this.#bare.get(message.params?.['requestId'] as RequestId);
@@ -279,7 +284,7 @@ export class StdioConnection {
     return concat(read$, rest$);
   }
 
-  /** A stream of the session, as a GET opens it. @param cursor none: the standalone stream */
+  /** Opens a stream of the session, as a GET does. @param cursor none: the standalone stream */
   #opened$(cursor?: string): Observable<McpEvent> {
     const opening = async (): Promise<PendingReply> => {
       const session = await this.endpoint.legacy.sessions.lookup(this.#sessionId!);
@@ -313,7 +318,7 @@ export class StdioConnection {
 
   // ---- ends -----------------------------------------------------------------------------------------------------
 
-  /** The client is done (stdio, "Shutdown"): its calls may end. */
+  /** Lets the calls end, because the client is done (stdio, "Shutdown"). */
   readonly #inputEnded = (): void => {
     this.#readLine(this.#lines.rest());
     const answers = (): Promise<unknown> =>
@@ -341,7 +346,7 @@ export class StdioConnection {
   }
 }
 
-/** A reply as events. Unsubscribing cancels it. */
+/** Returns a reply as events. Unsubscribing cancels it. */
 function events$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Observable<McpEvent> {
   return new Observable((subscriber) => {
     let abandon: (() => void) | undefined;
@@ -360,7 +365,7 @@ function events$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Obs
   });
 }
 
-/** Whether the message of an event answers a request of the client. */
+/** Tells whether the message of an event answers a request of the client. */
 function isAnswer({ data }: McpEvent): boolean {
   return !!data && !Object.hasOwn(JSON.parse(data) as object, 'method');
 }

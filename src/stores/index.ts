@@ -1,6 +1,6 @@
 /**
- * What an implementation of a store, a message bus or a backend needs: contracts with their types and errors, and the
- * implementations in memory.
+ * Exports what an implementation of a store, a message bus or a backend needs: contracts with their types and errors,
+ * and the implementations in memory.
  *
  * @module nestjs-mcp-streamable/stores
  */

@@ -256,13 +256,15 @@ export interface ReaderStart {
   fresh?: boolean;
 }
 
-/** What a reader uses of the log of its stream. */
+/** A reader uses this part of the log of its stream. */
 export interface ReadableLog {
   readonly id: string;
   readonly retry: Retry;
   /** Returns the events after the cursor `after`, and acknowledges that cursor. */
   read(after: number, limit: number): MaybePromise<McpReadResult>;
-  /** There are no events between the cursor and this index: they were evicted, or the log has lost them. */
+  /**
+   * Is called when there are no events between the cursor and this index: they were evicted, or the log has lost them.
+   */
   evicted(after: number, oldest: number): void;
   /** The reader has caught up to this index. */
   caughtUp(cursor: number): void;

@@ -55,7 +55,7 @@ export interface StreamReaders {
   fail(error: unknown): void;
 }
 
-/** What the readers use of their stream. */
+/** Readers use this part of their stream. */
 export interface ReadStream extends ReadableLog {
   /** Is called when a reader became silent. */
   replacedHere(): void;

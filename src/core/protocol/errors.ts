@@ -262,13 +262,13 @@ export class RefusedCall extends Error implements HttpRefusal {
   readonly data: unknown;
 
   constructor(
-    /** Of the JSON-RPC error. */
+    /** The code of the JSON-RPC error. */
     readonly code: number,
     message: string,
     readonly status: number,
     /** Headers such as `www-authenticate`, with names in lower case. */
     readonly headers: Readonly<Record<string, string>> = {},
-    options?: ErrorOptions & { /** Of the JSON-RPC error. */ readonly data?: unknown },
+    options?: ErrorOptions & { /** The data of the JSON-RPC error. */ readonly data?: unknown },
   ) {
     super(message, options);
     this.data = options?.data;
@@ -284,9 +284,9 @@ export class RefusedCall extends Error implements HttpRefusal {
  */
 export function refusalOf(thrown: unknown): McpError | undefined {
   if (thrown instanceof McpError) return thrown;
-  const told = rpcErrorOf(thrown);
-  if (told?.code !== ANSWERS.MISSING_CLIENT_CAPABILITY.rpcCode) return undefined;
-  return new McpError('MISSING_CLIENT_CAPABILITY', told.message, { data: told.data, cause: thrown });
+  const rpcError = rpcErrorOf(thrown);
+  if (rpcError?.code !== ANSWERS.MISSING_CLIENT_CAPABILITY.rpcCode) return undefined;
+  return new McpError('MISSING_CLIENT_CAPABILITY', rpcError.message, { data: rpcError.data, cause: thrown });
 }
 
 /** Longer values are truncated, so that they do not fill the log. */

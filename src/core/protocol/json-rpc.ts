@@ -38,7 +38,7 @@ export interface JsonRpcErrorBody {
 export interface IncomingBody {
   /** The body was an array, even if of one message. */
   batch: boolean;
-  /** At least one, each of sound structure, with no members but those that JSON-RPC defines. */
+  /** The messages, at least one, each of sound structure and without members that JSON-RPC does not define. */
   messages: readonly JsonRpcMessage[];
 }
 

@@ -35,7 +35,7 @@ export interface OtherNodes extends StreamPeers {
 /** The injection token of {@link OtherNodes}. */
 export const OTHER_NODES = Symbol('nestjs-mcp-streamable:other-nodes');
 
-/** What an inbox uses of its live session. */
+/** An inbox uses this part of its live session. */
 export interface InboxOwner {
   readonly sessionId: string;
   /** Tells whether a request runs here. */

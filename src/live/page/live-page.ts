@@ -1,12 +1,12 @@
 import { SCRIPT } from './script.js';
 import { STYLE } from './style.js';
 
-/** Two pulses on a line. */
+/** The icon: two pulses on a line. */
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' height='32' rx='8' fill='%234f46e5'/%3E%3Cpath d='M5 17h5l3-8 5 14 3-9 2 3h4' fill='none' stroke='white' stroke-width='2.4' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E";
 
 /**
- * The page, all in one. It holds nothing of the server: what it shows comes by its stream.
+ * Makes the page, all in one. It holds nothing of the server: what it shows comes by its stream.
  *
  * @param nonce of its Content-Security-Policy, which lets this style and script run and no others
  */

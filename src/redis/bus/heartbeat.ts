@@ -5,7 +5,7 @@ import type { RedisClient } from '../connection/redis-clients.js';
 import { type RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { RedisUnavailableError } from '../redis.errors.js';
 
-/** Maximum number of dead nodes that one beat claims; later beats, or other nodes, claim the rest. */
+/** One beat claims at most this many dead nodes; later beats, or other nodes, claim the rest. */
 const CLAIMED_AT_ONCE = 4;
 
 /**
@@ -18,15 +18,15 @@ const CLAIMED_AT_ONCE = 4;
  * but other nodes may have ended its calls and removed its readers.
  */
 export class Heartbeat {
-  /** The dead nodes that this node has claimed; it claims none while this has no subscriber. */
+  /** Emits the dead nodes that this node has claimed; it claims none while this has no subscriber. */
   readonly lost$ = new Subject<McpLostNode>();
   #timer: ClockTimer | undefined;
   #beating: Promise<void> | undefined;
   #registered = false;
   #stopped = false;
-  /** When the last beat was sent that succeeded; milliseconds since the epoch. */
+  /** The time of the last beat that succeeded, in milliseconds since the epoch. */
   #beatenAt = Number.NEGATIVE_INFINITY;
-  /** Why the last one failed. */
+  /** The error of the last beat that failed. */
   #failure: unknown;
 
   /** @param beaten runs after each beat; `forgotten`: this node had counted as dead */
@@ -44,8 +44,8 @@ export class Heartbeat {
   }
 
   /**
-   * Await it before this node opens calls that another node may have to end: only a node that has sent a beat can count
-   * as dead.
+   * Resolves when this node has sent a beat. It is awaited before this node opens calls that another node may have to
+   * end: only a node that has sent a beat can count as dead.
    *
    * @throws (rejects) RedisUnavailableError
    */
@@ -75,7 +75,7 @@ export class Heartbeat {
     await this.connection.command('leave', leave).catch(() => {});
   }
 
-  /** The nodes that have beaten and do not count as dead. @throws (rejects) RedisUnavailableError */
+  /** Returns the nodes that have beaten and do not count as dead. @throws (rejects) RedisUnavailableError */
   nodes(): Promise<string[]> {
     const { connection } = this;
     return connection.command('nodes', (client) => client.zrange(`${connection.keys.bus}nodes`, 0, '-1'));
@@ -105,7 +105,7 @@ export class Heartbeat {
     }
   }
 
-  /** If it fails, a node claims the dead one again after the lease, and finds nothing left to do. */
+  /** Removes a dead node. If that fails, a node claims it again after the lease, and finds nothing left to do. */
   async #done(node: string): Promise<void> {
     const { bus } = this.connection.keys;
     await this.connection.command('done', (client) => client.zrem(`${bus}lost`, node)).catch(() => {});

@@ -7,9 +7,12 @@ import { Heartbeat } from './heartbeat.js';
 import { Subscription } from './subscription.js';
 
 const NODE_ID_LENGTH = 10;
-/** Maximum number of messages that wait for Redis; further ones are lost. */
+/** At most this many messages wait for Redis; further ones are lost. */
 const MOST_UNDER_WAY = 10_000;
-/** With a key, as a cluster routes by keys alone: so all messages of a node take one connection, in order. */
+/**
+ * Publishes with a key, because a cluster routes by keys alone: so all messages of a node take one connection, in
+ * order.
+ */
 const PUBLISH = `return redis.call('PUBLISH', ARGV[1], ARGV[2])`;
 
 /**
@@ -57,7 +60,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.lost$ = this.#opening(this.#heartbeat.lost$);
   }
 
-  /** Settles when this node is subscribed and has beaten for the first time; not before Redis can be reached. */
+  /** Resolves when this node is subscribed and has beaten for the first time; not before Redis can be reached. */
   connected(): Promise<void> {
     this.#open();
     return this.#connected.promise;
@@ -172,7 +175,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (envelope.from !== this.nodeId) this.#messages$.next(envelope.message);
   }
 
-  /** Not within the call that sends it. */
+  /** Delivers a message of this node to itself, not within the call that sends it. */
   #deliver(message: Message): void {
     queueMicrotask(() => {
       if (this.#state !== 'closed') this.#messages$.next(message);
@@ -181,7 +184,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
 }
 
 interface Envelope<Message> {
-  /** The sending node; absent: the append script of the event log. */
+  /** The sending node; it is absent if the append script of the event log sends the message. */
   readonly from?: string;
   readonly message: Message;
 }

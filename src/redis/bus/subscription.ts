@@ -4,7 +4,7 @@ import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';
 
-/** Upper bound of the pause between two attempts. */
+/** The longest pause between two attempts, in milliseconds. */
 const LONGEST_PAUSE_MS = 500;
 
 /**
@@ -17,7 +17,7 @@ const LONGEST_PAUSE_MS = 500;
  * connection may use another node.
  */
 export class Subscription {
-  /** While it is subscribed. */
+  /** The client that is subscribed, if there is one. */
   #client: Redis | undefined;
   #running: Promise<void> | undefined;
   #isClosed = false;
@@ -81,7 +81,7 @@ export class Subscription {
     }
   }
 
-  /** Settles when the subscription has ended. */
+  /** Resolves when the subscription has ended. */
   async #whileSubscribed(client: Redis): Promise<void> {
     const ended = deferred();
     client.once('end', () => ended.resolve());
@@ -99,6 +99,6 @@ export class Subscription {
 
 export interface SubscriptionListener {
   received(channel: string, text: string): void;
-  /** The subscription is established, for the first time or again. */
+  /** Is called when the subscription is established, for the first time or again. */
   subscribed(): void;
 }

@@ -9,7 +9,7 @@ export type RedisClient = Redis | Cluster;
 const CONNECTION_NAME = 'nestjs-mcp-streamable';
 
 /**
- * A client of this library, not connected yet. A given instance is copied, and not used otherwise.
+ * Makes a client of this library, which is not connected yet. A given instance is copied, and not used otherwise.
  *
  * @throws RedisSetupError `ioredis` is not installed, or the target is none of its clients
  */
@@ -25,7 +25,8 @@ export function ownClient(target: RedisClient | string, limits: ClientLimits): R
 }
 
 /**
- * A connection for subscriptions, not connected yet. It does not reconnect: another one is made, in a cluster to another node.
+ * Makes a connection for subscriptions, which is not connected yet. It does not reconnect: another one is made, in a
+ * cluster to another node.
  *
  * @returns `undefined` while no node of the cluster is known
  */
@@ -39,7 +40,7 @@ export function isCluster(client: RedisClient): client is Cluster {
   return client.isCluster;
 }
 
-/** A given instance may have a key prefix, which our keys keep. */
+/** Returns the key prefix of a given instance, which our keys keep. */
 export function keyPrefixOf(target: RedisClient | string): string {
   return typeof target === 'string' ? '' : (target.options.keyPrefix ?? '');
 }
@@ -48,7 +49,7 @@ export function databaseOf(client: RedisClient): number {
   return isCluster(client) ? 0 : (client.options.db ?? 0);
 }
 
-/** Where the Redis of a client is, for comparison: hosts and ports, or the group of sentinels. */
+/** Tells where the Redis of a client is, for comparison: hosts and ports, or the group of sentinels. */
 export function addressOf(client: RedisClient): string {
   if (isCluster(client)) {
     const nodes = (client as unknown as { startupNodes: unknown }).startupNodes;
@@ -60,7 +61,7 @@ export function addressOf(client: RedisClient): string {
 
 export interface ClientLimits {
   readonly commandTimeoutMs: number;
-  /** Milliseconds between two attempts to connect, at most. */
+  /** The longest pause between two attempts to connect, in milliseconds. */
   readonly retryMs: number;
 }
 
@@ -82,8 +83,8 @@ function loadIoredis(): typeof ioredis {
 }
 
 /**
- * No command is queued without a connection, ioredis repeats no command, and every command ends in time: the caller
- * decides whether to repeat it.
+ * Makes the settings: no command is queued without a connection, ioredis repeats no command, and every command ends in
+ * time: the caller decides whether to repeat it.
  */
 function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
   return {
@@ -120,7 +121,7 @@ function clusterSettings(target: Cluster, limits: ClientLimits): ClusterOptions 
   };
 }
 
-/** Milliseconds before the next attempt: doubled each time, up to `mostMs`. */
+/** Returns the milliseconds before the next attempt, which are doubled each time, up to `mostMs`. */
 export function backoff(attempts: number, mostMs: number): number {
   return Math.min(mostMs, 25 * 2 ** Math.min(attempts - 1, 10));
 }

@@ -16,11 +16,11 @@ import {
   type RedisClient,
 } from './redis-clients.js';
 
-/** Upper bound of the pause between two attempts to connect. */
+/** The longest pause between two attempts to connect, in milliseconds. */
 const LONGEST_RETRY_MS = 1_000;
-/** Milliseconds in which an unstable connection counts as one outage, with one line in the log. */
+/** An unstable connection counts as one outage for this many milliseconds, with one line in the log. */
 const QUIET_MS = 10_000;
-/** Commands under way at a time: enough to keep the connection busy, few enough not to fill it. */
+/** So many commands are under way at a time: enough to keep the connection busy, few enough not to fill it. */
 const BATCH = 64;
 
 /**
@@ -43,7 +43,7 @@ export class RedisConnection {
   readonly outages: OutageLog;
   /** @internal */
   readonly clock: McpClock;
-  /** Called when the connection is closed. @internal */
+  /** Is called when the connection is closed. @internal */
   onClosed = (): void => {};
   readonly #client: RedisClient;
   readonly #limits: ClientLimits;
@@ -69,7 +69,7 @@ export class RedisConnection {
     this.#client.on('ready', () => this.outages.works('commands'));
   }
 
-  /** The same for connections with the same keys in the same Redis. @internal */
+  /** Connections with the same keys in the same Redis have the same place. @internal */
   get place(): string {
     return `${addressOf(this.#client)}/${databaseOf(this.#client)} ${this.keys.prefix}`;
   }
@@ -112,7 +112,7 @@ export class RedisConnection {
     }
   }
 
-  /** A new connection for a subscription; `undefined` while no node is known. @internal */
+  /** Makes a connection for a subscription; `undefined` while no node is known. @internal */
   async subscriber(): Promise<ReturnType<typeof ownSubscriber>> {
     if (this.#state.is !== 'open') await this.#opened('subscribe');
     return ownSubscriber(this.#client, this.#limits);
@@ -150,7 +150,7 @@ export class RedisConnection {
     if (this.#state.is === 'connecting') this.#state = { is: 'open' };
   }
 
-  /** In a cluster redirections and retries take time of their own. */
+  /** Limits the time of a command in a cluster, where redirections and retries take time of their own. */
   #inTime<T>(answer: Promise<T>): Promise<T> {
     if (!isCluster(this.#client)) return answer;
     const { commandTimeoutMs } = this.#limits;
@@ -187,7 +187,7 @@ end
 /** A Lua script: Redis runs it in one step. */
 export class RedisScript {
   constructor(
-    /** For messages. */
+    /** The name of the script in error texts. */
     readonly name: string,
     private readonly body: string,
   ) {}
@@ -202,14 +202,14 @@ export class RedisScript {
 export interface LoadedScript {
   readonly name: string;
   readonly text: string;
-  /** For `EVALSHA`, once Redis has seen the script. */
+  /** The hash for `EVALSHA`, once Redis has seen the script. */
   readonly sha: string;
 }
 
-/** For tests. @internal */
+/** Parts that tests replace. @internal */
 export interface ConnectionInternals {
   readonly clock?: McpClock;
-  /** Lua that defines `now()`. */
+  /** The Lua text that defines `now()`. */
   readonly time?: string;
 }
 
@@ -252,7 +252,7 @@ class OutageLog {
   }
 }
 
-/** Node's own error for several failed addresses has no message. */
+/** Describes an error; Node's own error for several failed addresses has no message. */
 function describe(cause: unknown): string {
   if (cause instanceof AggregateError && cause.message === '') return cause.errors.map(describe).join(', ');
   return cause instanceof Error ? cause.message : String(cause);

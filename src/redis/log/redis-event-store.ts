@@ -24,7 +24,7 @@ import { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';
 import * as log from './session-log.scripts.js';
 
-/** Milliseconds for which the open streams of a node are kept, if no other node has ended them. */
+/** The open streams of a node are kept for this many milliseconds, if no other node has ended them. */
 const NOTED_MS = 7 * 86_400_000;
 
 /**
@@ -149,7 +149,9 @@ export class RedisEventStore implements McpSharedEventStore {
     return this.connection.run(script, this.connection.keys.log(session), ...args);
   }
 
-  /** The arguments of the append script. Names as codes; ids of requests as JSON, as they go into a last error. */
+  /**
+   * Makes the arguments of the append script. Names are codes; ids of requests are JSON, as they go into a last error.
+   */
   #orderOf(stream: string, { writer, seq, newest, opens, settles = [], end = false }: McpAppendOptions): object {
     const { maxEvents, maxBytes, finishedStreamMs } = this.connection.options.eventLog;
     return {
@@ -183,7 +185,7 @@ export class RedisEventStore implements McpSharedEventStore {
     await this.connection.run(writeNote, this.connection.keys.calls(node), NOTED_MS, note);
   }
 
-  /** If it fails, the entry stays until the log shows that it is outdated. */
+  /** Removes the note of an open stream. If that fails, the note stays until the log shows that it is outdated. */
   #unnote(node: string, session: string, stream: string): void {
     const key = this.connection.keys.calls(node);
     const note = `${encoded(session)} ${encoded(stream)}`;

@@ -170,7 +170,10 @@ local function acknowledge(stream, head, index)
 end
 `;
 
-/** The calls of the event store, each in one step. KEYS[1] is the log of the session; names are codes. A refusal says which. */
+/**
+ * The scripts are the calls of the event store, each in one step. KEYS[1] is the log of the session; names are codes. A
+ * refusal says which.
+ */
 const script = (name: string, body: string): RedisScript => new RedisScript(name, `${SESSION_LOG}${body}`);
 
 /** ARGV: life. */

@@ -11,9 +11,9 @@ import type { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';
 import * as scripts from './session.scripts.js';
 
-/** Lease of an expired session: the node that claimed it has this time to end it, before others try. */
+/** The node that claimed an expired session has this time to end it, before others try. */
 const CLAIM_LEASE_MS = 60_000;
-/** Multiple of the idle timeout for which a session stays in Redis when no node is left to end it. */
+/** A session stays in Redis for this multiple of the idle timeout when no node is left to end it. */
 const IDLE_TIMEOUTS_KEPT = 3;
 
 /**
@@ -30,7 +30,7 @@ const IDLE_TIMEOUTS_KEPT = 3;
  */
 export class RedisSessionStore implements McpSessionStore {
   readonly scope = 'shared';
-  /** The longest idle timeout that a node has ended sessions by. */
+  /** The longest idle timeout by which this node has ended sessions. */
   #idleMs = 0;
 
   constructor(private readonly connection: RedisConnection) {}
@@ -124,13 +124,16 @@ export class RedisSessionStore implements McpSessionStore {
     }
   }
 
-  /** An entry without a record has no effect, and is removed when it is claimed as expired. */
+  /**
+   * Removes a session from the index. An entry without a record has no effect, and is removed when it is claimed as
+   * expired.
+   */
   async #leaveIndex(id: string): Promise<void> {
     await this.#index(scripts.leave, encoded(id)).catch(() => {});
   }
 }
 
-/** The name of an owner in the index. No principal has that of the anonymous callers. */
+/** Returns the name of an owner in the index. No principal has that of the anonymous callers. */
 function ownerOf(principal: string | undefined): string {
   return principal === undefined ? '-' : `p:${encoded(principal)}`;
 }
@@ -150,12 +153,12 @@ function ownerOf(principal: string | undefined): string {
  */
 type Fixed = Pick<McpSessionRecord, 'principal' | 'routeParams' | 'initialize'>;
 
-/** Fields and values in turn; the script that creates the record adds the times. */
+/** Returns fields and values in turn; the script that creates the record adds the times. */
 function fieldsOf({ principal, routeParams, protocolVersion, initialize }: McpNewSessionRecord): string[] {
   return ['fixed', JSON.stringify({ principal, routeParams, initialize }), 'revision', protocolVersion];
 }
 
-/** The arguments of the patch script: see there. */
+/** Makes the arguments of the patch script, which describes them. */
 function changesOf({ protocolVersion, logLevel, unsubscribe = [], subscribe = [] }: McpSessionPatch): string[] {
   return [
     ...(protocolVersion === undefined ? [] : ['revision', protocolVersion]),
@@ -190,7 +193,7 @@ function recordOf(id: string, fields: readonly (readonly [string, string])[]): M
   };
 }
 
-/** Fields and values in turn, as a script returns them. */
+/** Pairs the fields and values that a script returns in turn. */
 function pairs(flat: readonly string[]): [string, string][] {
   return Array.from({ length: flat.length / 2 }, (_, n) => [flat[2 * n]!, flat[2 * n + 1]!]);
 }

@@ -39,7 +39,7 @@ export class RedisStateStore implements McpStateStore {
   }
 }
 
-/** In place of a number: none. */
+/** Stands for no limit where a script takes a number. */
 const NONE = -1;
 
 const VALUE = `

@@ -92,12 +92,12 @@ export class RedisTaskStore implements McpTaskStore {
   }
 }
 
-/** The anonymous caller has a code that no principal has. */
+/** Returns the code of an owner. The anonymous caller has a code that no principal has. */
 function ownerOf(principal: string | undefined): string {
   return principal === undefined ? '' : `=${encoded(principal)}`;
 }
 
-/** A key as the name of a field. JSON escapes lone surrogates, which cannot be UTF-8. */
+/** Returns a key as the name of a field. JSON escapes lone surrogates, which cannot be UTF-8. */
 function codeOf(key: string): string {
   return JSON.stringify(key);
 }

@@ -405,7 +405,7 @@ function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSes
   };
 }
 
-/** What the node cleans up that removed the record. */
+/** The node that removed the record cleans this up. */
 interface Rest {
   /** Says whether the log is dropped, too. */
   readonly forget: boolean;

@@ -78,7 +78,7 @@ export class SessionState {
   }
 }
 
-/** What operators see of a session: what its client declared, its settings and its times. @publicApi */
+/** Operators see this of a session: what its client declared, its settings and its times. @publicApi */
 export interface McpSessionDetails
   extends McpSessionInfo, Pick<McpSessionRecord, 'logLevel' | 'subscriptions' | 'used' | 'createdAt' | 'lastSeenAt'> {}
 
