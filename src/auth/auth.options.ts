@@ -32,7 +32,7 @@ export interface McpAuthOption {
   auth?: McpAuthOptions;
 }
 
-/** What access tokens of an endpoint must be, and where clients get them. @publicApi */
+/** Decides what access tokens an endpoint accepts, and where clients get them. @publicApi */
 export interface McpAuthOptions {
   /**
    * The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`: it identifies the endpoint at
@@ -74,11 +74,11 @@ export interface McpAuthOptions {
   scopesSupported?: readonly string[];
   /** The name of the endpoint that clients show to users. @default none */
   resourceName?: string;
-  /** URL of documentation for developers. @default none */
+  /** The URL of documentation for developers. @default none */
   resourceDocumentation?: string;
   /**
    * Scopes that include others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, which is followed
-   * over several steps, or a function that tells whether one scope includes another.
+   * over several steps, or a function that decides whether one scope includes another.
    *
    * @default none
    */
@@ -121,7 +121,7 @@ export interface McpAuthOptions {
   closeStreamsOnExpiry?: boolean;
 }
 
-/** How access tokens that are JWTs are verified. @publicApi */
+/** Decides how access tokens that are JWTs are verified. @publicApi */
 export interface McpJwtOptions {
   /** Accepted values of the claim `iss`. @default `authorizationServers` */
   issuer?: string | readonly string[];
@@ -180,28 +180,27 @@ const AUTH_TABLE = {
 
 type Derived = 'resource' | 'jwt' | 'requiredScopes' | 'implies' | 'scopesSupported';
 
-/** Names of the options below `auth`. */
 export const AUTH_NAMES: readonly string[] = Object.keys(AUTH_TABLE);
 
 export interface ResolvedAuthOptions extends Omit<Resolved<typeof AUTH_TABLE>, Derived> {
   readonly resource: URL;
-  /** Its canonical form: scheme and host in lower case, no trailing slash. */
+  /** The canonical form of the URI has scheme and host in lower case, and no trailing slash. */
   readonly resourceUri: string;
   readonly jwt: ResolvedJwtOptions | undefined;
-  /** What tokens are for, in canonical form. */
+  /** Tokens must be issued for one of these, in canonical form. */
   readonly audiences: readonly string[];
   readonly scopes: ScopeRules;
   readonly scopesSupported: readonly string[];
 }
 
 export interface ResolvedJwtOptions {
-  /** Where the keys of each issuer are; `undefined`: its metadata says. */
+  /** Maps issuers to the URLs of their keys; `undefined`: the metadata of the issuer names it. */
   readonly keys: ReadonlyMap<string, string | undefined>;
   readonly algorithms: readonly string[];
   readonly scopes: NonNullable<McpJwtOptions['scopes']>;
 }
 
-/** @throws McpOptionError */
+/** Validates the option `auth`. @throws McpOptionError */
 export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
   const { jwt, requiredScopes, implies, ...options } = resolveGroup(AUTH_TABLE, given, 'auth');
   const { verifier, authorizationServers, scopesSupported = requiredScopes } = options;
@@ -253,8 +252,9 @@ function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): 
 }
 
 /**
- * A URI in the form in which two are compared: scheme and host in lower case, without one trailing slash. What is no URL of
- * HTTP, such as `api://…` or a client id, is compared as it is; so is one with a fragment or a user, which names no resource.
+ * Returns a URI in the form in which two are compared: scheme and host in lower case, without one trailing slash. A
+ * text that is no URL of HTTP, such as `api://…` or a client id, is compared as it is; so is a URL with a fragment or a
+ * user, which names no resource.
  */
 export function canonicalUri(uri: string): string {
   if (!/^https?:\/\//i.test(uri) || !URL.canParse(uri)) return uri;
@@ -263,7 +263,7 @@ export function canonicalUri(uri: string): string {
   return origin + pathname.replace(/\/$/, '') + search;
 }
 
-/** The scopes in the claims that authorization servers use for them. */
+/** Returns the scopes in the claims that authorization servers use for them. */
 function claimedScopes({ scope, scp, permissions }: Readonly<Record<string, unknown>>): string[] {
   if (scp === undefined && permissions === undefined && typeof scope === 'string') {
     return scope.split(' ').filter((each) => each !== '');
@@ -272,7 +272,7 @@ function claimedScopes({ scope, scp, permissions }: Readonly<Record<string, unkn
   return [...new Set(found.filter((each): each is string => typeof each === 'string' && each !== ''))];
 }
 
-/** A URL that credentials may be sent to or be meant for. */
+/** Parses a URL that credentials may be sent to or be meant for. */
 function urlOf(given: string, name: string): string {
   const reason = urlFault(text(required)(given, name));
   if (reason === undefined) return given;
@@ -292,7 +292,7 @@ function urlOrUrls(given: NonNullable<McpJwtOptions['jwksUri']>, name: string): 
   return given;
 }
 
-/** Why a URL cannot be one that keys or credentials go over. */
+/** Returns why a URL must not carry keys or credentials. */
 export function urlFault(text: string): string | undefined {
   if (!URL.canParse(text)) return 'it is not an absolute URL';
   const { protocol, hostname, username, password } = new URL(text);

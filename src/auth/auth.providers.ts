@@ -11,7 +11,7 @@ import { ProtectedResource } from './protected-resource.js';
 import { ResourceServer } from './resource-server.js';
 import { type TokenVerifier, VerifiedTokens } from './verified-tokens.js';
 
-/** Providers of each endpoint; without effect if there is no option `auth`. */
+/** Provides `auth` for each endpoint; without effect if there is no option `auth`. */
 export const authProviders: Provider[] = [
   {
     provide: RESOURCE_SERVER,
@@ -28,10 +28,10 @@ export const authProviders: Provider[] = [
   ProtectedResource,
 ];
 
-/** @throws McpOptionError */
+/** Creates the verifier of an endpoint. @throws McpOptionError */
 function verifierFor(options: ResolvedAuthOptions, clock: McpClock, module: ModuleRef): TokenVerifier {
   const { jwt, verifier, cacheMs } = options;
-  // Keeps no verified tokens: verifying a signature takes hardly longer than a hash and a look-up.
+  // No verified tokens are kept: verifying a signature takes hardly longer than a hash and a look-up.
   if (jwt) return new JwtVerifier(jwt, options, clock);
   const given = verifier as OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
   if (typeof given === 'object' && 'verifyAccessToken' in given) return new VerifiedTokens(() => given, cacheMs, clock);

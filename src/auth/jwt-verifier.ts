@@ -42,9 +42,9 @@ export class JwtVerifier implements OAuthTokenVerifier {
     };
   }
 
-  /** @throws TokenRefusedError; any other error: the token could not be verified */
+  /** Verifies a token. @throws TokenRefusedError; any other error: the token could not be verified */
   async verifyAccessToken(token: string): Promise<AuthInfo> {
-    // A hash only while tokens are refused.
+    // The hash is computed only while tokens are refused.
     const refused = this.#refused.any ? this.#refused.get(keyOf(token)) : undefined;
     if (refused) throw refused.error!;
     try {
@@ -69,7 +69,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
     };
     let claims: Jose.JWTPayload;
     try {
-      // Enters when it has the key: requests that wait for their issuer keep no others out.
+      // The slot is taken once the key is known: requests that wait for their issuer keep no others out.
       const keyInTurn: Jose.JWTVerifyGetKey = async (header, input) => {
         const key = await keys(header, input);
         const turn = enter();
@@ -97,11 +97,14 @@ export class JwtVerifier implements OAuthTokenVerifier {
     };
   }
 
-  /** The keys of the issuer that a token claims; `jose` verifies the claim. For an unknown issuer no keys are fetched. */
+  /**
+   * Returns the keys of the issuer that a token claims; `jose` verifies the claim. For an unknown issuer no keys are
+   * fetched.
+   */
   #issuerOf(token: string): IssuerKeys {
     let claimed: unknown;
     try {
-      // Detects tokens that are not JWTs, before their signature is verified.
+      // This detects tokens that are not JWTs, before their signature is verified.
       const [, payload, , more] = token.split('.');
       if (more !== undefined) throw new Error('encrypted');
       claimed = (JSON.parse(Buffer.from(payload!, 'base64url').toString()) as { iss?: unknown }).iss;
@@ -114,7 +117,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
     throw new TokenRefusedError('invalid_token', text, 'auth.jwt.issuer');
   }
 
-  /** A set of keys without ids: one after the other. */
+  /** Tries the keys of a set without ids one after the other. */
   async #verifiedByOne(
     keys: Jose.errors.JWKSMultipleMatchingKeys,
     token: string,
@@ -133,9 +136,9 @@ export class JwtVerifier implements OAuthTokenVerifier {
   }
 }
 
-/** The keys of one issuer, once they are found. */
+/** Fetches the keys of one issuer, and holds them. */
 class IssuerKeys {
-  /** Once they are found, without a promise. */
+  /** Holds the keys without a promise, once they are found. */
   #keys: Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> | undefined;
   readonly #source: TokenSource;
 
@@ -177,7 +180,7 @@ class IssuerKeys {
     return keys;
   }
 
-  /** Fails for what is no set of keys, so that the issuer is not asked again for each request. */
+  /** Fails for a response that is no set of keys, so that the issuer is not asked again for each request. */
   async #fetch(url: string, init: RequestInit): Promise<Response> {
     try {
       const response = await fetch(url, init);
@@ -216,7 +219,7 @@ class IssuerKeys {
   }
 }
 
-/** Where the metadata of an authorization server may be (RFC 8414 §3, OpenID Connect Discovery §4). */
+/** Returns the URLs where the metadata of an authorization server may be (RFC 8414 §3, OpenID Connect Discovery §4). */
 function metadataUrls(issuer: string): string[] {
   const { origin, pathname } = new URL(issuer);
   const path = pathname.replace(/\/$/, '');
@@ -228,7 +231,7 @@ function metadataUrls(issuer: string): string[] {
   return [...new Set(found)];
 }
 
-/** Texts for the client by error of `jose`; after any other error the token could not be verified. */
+/** Maps errors of `jose` to texts for the client; after any other error the token could not be verified. */
 const REFUSALS: Readonly<Record<string, string>> = {
   ERR_JWT_EXPIRED: 'Token expired',
   ERR_JWT_INVALID: 'Token malformed',
@@ -245,7 +248,7 @@ function refusalFor(error: unknown): TokenRefusedError | undefined {
   return text === undefined ? undefined : new TokenRefusedError('invalid_token', text);
 }
 
-/** The error of `jose` has only a text such as "request timed out". */
+/** Returns an error for missing keys: that of `jose` has only a text such as "request timed out". */
 function withoutKeys(issuer: string, cause: unknown): Error {
   const reason = cause instanceof Error ? cause.message : String(cause);
   const text = `The keys of the issuer ${issuer} could not be used: ${reason}. Check its "jwks_uri", or the option "auth.jwt.jwksUri"`;

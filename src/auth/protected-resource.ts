@@ -13,7 +13,7 @@ const PUBLIC = { 'Access-Control-Allow-Origin': '*' } as const;
 /**
  * # Protected resource metadata (RFC 9728)
  *
- * The document that names the authorization servers for clients. It is served in front of the app's router: a global
+ * The document names the authorization servers for clients. It is served in front of the app's router: a global
  * prefix would move it, a global guard would require the token that the client does not have yet, and an interceptor
  * might wrap it.
  *
@@ -36,7 +36,7 @@ export class ProtectedResource implements OnModuleInit {
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
 
-  /** @throws McpOptionError when a route of the app has the path */
+  /** Serves the document. @throws McpOptionError when a route of the app has the path */
   onModuleInit(): void {
     const { server, edge } = this;
     if (!server) return;
@@ -63,7 +63,10 @@ export class ProtectedResource implements OnModuleInit {
     });
   }
 
-  /** Computed at each request for a well-known path, because the routes of the endpoint are declared late. */
+  /**
+   * Returns the paths. It computes them at each request for a well-known path, because the routes of the endpoint are
+   * declared late.
+   */
   #paths(): Set<string> {
     const { pathname } = new URL(this.server!.metadataUrl);
     const others = this.#others();
@@ -92,7 +95,7 @@ export class ProtectedResource implements OnModuleInit {
     }
   }
 
-  /** Of the other endpoints of the app that have the option. */
+  /** Returns the documents of the other endpoints of the app that have the option. */
   #others(): ProtectedResource[] {
     return [...this.modules.values()]
       .map((module): unknown => module.providers.get(ProtectedResource)?.instance)
@@ -101,7 +104,11 @@ export class ProtectedResource implements OnModuleInit {
   }
 }
 
-/** @see https://www.rfc-editor.org/rfc/rfc9728#section-2 */
+/**
+ * Returns the document.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9728#section-2
+ */
 function documentOf({ options }: ResourceServer): object {
   const { resourceUri, authorizationServers, scopesSupported, resourceName, resourceDocumentation } = options;
   return {
@@ -114,7 +121,10 @@ function documentOf({ options }: ResourceServer): object {
   };
 }
 
-/** Clients that have the URL of the endpoint with a trailing slash request the document with one. */
+/**
+ * Returns the path of a request. Clients that have the URL of the endpoint with a trailing slash request the document
+ * with one.
+ */
 function pathOf({ url }: IncomingMessage): string {
   return url!.split(/[?#]/, 1)[0]!.replace(/\/$/, '');
 }

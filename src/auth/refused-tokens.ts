@@ -2,21 +2,21 @@ import { createHash } from 'node:crypto';
 import type { McpClock } from '../core/common/clock.js';
 import type { TokenRefusedError } from './token.errors.js';
 
-/** Maximum number of tokens that are remembered; the oldest is removed first. */
+/** At most so many tokens are remembered; the oldest is removed first. */
 const MOST_TOKENS = 10_000;
-/** Milliseconds that a refusal is reused. */
+/** A refusal is reused for so many milliseconds. */
 const REFUSED_MS = 5_000;
 
 /** A token that was not verified. */
 interface Remembered {
-  /** `undefined`: the verifier failed. */
+  /** The refusal; `undefined`: the verifier failed. */
   readonly error: TokenRefusedError | undefined;
   readonly until: number;
-  /** How long a failure is remembered. */
+  /** A failure is remembered for so many milliseconds. */
   readonly failedMs: number;
 }
 
-/** What stands for a token where tokens are kept. */
+/** Returns what stands for a token where tokens are kept. */
 export function keyOf(token: string): string {
   return createHash('sha256').update(token).digest('base64');
 }
@@ -28,7 +28,7 @@ export function keep<T>(kept: Map<string, T>, key: string, value: T): void {
   if (kept.size > MOST_TOKENS) kept.delete(kept.keys().next().value!);
 }
 
-/** Tokens that were refused, or could not be verified, a short time ago; by {@link keyOf}. */
+/** Remembers tokens that were refused, or could not be verified, a short time ago; by {@link keyOf}. */
 export class RefusedTokens {
   readonly #kept = new Map<string, Remembered>();
   #lastUntil = 0;
@@ -39,7 +39,7 @@ export class RefusedTokens {
     return this.#kept.size;
   }
 
-  /** Whether any is refused now; without cost in the usual case that none is. */
+  /** Returns whether any is refused now; without cost in the usual case that none is. */
   get any(): boolean {
     if (this.#kept.size > 0 && this.clock.now() >= this.#lastUntil) this.#kept.clear();
     return this.#kept.size > 0;
@@ -50,12 +50,12 @@ export class RefusedTokens {
     return known && this.clock.now() < known.until ? known : undefined;
   }
 
-  /** How long the last failure of this token was remembered, also if that is over. */
+  /** Returns how long the last failure of this token was remembered, also if that time has passed. */
   failedMs(key: string): number {
     return this.#kept.get(key)?.failedMs ?? 0;
   }
 
-  /** @param error `undefined`: the verifier failed, which is remembered for `failedMs` */
+  /** Remembers a token. @param error `undefined`: the verifier failed, which is remembered for `failedMs` */
   add(key: string, error: TokenRefusedError | undefined, failedMs = 0): void {
     const until = this.clock.now() + (error ? REFUSED_MS : failedMs);
     this.#lastUntil = Math.max(this.#lastUntil, until);

@@ -17,7 +17,7 @@ export interface RequireScopesOptions {
   listed?: boolean;
 }
 
-/** The requirement of one decorator. */
+/** The scopes that one decorator requires. */
 interface Requirement {
   readonly scopes: readonly string[];
   readonly listed: boolean;
@@ -94,6 +94,8 @@ const scopesGuard: CanActivate & GuardAskedAgain = {
 };
 
 /**
+ * Throws if the caller lacks scopes.
+ *
  * @param onListed called before it throws, if lists show the handler all the same
  * @throws McpInsufficientScopeError
  */
@@ -119,14 +121,14 @@ function assertScopes(
   throw new McpInsufficientScopeError(auth ? 403 : 401, `${text}.`, all);
 }
 
-/** Express' response, Fastify's, and what stands for them around handlers. */
+/** Express' response, Fastify's, and the facade around handlers have this method. */
 interface HasHeader {
   header(name: string, value: string): unknown;
 }
 
 /**
  * Injects the access token of the caller as `AuthInfo` of the MCP SDK: `token`, `clientId`, `scopes`, `expiresAt`, and
- * the claims as `extra`. `undefined` for a caller without a token.
+ * the claims as `extra`. The value is `undefined` for a caller without a token.
  *
  * @publicApi
  */

@@ -15,7 +15,7 @@ import type { TokenVerifier } from './verified-tokens.js';
 /** The well-known name of protected resource metadata (RFC 9728 §3). */
 export const WELL_KNOWN = '/.well-known/oauth-protected-resource';
 
-/** RFC 6750 §2.1. */
+/** Matches the header of RFC 6750 §2.1. */
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 /** Longer tokens are refused without verification. */
 const MAX_TOKEN_CHARACTERS = 12 * 1024;
@@ -28,7 +28,7 @@ const STATUS = {
 
 const SERVER = Symbol('nestjs-mcp-streamable:resource-server');
 
-/** What an operator does about a guard of the app that refuses tokens which the option `auth` accepts. */
+/** Advises an operator about a guard of the app that refuses tokens which the option `auth` accepts. */
 const REMEDIES = {
   'The app refused the token':
     'A guard of the app refused a request with a Bearer token at the endpoint. If it is a global guard that knows other tokens only, let it skip the endpoint by metadata in the option "decorators".',
@@ -44,7 +44,7 @@ type AuthRequest = object & {
   [SERVER]?: ResourceServer;
 };
 
-/** The resource server of the endpoint whose bearer guard has admitted a request. */
+/** Returns the resource server of the endpoint whose bearer guard has admitted a request. */
 export function resourceServerOf(request: object | undefined): ResourceServer | undefined {
   return (request as AuthRequest | undefined)?.[SERVER];
 }
@@ -63,7 +63,7 @@ export function resourceServerOf(request: object | undefined): ResourceServer | 
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
  */
 export class ResourceServer implements Challenger {
-  /** Where the metadata document is, as clients reach it. */
+  /** The URL of the metadata document, as clients reach it. */
   readonly metadataUrl: string;
   readonly #explained = new Set<string>();
 
@@ -76,7 +76,11 @@ export class ResourceServer implements Challenger {
     this.metadataUrl = origin + WELL_KNOWN + pathname.replace(/\/$/, '') + search;
   }
 
-  /** Once all providers are there. @throws McpOptionError when the app does not provide the verifier */
+  /**
+   * Resolves the verifier once all providers exist.
+   *
+   * @throws McpOptionError when the app does not provide the verifier
+   */
   prepare(): void {
     this.verifier.prepare?.();
   }
@@ -131,7 +135,7 @@ export class ResourceServer implements Challenger {
       const needed = options.scopes.required.join(' ');
       throw new TokenRefusedError('insufficient_scope', `This server needs a token with the scopes: ${needed}`);
     }
-    // Copies, because the app may change them, and the result of a verifier is cached.
+    // The values are copied, because the app may change them, and the result of a verifier is cached.
     const { extra } = given;
     const own = { token, scopes: [...scopes], ...(extra && { extra: { ...extra } }) };
     return { resourceMetadataUrl: this.metadataUrl, ...given, ...own };
@@ -170,17 +174,21 @@ export class ResourceServer implements Challenger {
   }
 
   /**
-   * The value of `WWW-Authenticate`.
+   * Returns the value of `WWW-Authenticate`.
    *
    * @param error left out for a request without credentials (A12)
-   * @param needed beside the scopes that every request needs
+   * @param needed the scopes beside those that every request needs
    */
   challenge(error?: TokenRefusedError['code'], description = '', needed: readonly string[] = []): string {
     const scope = this.options.scopes.all(needed).join(' ');
     return challengeOf({ error, description, scope, metadataUrl: this.metadataUrl });
   }
 
-  /** @param presented whether the caller has sent a token: only then the challenge has an error (A12) */
+  /**
+   * Returns the challenge for a refusal.
+   *
+   * @param presented whether the caller has sent a token: only then the challenge has an error (A12)
+   */
   #challengeTo(presented: boolean, description: string): string {
     return this.challenge(presented ? 'invalid_token' : undefined, description);
   }
@@ -198,7 +206,7 @@ export class ResourceServer implements Challenger {
     return new McpError('UNAUTHORIZED', message, { headers: { 'WWW-Authenticate': challenge }, cause: thrown });
   }
 
-  /** Says once what a client sees when a guard of the app refuses its token: the client only begins another login. */
+  /** Logs once what a client sees when a guard of the app refuses its token: the client only begins another login. */
   #explain(seen: keyof typeof REMEDIES): void {
     if (this.#explained.has(seen)) return;
     this.#explained.add(seen);
@@ -216,7 +224,7 @@ export class ResourceServer implements Challenger {
   }
 }
 
-/** A challenge of RFC 6750 §3 with the parameter of RFC 9728 §5.1. */
+/** Returns a challenge of RFC 6750 §3 with the parameter of RFC 9728 §5.1. */
 export function challengeOf(about: {
   readonly error: TokenRefusedError['code'] | undefined;
   readonly description: string;
@@ -240,11 +248,11 @@ function asDescription(text: string): string {
 }
 
 function hasBearer({ headers }: AuthRequest): boolean {
-  // Checks the scheme only: a malformed token is refused, even if callers without a token are admitted.
+  // Only the scheme is checked: a malformed token is refused, even if callers without a token are admitted.
   return /^Bearer(?![\w!#$%&'*+.^`|~-])/i.test(headers.authorization ?? '');
 }
 
-/** @throws TokenRefusedError */
+/** Returns the token of a header. @throws TokenRefusedError */
 function tokenIn(authorization: string): string {
   if (authorization.length > MAX_TOKEN_CHARACTERS) throw new TokenRefusedError('invalid_token', 'Token too long');
   const [, token] = BEARER.exec(authorization) ?? [];
@@ -252,11 +260,12 @@ function tokenIn(authorization: string): string {
   throw new TokenRefusedError('invalid_request', 'The header Authorization is not: Bearer <token>');
 }
 
-/** Begins the principals of clients that call for themselves. */
+/** The principals of clients that call for themselves begin with this text. */
 const CLIENT = 'client:';
 
 /**
- * The caller of a token: the same for all its tokens, and different for callers of two issuers. A client is never the
+ * Returns the caller of a token: the same for all tokens of a caller, and different for callers of two issuers. A
+ * client is never the
  * same caller as a user (RFC 9068 §5), also if an issuer lets users choose the text of their subject.
  *
  * @returns nothing if the verifier gave no subject, and clients do not call for themselves
@@ -282,7 +291,7 @@ function callerOf({ clientId, extra }: AuthInfo, clientsAreCallers: boolean): { 
   return { id, principal: text };
 }
 
-/** Introspection may answer with numbers. */
+/** Returns an id as text: introspection may answer with numbers. */
 function idText(id: unknown): string | undefined {
   if (Number.isSafeInteger(id)) return String(id);
   return typeof id === 'string' && id !== '' ? id : undefined;

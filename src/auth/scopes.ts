@@ -1,12 +1,16 @@
 /** Defines which scopes include others. @publicApi */
 export type McpScopeImplication =
   | Readonly<Record<string, readonly string[]>>
-  /** @returns whether the scope `granted` includes `needed` */
+  /** Decides one pair. @returns whether the scope `granted` includes `needed` */
   | ((granted: string, needed: string) => boolean);
 
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
-/** @see https://www.rfc-editor.org/rfc/rfc6749#section-3.3 */
+/**
+ * Returns whether a text is a scope.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc6749#section-3.3
+ */
 export function isScope(text: unknown): boolean {
   return typeof text === 'string' && SCOPE.test(text);
 }
@@ -20,7 +24,7 @@ export class ScopeRules {
   readonly #implies: ((granted: string, needed: string) => boolean) | undefined;
 
   constructor(
-    /** Those that every request needs. */
+    /** Every request needs these scopes. */
     readonly required: readonly string[],
     implication: McpScopeImplication = {},
   ) {
@@ -28,14 +32,14 @@ export class ScopeRules {
     this.#implies = typeof implication === 'function' ? implication : undefined;
   }
 
-  /** Whether scopes that were granted, and what they stand for, are all that is needed. */
+  /** Returns whether scopes that were granted, with those that they imply, are all that is needed. */
   cover(granted: readonly string[], needed: readonly string[]): boolean {
     // Guards of apps may set a string, and `includes` would find "notes:read" in "notes:readonly".
     const held = Array.isArray(granted) ? (granted as readonly string[]).filter((scope) => isScope(scope)) : [];
     return needed.every((scope) => held.includes(scope) || this.#isImplied(held, scope));
   }
 
-  /** What an operation needs in all: what its token has, or a client that replaces it, must keep. */
+  /** Returns all scopes that an operation needs: what its token has, or a client that replaces it, must keep. */
   all(needed: readonly string[]): readonly string[] {
     return [...new Set([...this.required, ...needed])];
   }
@@ -44,7 +48,7 @@ export class ScopeRules {
     if (this.#implies) return granted.some((scope) => this.#implies!(scope, needed));
     const seen = new Set(granted);
     for (const scope of seen) {
-      // A scope that is called "constructor" implies nothing.
+      // A scope that is named "constructor" implies nothing.
       const implied = Object.hasOwn(this.#implied, scope) ? this.#implied[scope]! : [];
       if (implied.includes(needed)) return true;
       // Iterating a set includes the elements that are added meanwhile.

@@ -3,28 +3,30 @@ import { within } from '../core/common/promises.js';
 import { logger } from '../core/calls/operator-log.js';
 import { shown } from '../core/protocol/errors.js';
 
-/** Milliseconds that an authorization server, or a verifier of the app, has to answer. */
+/** An authorization server, or a verifier of the app, has so many milliseconds to answer. */
 export const ANSWER_MS = 5_000;
-/** Milliseconds that a failure is remembered, doubled by each that follows. */
+/** A failure is remembered for so many milliseconds, doubled by each that follows. */
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 30_000;
-/** Milliseconds between two lines in the log about failures of single questions: a caller with strange tokens could make many. */
+/**
+ * Failures of single questions are logged so many milliseconds apart: a caller with strange tokens could cause many.
+ */
 const QUIET_MS = 30_000;
 
-/** Milliseconds that a failure is remembered after one that was remembered for `waitMs`. */
+/** Returns how long a failure is remembered after one that was remembered for `waitMs`. */
 export function longer(waitMs: number): number {
   return Math.min(Math.max(waitMs * 2, FIRST_WAIT_MS), LONGEST_WAIT_MS);
 }
 
-/** A token cannot be verified, because its source is away. The source has logged why. */
+/** Thrown when a token cannot be verified, because its source is away. The source has logged why. */
 export class SourceAwayError extends Error {
   override readonly name = 'SourceAwayError';
 }
 
 /**
- * # What tokens are verified with: the keys of an issuer, or the verifier of the app
+ * # The source that tokens are verified with: the keys of an issuer, or the verifier of the app
  *
- *     works ──fails──▶ away, asked by nobody ──1 s, 2 s … 30 s──▶ away, asked once ──answers──▶ works
+ *     works ──fails──▶ away, not asked ────────1 s, 2 s … 30 s──▶ away, asked once ──answers──▶ works
  *                            ▲                                         │
  *                            └─────────────────fails───────────────────┘
  *
@@ -46,7 +48,7 @@ export class TokenSource {
   ) {}
 
   /**
-   * Silence is an outage: nobody asks for a while.
+   * Asks the source. Silence is an outage: the source is not asked for a while.
    *
    * @param meaning of an error: an outage too, a failure of this question alone, or an answer, which is thrown as it is
    * @throws SourceAwayError also without asking
@@ -74,7 +76,7 @@ export class TokenSource {
     }
   }
 
-  /** The error of one more request that is refused. */
+  /** Returns the error of one more request that is refused. */
   away(cause?: unknown): SourceAwayError {
     this.#refused++;
     return new SourceAwayError(`${this.name} cannot be asked at the moment.`, { cause });
@@ -82,7 +84,7 @@ export class TokenSource {
 
   #failed(isOutage: boolean, cause: unknown): SourceAwayError {
     const now = this.clock.now();
-    // Of questions that were on their way together, the first failure counts.
+    // Among questions that were on their way together, the first failure counts.
     if (isOutage && now >= this.#askAgainAt) {
       this.#waitMs = longer(this.#waitMs);
       this.#askAgainAt = now + this.#waitMs;

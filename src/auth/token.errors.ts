@@ -3,7 +3,7 @@ import { DENIAL_DATA } from '../core/handlers/handlers.errors.js';
 import { shown } from '../core/protocol/errors.js';
 
 /**
- * The refusal of a token, with the error code of the challenge (RFC 6750 §3.1). The message is for the client.
+ * Thrown when a token is refused, with the error code of the challenge (RFC 6750 §3.1). The message is for the client.
  *
  * @internal
  */
@@ -13,14 +13,17 @@ export class TokenRefusedError extends Error {
   constructor(
     readonly code: 'invalid_request' | 'invalid_token' | 'insufficient_scope',
     message: string,
-    /** The option of the endpoint that decides it. */
+    /** The option of the endpoint that decides the refusal. */
     readonly option?: string,
   ) {
     super(message);
   }
 }
 
-/** The refusal that an error of a verifier means, from any copy of the SDK; `undefined`: the verifier has failed. */
+/**
+ * Returns the refusal that an error of a verifier means, from any copy of the SDK; `undefined`: the verifier has
+ * failed.
+ */
 export function refusalBy(error: unknown): TokenRefusedError | undefined {
   if (error instanceof TokenRefusedError) return error;
   if (error instanceof HttpException && error.getStatus() === 401)
@@ -31,21 +34,21 @@ export function refusalBy(error: unknown): TokenRefusedError | undefined {
 }
 
 /**
- * A handler needs scopes that its caller does not have: 403, or 401 for a caller without a token. Thrown by the guard
- * of `@RequireScopes()`, so that filters of the app can distinguish it from other denials.
+ * Thrown when a handler needs scopes that its caller does not have: 403, or 401 for a caller without a token. The guard
+ * of `@RequireScopes()` throws it, so that filters of the app can distinguish it from other denials.
  *
  * @publicApi
  */
 export class McpInsufficientScopeError extends HttpException {
   override readonly name = 'McpInsufficientScopeError';
   readonly code = 'INSUFFICIENT_SCOPE';
-  /** Where HTTP has no status for it: in a batch, and after a stream has begun. @internal */
+  /** Carries the scopes where HTTP has no status for them: in a batch, and after a stream has begun. @internal */
   readonly [DENIAL_DATA]: { readonly scopes: readonly string[] };
 
   constructor(
     status: 401 | 403,
     message: string,
-    /** All that the operation needs. */
+    /** The operation needs all of these. */
     readonly scopes: readonly string[],
   ) {
     super(message, status);

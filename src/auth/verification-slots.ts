@@ -1,18 +1,18 @@
 import { type McpError, retryLater } from '../core/protocol/errors.js';
 
-/** Maximum number of verifications at once. */
+/** At most so many verifications run at once. */
 export const MOST_AT_ONCE = 50;
-/** Maximum number of verifications of signatures that wait for others. */
+/** At most so many verifications of signatures wait for others. */
 const MOST_WAITING = 1_000;
 
-/** Refuses a request because many tokens are being verified. */
+/** Returns the error that refuses a request because many tokens are being verified. */
 export function tooManyVerifications(): McpError {
   const text = 'This server verifies as many access tokens as it can already. Try again in a moment.';
   return retryLater('UNAVAILABLE', text, 1);
 }
 
 /**
- * At most {@link MOST_AT_ONCE} signatures are verified at once. Others wait for their turn, in order of arrival: a signature
+ * Lets at most {@link MOST_AT_ONCE} signatures be verified at once. Others wait for their turn, in order of arrival: a signature
  * takes less than a millisecond, and clients that reconnect come together.
  */
 export class VerificationSlots {
@@ -20,7 +20,7 @@ export class VerificationSlots {
   readonly #waiting = new Set<() => void>();
 
   /**
-   * Each call that does not throw needs one {@link leave}.
+   * Takes a slot. Each call that does not throw needs one {@link leave}.
    *
    * @returns a promise if it must wait
    * @throws McpError UNAVAILABLE

@@ -5,10 +5,10 @@ import { refusalBy, TokenRefusedError } from './token.errors.js';
 import { MOST_AT_ONCE, tooManyVerifications } from './verification-slots.js';
 import { longer, TokenSource } from './token-source.js';
 
-/** An `OAuthTokenVerifier` as apps write it. */
+/** An `OAuthTokenVerifier`, as apps write it. */
 export interface TokenVerifier {
   verifyAccessToken(token: string): Promise<AuthInfo | undefined>;
-  /** Once all providers are there. @throws McpOptionError when there is nothing to verify with */
+  /** Called once all providers exist. @throws McpOptionError when there is nothing to verify with */
   prepare?(): void;
 }
 
@@ -64,7 +64,8 @@ export class VerifiedTokens implements TokenVerifier {
     try {
       const info = await this.#source.ask(
         async () => this.verifier().verifyAccessToken(token) as Promise<AuthInfo | undefined>,
-        // What a verifier throws for one strange token must not keep other callers out: only silence is an outage.
+        // An error that a verifier throws for one strange token must not keep other callers out: only silence is an
+        // outage.
         (error) => (refusalBy(error) ? 'answer' : 'failure'),
       );
       // A verifier that answers with nothing refuses the token.
@@ -88,8 +89,8 @@ export class VerifiedTokens implements TokenVerifier {
 }
 
 /**
- * Freezes what claims contain; the record itself is copied for each request. Objects of other classes are none of a token, but
- * of the app, which may change them: an entity that the verifier has found, and all that it leads to.
+ * Freezes what claims contain; the record itself is copied for each request. Objects of other classes belong to the
+ * app, not to a token, which may change them: an entity that the verifier has found, and all that it leads to.
  */
 function freezeDeeply(claims: object | undefined): void {
   const seen = new Set<object>();

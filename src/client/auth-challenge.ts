@@ -1,14 +1,14 @@
 /** A parsed `WWW-Authenticate` header. @publicApi */
 export interface McpAuthChallenge {
-  /** As sent, such as `Bearer`. */
+  /** The scheme as it was sent, such as `Bearer`. */
   readonly scheme: string;
-  /** All parameters, by their names in lower case. */
+  /** All parameters are found by their names in lower case. */
   readonly parameters: Readonly<Record<string, string>>;
   /** The URL of the metadata of the protected resource (RFC 9728 §5.1). */
   readonly resourceMetadata: string | undefined;
-  /** Required scopes, separated by spaces (RFC 6750 §3). */
+  /** The required scopes are separated by spaces (RFC 6750 §3). */
   readonly scope: string | undefined;
-  /** For example `invalid_token`, `insufficient_scope` (RFC 6750 §3.1). */
+  /** The error code, such as `invalid_token` or `insufficient_scope` (RFC 6750 §3.1). */
   readonly error: string | undefined;
   readonly errorDescription: string | undefined;
 }

@@ -9,7 +9,7 @@ import { delayMs, Idempotency } from './retry.js';
 import { ServerRequests } from './server-requests.js';
 import { LinkedAbort, pause } from './waiting.js';
 
-/** Shared by the requests and streams of one transport. `life` aborts all of them. */
+/** The requests and streams of one transport share it. `life` aborts all of them. */
 export class ClientConnection {
   readonly endpoint: HttpEndpoint;
   readonly idempotency: Idempotency;
@@ -28,7 +28,11 @@ export class ClientConnection {
     this.life = new LinkedAbort(options.clock);
   }
 
-  /** Hands a message of the server to the client, unless it is a request too many. @throws NOT_CONNECTED once the transport closes */
+  /**
+   * Passes a message of the server to the client, unless it is a request too many.
+   *
+   * @throws NOT_CONNECTED once the transport closes
+   */
   deliver(message: JsonRpcMessage): void {
     this.session.checkOpen();
     if (!this.serverRequests.admit(message)) return;
@@ -51,7 +55,7 @@ export class ClientConnection {
   /**
    * Emits another attempt on `reconnects$`, then waits until it is due.
    *
-   * @param retryMs of the stream; a `Retry-After` of the failure takes precedence
+   * @param retryMs the delay that the stream asks for; a `Retry-After` of the failure takes precedence
    * @throws (rejects) NOT_CONNECTED once the transport closes; the reason of the signal
    */
   async waitToRetry(event: Omit<McpReconnectEvent, 'delayMs'>, signal: AbortSignal, retryMs?: number): Promise<void> {

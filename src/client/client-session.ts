@@ -8,7 +8,7 @@ import { discard } from './response-body.js';
 import { abortable, sharedController } from './waiting.js';
 
 /**
- * The states of a transport.
+ * A transport has one of these states.
  *
  *     new ──start()──▶ started ──initialize──▶ initializing ──answer──▶ live
  *                         ▲                        │ failed              │ 404
@@ -28,7 +28,7 @@ export type McpClientTransportState =
   | { readonly is: 'live'; readonly sessionId: string | undefined; readonly protocolVersion: string | undefined }
   | { readonly is: 'recovering' | 'lost'; readonly lostSessionId: string };
 
-/** The next attempt of a request or stream. @publicApi */
+/** Describes the next attempt of a request or stream. @publicApi */
 export interface McpReconnectEvent {
   /**
    * - `standalone`: the GET of the standalone stream
@@ -39,22 +39,22 @@ export interface McpReconnectEvent {
   readonly kind: 'standalone' | 'resume' | 'retry' | 'recover';
   /** The id of the call, if the attempt belongs to one. */
   readonly requestId?: RequestId;
-  /** Attempts without an event in a row, before this one. */
+  /** Counts the attempts without an event in a row, before this one. */
   readonly failures: number;
-  /** Milliseconds until the attempt. */
+  /** The attempt is made after so many milliseconds. */
   readonly delayMs: number;
   /** The error of the last attempt; `undefined` when the server ended the response. */
   readonly cause?: unknown;
 }
 
-/** The outcome of the recovery of a lost session. @publicApi */
+/** Describes the outcome of the recovery of a lost session. @publicApi */
 export type McpRecoveryEvent =
   | { readonly outcome: 'recovered'; readonly lostSessionId: string; readonly sessionId: string | undefined }
   | { readonly outcome: 'failed'; readonly lostSessionId: string; readonly error: unknown };
 
-/** The session that a request is sent in. */
+/** A request is sent in this session. */
 export interface SentSession extends SessionHeaders {
-  /** Aborted when the session is lost, with the McpSessionLostError of a request that may have run. */
+  /** Aborts when the session is lost, with the McpSessionLostError of a request that may have run. */
   readonly lost?: AbortSignal;
 }
 
@@ -81,7 +81,7 @@ export class ClientSession {
   readonly recoveries$: Observable<McpRecoveryEvent> = this.#recoveries$.asObservable();
   #gate: Deferred<void> = OPEN;
   #protocolVersion: string | undefined;
-  /** The request that began the session, to repeat it for a new one. */
+  /** The request that began the session; it is repeated for a new one. */
   #initialize: JsonRpcRequest | undefined;
   /**
    * The session id from the headers of the response to `initialize`, before its answer: the server may send requests
@@ -96,7 +96,7 @@ export class ClientSession {
   get state(): McpClientTransportState {
     return this.#state$.value;
   }
-  /** The session of the next message. */
+  /** Returns the session of the next message. */
   get current(): SentSession {
     const { state } = this;
     const sessionId = state.is === 'live' ? state.sessionId : this.offered;
@@ -108,7 +108,7 @@ export class ClientSession {
     this.#become(joined.sessionId === undefined ? { is: 'started' } : { is: 'live', ...joined });
   }
 
-  /** An `initialize` is sent. */
+  /** Closes the gate: an `initialize` is sent. */
   begin(): void {
     this.check();
     if (this.#gate === OPEN) this.#gate = deferred();
@@ -116,7 +116,7 @@ export class ClientSession {
     this.#become({ is: 'initializing' });
   }
 
-  /** `initialize` was answered. @throws the new session has another revision than the lost one */
+  /** Opens the gate: `initialize` was answered. @throws the new session has another revision than the lost one */
   establish(sessionId: string | undefined, result: Record<string, unknown>, initialize: JsonRpcRequest): void {
     const { protocolVersion: said } = result;
     const protocolVersion = typeof said === 'string' ? said : undefined;
@@ -131,7 +131,7 @@ export class ClientSession {
     if (!recovering) this.#open();
   }
 
-  /** `initialize` failed: the messages that waited for it fail too. */
+  /** Fails the messages that waited for `initialize`, which has failed. */
   abandon(cause: unknown): void {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
@@ -147,7 +147,7 @@ export class ClientSession {
   }
 
   /**
-   * The server answered 404 for a session.
+   * Begins the recovery of a session for which the server answered 404.
    *
    * @returns settles when there is another session
    * @throws (rejects) McpSessionLostError when there will be none; NOT_CONNECTED; the reason of the signal
@@ -179,7 +179,7 @@ export class ClientSession {
     this.check();
   }
 
-  /** @throws NOT_CONNECTED, McpSessionLostError: no message can be sent */
+  /** Throws if no message can be sent. @throws NOT_CONNECTED, McpSessionLostError */
   check(): void {
     const { state } = this;
     this.checkOpen();
@@ -189,13 +189,13 @@ export class ClientSession {
     throw new McpClientTransportError('NOT_CONNECTED', message);
   }
 
-  /** @throws NOT_CONNECTED: messages are no longer sent or delivered */
+  /** Throws if messages are no longer sent or delivered. @throws NOT_CONNECTED */
   checkOpen(): void {
     if (this.state.is === 'closing' || this.state.is === 'closed') throw closedError();
   }
 
   #interrupt(lostSessionId: string): void {
-    // A closed gate: the session of a recovery was lost before the recovery was over.
+    // The gate is closed if the session of a recovery was lost before the recovery had ended.
     const recovering = this.restart && this.#initialize && this.#gate === OPEN;
     if (recovering) this.#gate = deferred();
     this.#become({ is: recovering ? 'recovering' : 'lost', lostSessionId });
@@ -233,9 +233,9 @@ export class ClientSession {
 }
 
 /**
- * The session id of a response of the 2025 revisions; `undefined` for a server without sessions.
+ * Returns the session id of a response of the 2025 revisions; `undefined` for a server without sessions.
  *
- * @param sent of the request
+ * @param sent the session id of the request
  * @throws SESSION_CHANGED: it is not that of the request (rule C2), or contains characters that a header cannot
  */
 export function sessionIdOf(response: Response, sent: string | undefined): string | undefined {

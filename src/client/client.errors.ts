@@ -2,10 +2,12 @@ import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/serv
 import type { McpAuthChallenge } from './auth-challenge.js';
 
 /**
- * The server, or a proxy, answered a message with an HTTP error that contains no JSON-RPC error for the call. The session
+ * Thrown when the server, or a proxy, answered a message with an HTTP error that contains no JSON-RPC error for the
+ * call. The session
  * stays usable.
  *
- * An `SdkHttpError` of the MCP SDK, with the codes that the SDK's own transport gives: its era negotiation reads the status.
+ * It is an `SdkHttpError` of the MCP SDK, with the codes that the SDK's own transport gives: its era negotiation reads
+ * the status.
  *
  * @publicApi
  */
@@ -15,7 +17,7 @@ export class McpHttpStatusError extends SdkHttpError {
   constructor(
     message: string,
     response: { status: number; statusText?: string; text?: string | undefined },
-    /** Milliseconds that the server asks to wait (`Retry-After`, RFC 9110 §10.2.3). */
+    /** The server asks to wait for so many milliseconds (`Retry-After`, RFC 9110 §10.2.3). */
     readonly retryAfterMs?: number,
     code: SdkErrorCode = SdkErrorCode.ClientHttpNotImplemented,
   ) {
@@ -24,7 +26,7 @@ export class McpHttpStatusError extends SdkHttpError {
 }
 
 /**
- * HTTP 401 or 403, after `onUnauthorized` was called.
+ * Thrown for HTTP 401 or 403, after `onUnauthorized` was called.
  *
  * The SDK recognises a connection that failed for lack of credentials by this `name`.
  *
@@ -46,7 +48,10 @@ export class McpHttpUnauthorizedError extends McpHttpStatusError {
   }
 }
 
-/** The server answered 2xx with a body that is not JSON-RPC. The call fails, the session stays usable. @publicApi */
+/**
+ * Thrown when the server answered 2xx with a body that is not JSON-RPC. The call fails, the session stays usable.
+ * @publicApi
+ */
 export class McpUnexpectedContentError extends SdkError {
   override readonly name: string = 'McpUnexpectedContentError';
 
@@ -81,7 +86,7 @@ export type McpClientTransportErrorCode =
   | 'TOO_MANY_REQUESTS'
   | 'NOT_CONNECTED';
 
-/** A failure of the transport itself. @publicApi */
+/** Thrown for a failure of the transport itself. @publicApi */
 export class McpClientTransportError extends Error {
   override readonly name: string = 'McpClientTransportError';
 
@@ -96,7 +101,7 @@ export class McpClientTransportError extends Error {
   }
 }
 
-/** HTTP 404 for a session that was live (2025-11-25, Transports, "Session Management" 3). @publicApi */
+/** Thrown for HTTP 404 for a session that was live (2025-11-25, Transports, "Session Management" 3). @publicApi */
 export class McpSessionLostError extends McpClientTransportError {
   override readonly name = 'McpSessionLostError';
 
@@ -111,7 +116,7 @@ export class McpSessionLostError extends McpClientTransportError {
   }
 }
 
-/** A response ended before the answer, and could not be resumed. The session stays usable. @publicApi */
+/** Thrown when a response ended before the answer, and could not be resumed. The session stays usable. @publicApi */
 export class McpStreamLostError extends McpClientTransportError {
   override readonly name = 'McpStreamLostError';
 
@@ -121,7 +126,7 @@ export class McpStreamLostError extends McpClientTransportError {
   }
 }
 
-/** The error of every operation on a transport that is closing or closed. */
+/** Returns the error of every operation on a transport that is closing or closed. */
 export const closedError = (): McpClientTransportError =>
   new McpClientTransportError(
     'NOT_CONNECTED',

@@ -20,18 +20,18 @@ import type { JsonRpcRequest, JsonRpcResponse } from '../core/protocol/json-rpc.
 import { shown } from '../core/protocol/errors.js';
 import type { McpHttpUnauthorizedError } from './client.errors.js';
 
-/** A `fetch`; its URL is always that of the endpoint. @publicApi */
+/** A `fetch` that is called with the URL of the endpoint. @publicApi */
 export type McpFetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
-/** Headers for one HTTP request. @publicApi */
+/** Provides headers for one HTTP request. @publicApi */
 export type McpHeadersSource =
   | Readonly<Record<string, string>>
   | (() => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>);
 
-/** Which requests may be sent once more. @publicApi */
+/** Decides which requests may be sent once more. @publicApi */
 export type McpReplayPolicy = 'never' | 'idempotent' | 'always' | ((request: JsonRpcRequest) => boolean);
 
-/** Options of a {@link StreamableClientTransport}. @publicApi */
+/** Configures a {@link StreamableClientTransport}. @publicApi */
 export interface StreamableClientTransportOptions {
   /**
    * Sends the requests: a `fetch` with a proxy, with tracing, or wrapped by the SDK's `withOAuth`. Redirects are followed
@@ -94,7 +94,7 @@ export interface StreamableClientTransportOptions {
    * @default true
    */
   terminateOnClose?: boolean;
-  /** Delays and number of attempts, for calls and for the standalone stream. */
+  /** Sets delays and numbers of attempts, for calls and for the standalone stream. */
   reconnect?: McpReconnectOptions;
   /**
    * Whether the transport starts a new session when the server no longer knows this one: it repeats `initialize`, then
@@ -140,9 +140,9 @@ export interface StreamableClientTransportOptions {
    * @default 33554432 (32 MiB)
    */
   maxMessageBytes?: number;
-  /** Clock of all timers. @default the system clock */
+  /** All timers use this clock. @default the system clock */
   clock?: McpClock;
-  /** Random numbers from 0 to below 1, for the waits. @default Math.random */
+  /** Returns random numbers from 0 to below 1, for the waits. @default Math.random */
   random?: () => number;
 }
 
@@ -151,13 +151,13 @@ export interface McpClientRequest {
   /** The request of the caller, without the fields that `requestMeta` adds. */
   readonly message: JsonRpcRequest;
   readonly url: URL;
-  /** `undefined` without a session, and before it is known. */
+  /** The id of the session; `undefined` without a session, and before it is known. */
   readonly sessionId: string | undefined;
-  /** `undefined` before it is negotiated. */
+  /** The negotiated revision; `undefined` before it is negotiated. */
   readonly protocolVersion: string | undefined;
 }
 
-/** Observes the requests of a client. Given by the option `instrumentation`. @publicApi */
+/** Observes the requests of a client. The option `instrumentation` takes it. @publicApi */
 export interface McpClientInstrumentation {
   /**
    * Runs around each request, `requestMeta` and all attempts included.
@@ -169,7 +169,7 @@ export interface McpClientInstrumentation {
   request(request: McpClientRequest, run: () => Promise<JsonRpcResponse>): Promise<JsonRpcResponse>;
 }
 
-/** Delays and number of attempts. @publicApi */
+/** Sets delays and numbers of attempts. @publicApi */
 export interface McpReconnectOptions {
   /**
    * Maximum of the first delay in milliseconds. The maximum doubles with each attempt without an event; each delay is a
@@ -225,7 +225,7 @@ export const TRANSPORT_TABLE = {
 
 export type ResolvedClientOptions = Resolved<typeof TRANSPORT_TABLE>;
 
-/** @throws McpOptionError */
+/** Validates the options and adds defaults. @throws McpOptionError */
 export function resolveClientOptions(options: StreamableClientTransportOptions = {}): ResolvedClientOptions {
   return resolveOptions(TRANSPORT_TABLE, options);
 }
@@ -238,7 +238,7 @@ function replayOf(given: McpReplayPolicy, name: string): McpReplayPolicy {
   return typeof given === 'function' ? given : oneOf(required, ['never', 'idempotent', 'always'])(given, name);
 }
 
-/** @throws McpOptionError */
+/** Validates a URL. @throws McpOptionError */
 export function resolveUrl(url: string | URL): URL {
   const parsed = URL.canParse(String(url)) ? new URL(url) : undefined;
   if (parsed && /^https?:$/.test(parsed.protocol)) return parsed;

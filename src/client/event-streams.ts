@@ -6,9 +6,9 @@ import { type SentSession, sessionIdOf } from './client-session.js';
 import { getHeaders } from './http-endpoint.js';
 import { mediaTypeOf, readEvents, type SseSink } from './response-body.js';
 
-/** What servers accept as a header; Node's limit for all headers of a request is 16 KiB. */
+/** Servers accept so long a header; Node's limit for all headers of a request is 16 KiB. */
 const MAX_CURSOR_LENGTH = 8 * 1024;
-/** RFC 9110 §5.5: visible characters, with spaces and tabs between them only. */
+/** Matches RFC 9110 §5.5: visible characters, with spaces and tabs between them only. */
 const FIELD_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
 /**
@@ -20,7 +20,7 @@ const FIELD_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x
 export abstract class EventStream implements SseSink {
   protected cursor: string | undefined;
   protected retryMs: number | undefined;
-  /** Whether a GET has ever brought a stream. */
+  /** Whether a GET has ever opened a stream. */
   protected opened = false;
   #events = 0;
 
@@ -45,20 +45,20 @@ export abstract class EventStream implements SseSink {
     return readEvents(response, this, { ...this.connection.options, signal });
   }
 
-  /** @returns the failures in a row after an attempt */
+  /** Counts an attempt. @returns the failures in a row after it */
   protected count(failures: number): number {
     const next = this.#events > 0 ? 0 : failures + 1;
     this.#events = 0;
     return next;
   }
 
-  /** Whether the cursor, if there is one, can be sent in a header. */
+  /** Returns whether the cursor, if there is one, can be sent in a header. */
   protected get cursorFits(): boolean {
     const { cursor = '-' } = this;
     return cursor.length <= MAX_CURSOR_LENGTH && FIELD_VALUE.test(cursor);
   }
 
-  /** Called by the reader of a response. */
+  /** Takes an event from the reader of a response. */
   event({ id, event: type, data }: EventSourceMessage): void {
     this.#events++;
     if (id !== undefined) this.cursor = id === '' ? undefined : id;
@@ -72,12 +72,12 @@ export abstract class EventStream implements SseSink {
     for (const message of messages) this.take(message);
   }
 
-  /** Called by the reader of a response. */
+  /** Takes `retry:` from the reader of a response. */
   retry(ms: number): void {
     this.retryMs = ms;
   }
 
-  /** Called by the reader of a response. */
+  /** Returns after how much silence the reader of a response closes it. */
   silenceMs(): number {
     return this.connection.options.silenceMs;
   }
@@ -87,10 +87,10 @@ export abstract class EventStream implements SseSink {
  * # The GET of the standalone stream
  *
  *     opening ──200──▶ open ──ends, or is cut──▶ pausing ──▶ opening
- *        ├──405──▶ over: the server has none
+ *        ├──405──▶ ended: the server has none
  *        └──any other failure──▶ pausing (rule C10: never fatal, never given up)
  *
- * Invariants: only a 400 drops a cursor that a header can carry; of failures in a row the first one is reported.
+ * Invariants: only a 400 drops a cursor that a header can carry; the first of several failures in a row is reported.
  */
 export class StandaloneStream extends EventStream {
   /** Reads until the signal is aborted, or the server has no such stream. @throws (rejects) the reason of the signal */

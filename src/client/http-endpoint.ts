@@ -22,13 +22,13 @@ import { discard, mediaTypeOf, readText } from './response-body.js';
 import { networkErrorOf, retryAfterMs } from './retry.js';
 import { abortable, LinkedAbort } from './waiting.js';
 
-/** Bytes of an error page that are read: enough for a JSON-RPC error. */
+/** So many bytes of an error page are read: enough for a JSON-RPC error. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
-/** Headers by their names in lower case. */
+/** Maps names of headers in lower case to their values. */
 export type HeaderMap = Record<string, string>;
 
-/** Set by the message and the session; the option `headers` does not override them. */
+/** The message and the session set these headers; the option `headers` does not override them. */
 const OWN = [
   'accept',
   'content-type',
@@ -51,7 +51,7 @@ export interface SessionHeaders {
 }
 
 /**
- * The revision that a message claims for itself by its `_meta`; only 2026-07-28 and later do that.
+ * Returns the revision that a message claims for itself by its `_meta`; only 2026-07-28 and later do that.
  *
  * @returns `undefined` for a message of the 2025 revisions
  */
@@ -62,10 +62,10 @@ export function claimedRevision(message: JsonRpcMessage): string | undefined {
 }
 
 /**
- * Headers of a POST.
+ * Returns the headers of a POST.
  *
  * @param modern repeats method and name for proxies that route without reading bodies (rule C13)
- * @param extra sent as they are, such as the `Mcp-Param-*` headers of the SDK's client
+ * @param extra headers that are sent as they are, such as the `Mcp-Param-*` headers of the SDK's client
  */
 export function postHeaders(
   message: JsonRpcMessage,
@@ -83,7 +83,7 @@ export function postHeaders(
   };
 }
 
-/** Headers of a GET (2025 revisions only). */
+/** Returns the headers of a GET (2025 revisions only). */
 export function getHeaders(session: SessionHeaders, cursor: string | undefined): HeaderMap {
   const from: HeaderMap = cursor === undefined ? {} : { [LAST_EVENT_ID_HEADER]: cursor };
   return { accept: 'text/event-stream', ...sessionHeaders(session), ...from };
@@ -100,21 +100,21 @@ export interface EndpointRequest {
   readonly headers: HeaderMap;
   readonly body?: string;
   readonly signal: AbortSignal;
-  /** The request in the error of a timeout, such as `the DELETE of the session`. */
+  /** Names the request in the error of a timeout, such as `the DELETE of the session`. */
   readonly what?: string;
-  /** Milliseconds within which the response headers must arrive. */
+  /** The response headers must arrive within so many milliseconds. */
   readonly timeoutMs?: number;
 }
 
 /**
- * HTTP requests to one MCP endpoint: credentials, redirects, HTTP errors.
+ * Sends HTTP requests to one MCP endpoint, with credentials, redirects and HTTP errors.
  *
- * Has no session; its only state is a running refresh of the credentials.
+ * It has no session; its only state is a running refresh of the credentials.
  */
 export class HttpEndpoint {
   #refreshing: Promise<void> | undefined;
   #refreshes = 0;
-  /** The URL for error messages: without query and credentials. */
+  /** Names the URL in error messages, without query and credentials. */
   readonly #place: string;
 
   constructor(
@@ -148,12 +148,12 @@ export class HttpEndpoint {
     }
   }
 
-  /** The error for a request that was not answered in time. */
+  /** Returns the error for a request that was not answered in time. */
   timeout(what: string, ms: number): McpClientTransportError {
     return new McpClientTransportError('TIMEOUT', `${this.#place} did not respond to ${what} within ${ms} ms.`);
   }
 
-  /** The error for a 2xx that is neither JSON nor an event stream. */
+  /** Returns the error for a 2xx that is neither JSON nor an event stream. */
   unexpectedContent(response: Response): McpUnexpectedContentError {
     discard(response);
     const type = response.headers.get('content-type');
@@ -161,7 +161,7 @@ export class HttpEndpoint {
     return new McpUnexpectedContentError(message, type);
   }
 
-  /** The messages of a JSON answer. @throws (rejects) McpUnexpectedContentError; what `readText` throws */
+  /** Reads the messages of a JSON answer. @throws (rejects) McpUnexpectedContentError; what `readText` throws */
   async readJson(response: Response, signal: AbortSignal): Promise<readonly JsonRpcMessage[]> {
     const text = await readText(response, { maxMessageBytes: this.options.maxMessageBytes, signal });
     try {
@@ -191,11 +191,11 @@ export class HttpEndpoint {
     return this.#fetch(request);
   }
 
-  /** Follows one redirect within the origin. Those that change the method, or the origin, are errors. */
+  /** Follows one redirect within the origin. Redirects that change the method, or the origin, are errors. */
   async #fetch(request: EndpointRequest, url = this.url): Promise<Response> {
     const { method, headers, body, signal } = request;
     const { headers: source, fetch } = this.options;
-    // Abortable, like `fetch` below: a hanging function of the application must not block `close()`.
+    // It is abortable, like `fetch` below: a hanging function of the application must not block `close()`.
     const given = typeof source === 'function' ? await abortable(Promise.resolve().then(source), signal) : source;
     const all = new Headers(given);
     for (const name of OWN) all.delete(name);
@@ -213,7 +213,7 @@ export class HttpEndpoint {
     return this.#fetch(request, target);
   }
 
-  /** The error for a status other than 2xx. */
+  /** Returns the error for a status other than 2xx. */
   async #errorOf(response: Response, method: string, signal: AbortSignal): Promise<McpHttpStatusError> {
     const { status, statusText, headers } = response;
     // The status is enough: a page that cannot be read is omitted.

@@ -28,9 +28,12 @@ import { mediaTypeOf, readText } from './response-body.js';
 import { setbackOf } from './retry.js';
 import { LinkedAbort } from './waiting.js';
 
-/** Milliseconds that a response may stay open after the answer; the connection of one that ends by itself can be reused. */
+/**
+ * A response may stay open for so many milliseconds after the answer; the connection of one that ends by itself can be
+ * reused.
+ */
 const DRAIN_MS = 1_000;
-/** Bytes that are read of the body of a 202. */
+/** So many bytes of the body of a 202 are read. */
 const MAX_ONE_WAY_BYTES = 64 * 1024;
 
 const cancelledError = (): Error => new McpClientTransportError('CANCELLED', 'The request was cancelled.');
@@ -58,9 +61,9 @@ export class RequestExchange extends EventStream {
   readonly #initializes: boolean;
   #is: 'waiting' | 'posting' | 'streaming' | 'answered' = 'waiting';
   #wireId: RequestId;
-  /** Attempts that may have run. */
+  /** Counts the attempts that may have run. */
   #tried = 0;
-  /** The id in the head of the answer to `initialize`. */
+  /** The session id in the head of the answer to `initialize`. */
   #begun: string | undefined;
 
   /** @param recovery takes the answer of an `initialize` that the client did not send */
@@ -78,12 +81,14 @@ export class RequestExchange extends EventStream {
     this.cursor = sending.resumptionToken;
   }
 
-  /** The id on the wire; `undefined` before the first attempt. */
+  /** Returns the id on the wire; `undefined` before the first attempt. */
   get wireId(): RequestId | undefined {
     return this.#is === 'waiting' && this.#tried === 0 ? undefined : this.#wireId;
   }
 
   /**
+   * Sends the request until it is answered.
+   *
    * @returns the answer, when it was handed over
    * @throws (rejects) the reason why there is no answer
    */
@@ -97,7 +102,7 @@ export class RequestExchange extends EventStream {
     return this.#outcome.promise;
   }
 
-  /** The caller has cancelled the request. */
+  /** Cancels the request on behalf of the caller. */
   cancel(): void {
     this.#life.abort(cancelledError());
   }
@@ -193,7 +198,7 @@ export class RequestExchange extends EventStream {
     return this.#is === 'answered';
   }
 
-  /** Whether the response can be resumed: never on 2026-07-28. */
+  /** Returns whether the response can be resumed: never on 2026-07-28. */
   get #resumable(): boolean {
     return this.#revision === undefined && this.cursor !== undefined && this.cursorFits;
   }
@@ -203,7 +208,7 @@ export class RequestExchange extends EventStream {
     super.event(event);
   }
 
-  /** A silent response that cannot be resumed is not closed. */
+  /** Returns how long the response may be silent. One that cannot be resumed is not closed. */
   override silenceMs(): number {
     return this.#resumable ? super.silenceMs() : Infinity;
   }
@@ -231,7 +236,7 @@ export class RequestExchange extends EventStream {
     this.#life.deadline(DRAIN_MS, cancelledError);
   }
 
-  /** @throws (rejects) the failure for the caller, if there is no further attempt */
+  /** Waits for another attempt. @throws (rejects) the failure for the caller, if there is no further attempt */
   async #prepareAnother(error: unknown, failures: number): Promise<void> {
     const { connection, request } = this;
     const { session, options, idempotency } = connection;
@@ -256,15 +261,15 @@ export class RequestExchange extends EventStream {
     const stopped = this.#life.signal.aborted && !this.#answered;
     this.#life.abort(cancelledError());
     const { onRequestStreamEnd } = this.sending;
-    // After the outcome, so that the client sees its error first.
+    // It runs after the outcome, so that the client sees its error first.
     if (!stopped && onRequestStreamEnd) void this.#outcome.promise.catch(() => {}).then(() => onRequestStreamEnd());
   }
 }
 
 /**
+ * Waits for the end of a stream.
  *
- *
- * @returns the reason why a stream ended early, if resuming may help.
+ * @returns the reason why it ended early, if resuming may help
  * @throws (rejects) the reason, if it cannot help
  */
 async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<unknown> {
@@ -284,7 +289,7 @@ async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<u
   }
 }
 
-/** The JSON-RPC error in the body of an HTTP error (rule C9); its id may be missing, or `null`. */
+/** Returns the JSON-RPC error in the body of an HTTP error (rule C9); its id may be missing, or `null`. */
 function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorResponse | undefined {
   if (!(failure instanceof McpHttpStatusError) || failure instanceof McpHttpUnauthorizedError) return undefined;
   if (failure.status >= 500 || setbackOf(failure)) return undefined;

@@ -3,22 +3,22 @@ import type { McpClock } from '../core/common/clock.js';
 import { McpClientTransportError } from './client.errors.js';
 import { LinkedAbort, nextTurn } from './waiting.js';
 
-/** The reader of an event stream. */
+/** Reads an event stream. */
 export interface SseSink {
   event(event: EventSourceMessage): void;
-  /** `retry:` of the server, in milliseconds. */
+  /** Takes `retry:` of the server, in milliseconds. */
   retry(ms: number): void;
-  /** Milliseconds without a byte, from now on, after which the response is closed. */
+  /** Returns the milliseconds without a byte, from now on, after which the response is closed. */
   silenceMs(): number;
 }
 
 export interface ReadLimits {
   readonly maxMessageBytes: number;
-  /** Ends the reading. */
+  /** Ends the reading when it aborts. */
   readonly signal: AbortSignal;
 }
 
-/** `text/event-stream` of `text/event-stream; charset=utf-8`. */
+/** Returns `text/event-stream` for `text/event-stream; charset=utf-8`. */
 export function mediaTypeOf(response: Response): string | undefined {
   return response.headers.get('content-type')?.split(';', 1)[0]!.trim().toLowerCase();
 }
@@ -99,7 +99,7 @@ export async function readEvents(
 }
 
 const MICROTASK = Promise.resolve();
-/** Events after which other work of the process has its turn: the chunks of a fast server would leave it none. */
+/** After so many events other work of the process has its turn: the chunks of a fast server would leave it none. */
 const EVENTS_PER_TURN = 256;
 
 function tooLarge({ maxMessageBytes }: ReadLimits): McpClientTransportError {
@@ -107,7 +107,7 @@ function tooLarge({ maxMessageBytes }: ReadLimits): McpClientTransportError {
   return new McpClientTransportError('MESSAGE_TOO_LARGE', message);
 }
 
-/** The chunks of a body, until it ends or the signal is aborted; then the connection is freed. */
+/** Yields the chunks of a body, until it ends or the signal aborts; then the connection is freed. */
 async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
   if (!response.body) return;
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();

@@ -2,16 +2,16 @@ import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError, McpHttpStatusError } from './client.errors.js';
 import type { ReconnectPolicy, McpReplayPolicy } from './client.options.js';
 
-/** Minimum delay, so that a server with `retry: 0` that closes every connection is not polled without a pause. */
+/** The shortest delay: a server with `retry: 0` that closes every connection is not polled without a pause. */
 const SHORTEST_WAIT_MS = 10;
-/** The longest wait that a server can ask for (`retry:`, `Retry-After`). */
+/** A server can ask for no longer wait (`retry:`, `Retry-After`). */
 export const LONGEST_WAIT_MS = 10 * 60_000;
 
 /**
- * Milliseconds to wait before an attempt.
+ * Returns the milliseconds to wait before an attempt.
  *
- * @param failures attempts in a row without an event; 0 after a connection with one
- * @param askedMs `retry:` or `Retry-After`; the first wait after a good connection is exactly that
+ * @param failures counts the attempts in a row without an event; 0 after a connection with one
+ * @param askedMs the value of `retry:` or `Retry-After`; the first wait after a good connection is exactly that
  * @param random gives numbers from 0 to below 1
  */
 export function delayMs(
@@ -36,7 +36,7 @@ export function retryAfterMs(header: string | null, now: number): number | undef
 }
 
 /**
- * Whether a failed attempt can be repeated (rules C6, C7).
+ * Returns whether a failed attempt can be repeated (rules C6, C7).
  *
  * @returns `undefined`: the failure is final
  */
@@ -51,7 +51,7 @@ export function setbackOf(error: unknown): 'not-run' | 'may-have-run' | undefine
 
 const REPEATED: ReadonlySet<string> = new Set(['STREAM_LOST', 'SESSION_LOST', 'NO_ANSWER']);
 
-/** No connection was made: the request did not arrive. */
+/** With these codes no connection was made: the request did not arrive. */
 const NOT_CONNECTED = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -62,9 +62,9 @@ const NOT_CONNECTED = new Set([
 ]);
 
 /**
- * An error of `fetch` as one of the network.
+ * Converts an error of `fetch` to one of the network.
  *
- * @param place of the server
+ * @param place names the server
  * @returns `undefined` for an error of code around `fetch`, which is final
  */
 export function networkErrorOf(error: unknown, place: string): McpClientTransportError | undefined {
@@ -77,7 +77,7 @@ export function networkErrorOf(error: unknown, place: string): McpClientTranspor
   return new McpClientTransportError('NO_ANSWER', message, { cause: error }, mayHaveRun);
 }
 
-/** The codes of an error and of its causes; several addresses that were tried count as their first. */
+/** Returns the codes of an error and of its causes; several addresses that were tried count as their first. */
 function codesOf(error: unknown, depth = 0): string[] {
   if (!(error instanceof Error) || depth === 4) return [];
   const { code, errors, cause } = error as { code?: unknown; errors?: unknown; cause?: unknown };
@@ -85,7 +85,7 @@ function codesOf(error: unknown, depth = 0): string[] {
   return typeof code === 'string' ? [code, ...rest] : rest;
 }
 
-/** Methods that read, or set a value: a second run has no further effect. */
+/** These methods read, or set a value: a second run has no further effect. */
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set([
   'initialize',
   'ping',
@@ -105,7 +105,7 @@ const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set([
   'tasks/result',
 ]);
 
-/** Tools whose hints are kept. */
+/** The hints of so many tools are kept. */
 const MAX_TOOLS = 10_000;
 
 interface ListedTool {
@@ -133,7 +133,7 @@ export class Idempotency {
   }
 
   mayReplay(request: JsonRpcRequest): boolean {
-    // Not repeated, so that the listener learns that it may have missed changes.
+    // The listen is not repeated, so that the listener learns that it may have missed changes.
     if (request.method === 'subscriptions/listen') return false;
     if (typeof this.policy === 'function') return this.policy(request);
     if (this.policy !== 'idempotent') return this.policy === 'always';

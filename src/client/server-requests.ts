@@ -3,9 +3,9 @@ import { isRequest, type JsonRpcMessage, type RequestId } from '../core/protocol
 import { McpClientTransportError } from './client.errors.js';
 import { abortable } from './waiting.js';
 
-/** Answers on their way to the server at once; further ones wait. */
+/** So many answers are on their way to the server at once; further ones wait. */
 const MAX_POSTS = 32;
-/** Requests of the server without an answer, those included whose answer waits or is on its way. */
+/** So many requests of the server may be without an answer, those included whose answer waits or is on its way. */
 const MAX_UNANSWERED = 256;
 
 /**
@@ -22,7 +22,7 @@ const MAX_UNANSWERED = 256;
  * the first request that is refused until all are answered.
  */
 export class ServerRequests {
-  /** How many requests with that id have no answer: a server that is rebuilt begins its ids anew. */
+  /** Counts the requests with an id that have no answer: a server that is rebuilt begins its ids anew. */
   readonly #unanswered = new Map<RequestId, number>();
   #count = 0;
   #posts = 0;
@@ -47,7 +47,7 @@ export class ServerRequests {
     return true;
   }
 
-  /** A request was answered, or cancelled by the server, which then expects no answer. */
+  /** Settles a request that was answered, or cancelled by the server, which then expects no answer. */
   over(id: RequestId): void {
     const left = this.#unanswered.get(id);
     if (left === undefined) return;
@@ -59,7 +59,7 @@ export class ServerRequests {
   /**
    * Waits until one more answer may be on its way.
    *
-   * @returns call it when that answer has arrived, or failed
+   * @returns a function to call when that answer has arrived, or failed
    * @throws (rejects) the reason of the signal
    */
   async turn(signal: AbortSignal): Promise<() => void> {

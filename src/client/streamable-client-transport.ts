@@ -50,11 +50,11 @@ export class StreamableClientTransport implements Transport {
   /** Closing the response cancels the request on 2026-07-28. */
   readonly hasPerRequestStream = true;
 
-  /** The current state and every later one; completes when the transport is closed. */
+  /** Emits the current state and every later one; completes when the transport is closed. */
   readonly state$: Observable<McpClientTransportState>;
-  /** Every retry and resumption, before its wait; completes when the transport is closed. */
+  /** Emits every retry and resumption, before its wait; completes when the transport is closed. */
   readonly reconnects$: Observable<McpReconnectEvent>;
-  /** Outcomes of recoveries, with the option `recover`; completes when the transport is closed. */
+  /** Emits outcomes of recoveries, with the option `recover`; completes when the transport is closed. */
   readonly recoveries$: Observable<McpRecoveryEvent>;
   readonly #connection: ClientConnection;
   readonly #session: ClientSession;
@@ -62,7 +62,7 @@ export class StreamableClientTransport implements Transport {
   #closing: Promise<void> | undefined;
 
   /**
-   * @param url of the MCP endpoint
+   * @param url the URL of the MCP endpoint
    * @throws McpOptionError
    */
   constructor(url: string | URL, options?: StreamableClientTransportOptions) {
@@ -74,11 +74,11 @@ export class StreamableClientTransport implements Transport {
     this.reconnects$ = this.#connection.reconnects$.asObservable();
   }
 
-  /** Of the live session; `undefined` without one. */
+  /** Returns the id of the live session; `undefined` without one. */
   get sessionId(): string | undefined {
     return this.#session.current.sessionId;
   }
-  /** The negotiated revision. */
+  /** Returns the negotiated revision. */
   get protocolVersion(): string | undefined {
     return this.#session.current.protocolVersion;
   }
@@ -87,7 +87,7 @@ export class StreamableClientTransport implements Transport {
   }
 
   /**
-   * Called by `Client.connect`. Opens no connection, unless a session is continued.
+   * Starts the transport; `Client.connect` calls it. It opens no connection, unless a session is continued.
    *
    * @throws (rejects) NOT_CONNECTED when it was started before
    */
@@ -102,7 +102,7 @@ export class StreamableClientTransport implements Transport {
     this.#listen();
   }
 
-  /** Called by the `Client` when the revision is negotiated. */
+  /** Takes the negotiated revision from the `Client`. */
   setProtocolVersion(protocolVersion: string): void {
     this.#session.setProtocolVersion(protocolVersion);
   }
@@ -131,7 +131,7 @@ export class StreamableClientTransport implements Transport {
    * @returns settles when all of them have ended; after `closeTimeoutMs` at the latest
    */
   close(): Promise<void> {
-    // One turn later, so that an observer of the end may call this method, too.
+    // It ends one turn later, so that an observer of the end may call this method, too.
     return (this.#closing ??= Promise.resolve().then(() => this.#end()));
   }
 
@@ -148,7 +148,7 @@ export class StreamableClientTransport implements Transport {
       await ending.then(discard, () => {});
     }
     try {
-      // Before the requests end, so that calls fail with the reason of the client.
+      // It is called before the requests end, so that calls fail with the reason of the client.
       this.onclose?.();
     } catch (error) {
       this.#connection.report(error);
@@ -180,7 +180,7 @@ export class StreamableClientTransport implements Transport {
     return { ...request, params: { ...request.params, _meta: { ...meta, ...request.params?._meta } } };
   }
 
-  /** A request that was not sent yet is dropped; another is cancelled under its id on the wire. */
+  /** Cancels a request: one that was not sent yet is dropped; another is cancelled under its id on the wire. */
   async #cancel(message: JsonRpcNotification, options: TransportSendOptions): Promise<void> {
     const { requestId } = (message.params ?? {}) as { requestId?: RequestId };
     const exchange = [...this.#exchanges].find(({ request }) => request.id === requestId);

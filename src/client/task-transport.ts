@@ -18,11 +18,11 @@ import {
 import { isModernRevision } from '../core/protocol/revisions.js';
 import { nextTurn, pause, sharedController } from './waiting.js';
 
-/** `_meta` key of a progress notification of a poll without a new status. @internal */
+/** Marks, in `_meta`, a progress notification of a poll without a new status. @internal */
 export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
-/** Milliseconds between two polls: without a value of the server, and the limits of that value. */
+/** Two polls are so many milliseconds apart: without a value of the server, and the limits of that value. */
 const POLL_MS = { default: 1_000, least: 20, most: 60_000 };
-/** Polls in a row that may fail. */
+/** So many polls in a row may fail. */
 const MAX_FAILURES = 5;
 
 /**
@@ -36,7 +36,7 @@ const MAX_FAILURES = 5;
  *                           ├──input_required──▶ answered with the questions; its repetition goes on following
  *                           └──given up by the client──▶ the task is cancelled
  *
- * What the task says of itself arrives as progress: with each poll, so that a timeout that begins anew with progress does.
+ * The status of the task arrives as progress, with each poll: a timeout that progress restarts is restarted by each of them.
  *
  * @publicApi
  */
@@ -44,20 +44,20 @@ export class McpTaskTransport implements Transport {
   onclose?: Transport['onclose'];
   onerror?: Transport['onerror'];
   onmessage?: Transport['onmessage'];
-  /** Calls that may become tasks, or have. */
+  /** Holds the calls that may become tasks, or have. */
   readonly #calls = new Map<RequestId, FollowedCall>();
-  /** Requests of this transport. */
+  /** Holds the requests of this transport. */
   readonly #asked = new Map<RequestId, Deferred<JsonRpcResponse>>();
-  /** A random prefix, so that the ids differ from those of the client. */
+  /** Prefixes the ids, so that they differ from those of the client. */
   readonly #name = `task-${randomToken(8)}-`;
   #lastId = 0;
-  /** Of the last call; `undefined` while there was none that may become a task. */
+  /** `_meta` of the last call; `undefined` while there was none that may become a task. */
   #meta: Meta | undefined;
 
   constructor(
     private readonly inner: Transport,
     private readonly clock: McpClock = systemClock,
-    /** @internal Reports of a task's handler, which replace its status messages. */
+    /** Returns reports of a task's handler, which replace its status messages. @internal */
     private readonly reports?: (taskId: string) => readonly TaskReport['report'][],
   ) {}
 
@@ -132,7 +132,7 @@ export class McpTaskTransport implements Transport {
     this.#asked.clear();
   }
 
-  /** @returns whether the message is none of the client's */
+  /** Takes a message. @returns whether it is none of the client's */
   #take(message: JsonRpcMessage): boolean {
     if (!isResponse(message) || message.id === undefined) return false;
     const asked = this.#asked.get(message.id);
@@ -149,7 +149,7 @@ export class McpTaskTransport implements Transport {
       return false;
     }
     if (!call) {
-      // Its call was given up while the answer was under way.
+      // The call was cancelled while the answer was under way.
       void this.#cancel(taskId, this.#meta);
       return true;
     }
@@ -173,7 +173,7 @@ export class McpTaskTransport implements Transport {
         this.#tell(call, task);
         const answer = this.#answerTo(call, task, inputResponses);
         if (!answer) continue;
-        // The official client hands progress over a microtask later, and forgets who wants it with the answer.
+        // The official client hands progress over a microtask later, and forgets the callback with the answer.
         await nextTurn();
         if (signal.aborted) return await this.#giveUp(call, taskId);
         return this.#answer(call, answer);
@@ -187,7 +187,7 @@ export class McpTaskTransport implements Transport {
     }
   }
 
-  /** @returns `undefined` while there is nothing to answer with */
+  /** Returns the answer to a call. @returns `undefined` while there is nothing to answer with */
   #answerTo({ request: { id } }: FollowedCall, task: Task, given: unknown): JsonRpcResponse | undefined {
     const { taskId, status, result, error, inputRequests = {} } = task;
     const ofResult = (value: object): JsonRpcResponse => ({ jsonrpc: '2.0', id, result: { ...value } });
@@ -201,7 +201,7 @@ export class McpTaskTransport implements Transport {
       case 'cancelled':
         return errorResponse(id, REQUEST_FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
       case 'input_required': {
-        // May still include answered questions, if nodes see updates late.
+        // The task may still include answered questions, if nodes see updates late.
         const open = Object.entries(inputRequests).filter(([key]) => !(isObject(given) && Object.hasOwn(given, key)));
         if (open.length === 0) return undefined;
         const requestState = this.#name + taskId;
@@ -212,7 +212,7 @@ export class McpTaskTransport implements Transport {
     }
   }
 
-  /** The task of a call that is repeated with answers. */
+  /** Returns the task of a call that is repeated with answers. */
   #taskIn({ params }: JsonRpcRequest): string | undefined {
     const state = params?.['requestState'];
     return typeof state === 'string' && state.startsWith(this.#name) ? state.slice(this.#name.length) : undefined;
@@ -222,7 +222,7 @@ export class McpTaskTransport implements Transport {
     if (this.#calls.delete(id)) this.onmessage?.(answer);
   }
 
-  /** The client has cancelled the call. */
+  /** Cancels the task of a call that the client has cancelled. */
   async #giveUp(call: FollowedCall, taskId: string): Promise<void> {
     if (this.#calls.delete(call.request.id)) await this.#cancel(taskId, call.meta);
   }
@@ -244,7 +244,11 @@ export class McpTaskTransport implements Transport {
     send(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } });
   }
 
-  /** @throws (rejects) an error with the code of the answer; what could not be sent five times */
+  /**
+   * Sends a request for the task.
+   *
+   * @throws (rejects) an error with the code of the answer; what could not be sent five times
+   */
   async #ask(call: FollowedCall, method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
     const { signal } = call.abort;
     for (let failures = 1; ; failures++) {
@@ -285,10 +289,10 @@ export class McpTaskTransport implements Transport {
   }
 }
 
-/** A call from its request to the answer that the client gets. */
+/** Follows a call from its request to the answer that the client gets. */
 class FollowedCall {
   readonly abort = sharedController();
-  /** It is a task. */
+  /** Whether the call is a task. */
   followed = false;
   pollMs = POLL_MS.default;
   polls = 0;
@@ -302,7 +306,7 @@ class FollowedCall {
     signal?.addEventListener('abort', () => this.abort.abort(signal.reason), { once: true });
   }
 
-  /** What requests for the task say of their client: the same as the call. */
+  /** Returns `_meta` for requests about the task: it describes the client like that of the call. */
   get meta(): Meta {
     const { progressToken: _, ...meta } = this.request.params?._meta ?? {};
     return meta;
@@ -311,7 +315,7 @@ class FollowedCall {
 
 type Meta = Readonly<Record<string, unknown>>;
 
-/** As `tasks/get` says it. */
+/** A task in the result of `tasks/get`. */
 interface Task {
   readonly taskId: string;
   readonly status: string;
@@ -322,10 +326,10 @@ interface Task {
   readonly inputRequests?: Readonly<Record<string, unknown>>;
 }
 
-/** Codes of answers that say nothing of the task: the request failed, took too long, or the server has a fault. */
+/** Answers with these codes say nothing of the task: the request failed, took too long, or the server has a fault. */
 const PASSING: ReadonlySet<unknown> = new Set([REQUEST_FAILED, REQUEST_TIMEOUT, -32603]);
 
-/** Whether the server has answered for the task; otherwise it is asked again. */
+/** Returns whether the server has answered for the task; otherwise it is asked again. */
 function isFinal(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return Number.isSafeInteger(code) && !PASSING.has(code);

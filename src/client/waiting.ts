@@ -1,14 +1,14 @@
 import { setMaxListeners } from 'node:events';
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
 
-/** An `AbortController` for any number of concurrent listeners. */
+/** Returns an `AbortController` for any number of concurrent listeners. */
 export function sharedController(): AbortController {
   const controller = new AbortController();
   setMaxListeners(0, controller.signal);
   return controller;
 }
 
-/** A signal that follows others, and may have a deadline. Call `release()`: until then the others keep a listener. */
+/** Follows other signals, and may have a deadline. Until `release()` is called the others keep a listener. */
 export class LinkedAbort {
   readonly #controller = sharedController();
   readonly #parents: readonly AbortSignal[];
@@ -58,7 +58,7 @@ export function pause(ms: number, clock: McpClock, signal: AbortSignal): Promise
 /**
  * Waits for a promise that cannot be ended, until the signal is aborted.
  *
- * @throws (rejects) as `task` does, or with the reason of the signal when that is aborted first
+ * @throws (rejects) like `task`, or with the reason of the signal when that is aborted first
  */
 export function abortable<T>(task: Promise<T>, signal: AbortSignal, onAbort?: () => void): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -20,16 +20,16 @@ import { ACTIVE, type McpStoredTask, type McpTaskStore, type McpNewTask } from '
 import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
 
-/** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
+/** Matches ids as {@link randomToken} makes them. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
-/** Tasks of a subscription, or of a dead node, that the store is asked for at a time. */
+/** At most so many tasks of a subscription, or of a dead node, are read from the store at a time. */
 const ASKED_AT_ONCE = 50;
-/** Milliseconds between two ticks. */
+/** Ticks are so many milliseconds apart. */
 const TICK_MS = 5_000;
 /** The tasks that clients listen to are read at each third tick. */
 const TICKS_OF_WATCHES = 3;
 
-/** A message between nodes: the record of this task has changed. */
+/** Announces to other nodes that the record of this task has changed. */
 interface TaskSignal {
   readonly type: 'task';
   readonly id: string;
@@ -47,11 +47,11 @@ interface TaskSignal {
  *
  * When a node has died, another one makes its tasks fail, as it ends its calls (`failTasksOf`).
  *
- *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time is over──▶ stopped
+ *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time has passed─▶ stopped
  */
 export class EndpointTasks implements TaskRunner, TaskNode {
   readonly #running = new Map<string, RunningTask>();
-  /** Ids of tasks whose creation is in progress. */
+  /** Holds the ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
   readonly #changes$ = new Subject<string>();
   readonly #missed$ = new Subject<void>();
@@ -88,7 +88,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     return this.options.maxResultBytes;
   }
 
-  /** Ids of tasks that have changed, on any node. Hot; never errors; completes when the endpoint closes. */
+  /** Emits the ids of tasks that have changed, on any node. Hot; never errors; completes when the endpoint closes. */
   get changes$(): Observable<string> {
     return this.#changes$;
   }
@@ -97,7 +97,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     return this.#missed$;
   }
 
-  /** The number of clients that listen to tasks on this node. */
+  /** Counts the clients that listen to tasks on this node. */
   get watches(): number {
     return this.#watches;
   }
@@ -139,7 +139,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     try {
       await this.#create(about);
       if (!wanted() || this.#state.is === 'stopped') {
-        // The client has not got its id.
+        // The client has not got the id.
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
@@ -193,12 +193,12 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     return task && (!of || isOwner(of, task)) ? task : undefined;
   }
 
-  /** @returns whether there was a task that had not ended */
+  /** Cancels a task. @returns whether there was a task that had not ended */
   async cancel(id: string): Promise<boolean> {
     const change = { status: 'cancelled', statusMessage: '', lastUpdatedAt: this.clock.now() } as const;
     const cancelled = await this.#asking(() => this.store.patch(id, ACTIVE, change));
     if (cancelled) this.changed(id);
-    // Not by the bus alone, which may be unavailable.
+    // The bus alone may be unavailable.
     this.#running.get(id)?.look();
     return cancelled;
   }
@@ -304,7 +304,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   async #readOwn(): Promise<void> {
     const active = new Set(await this.store.active(this.nodes.nodeId));
     for (const task of this.#running.values()) if (task.asks || !active.has(task.id)) task.look();
-    // Stored, but the answer of the store was lost.
+    // The task is stored, but the answer of the store was lost.
     const orphans = [...active].filter((id) => !this.#running.has(id) && !this.#making.has(id));
     for (const id of orphans) await this.#fail(id, ORPHAN);
     // A task whose creation is in progress may become an orphan.
@@ -338,7 +338,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     this.#tick = undefined;
   }
 
-  /** Called when the endpoint is closed. */
+  /** Stops when the endpoint is closed. */
   close(): void {
     this.clock.clear(this.#tick);
     this.#tick = undefined;
@@ -346,23 +346,26 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     this.#missed$.complete();
   }
 
-  /** @throws McpError UNAVAILABLE */
+  /** Calls the store. @throws McpError UNAVAILABLE */
   #asking<T>(ask: () => Promise<T>): Promise<T> {
     return askStore(ask, this.fault, AWAY, 1);
   }
 }
 
-/** A task of one tenant is unknown at the path of another. */
+/** Returns whether a task belongs to a caller. A task of one tenant is unknown at the path of another. */
 function isOwner(caller: Pick<McpCall, 'principal' | 'routeParams'>, task: McpNewTask): boolean {
   return caller.principal === task.principal && routeText(caller.routeParams) === routeText(task.routeParams);
 }
 
-/** Whether the client of a call declared the extension. */
+/** Returns whether the client of a call declared the extension. */
 function supportsTasks(call: McpCall): boolean {
   return extensionOf(call.client.capabilities, TASKS_EXTENSION) !== undefined;
 }
 
-/** For a tool that requires a task and a client that does not support tasks: refuses after the guards and the schema. */
+/**
+ * Returns a takeover for a tool that requires a task and a client that does not support tasks: it refuses after the
+ * guards and the schema.
+ */
 function refusing(call: McpCall): Takeover {
   return {
     task: undefined,

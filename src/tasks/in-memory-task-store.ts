@@ -23,12 +23,12 @@ import {
 export class InMemoryTaskStore implements McpTaskStore {
   readonly scope = 'node';
   readonly #tasks = new Map<string, Entry>();
-  /** Ids by node. */
+  /** Maps a node to ids of tasks. */
   readonly #active = new Map<string, Set<string>>();
 
   constructor(private readonly clock: McpClock = systemClock) {}
 
-  /** How many tasks there are. */
+  /** Counts the tasks. */
   get size(): number {
     this.#expire();
     return this.#tasks.size;
@@ -123,7 +123,7 @@ export class InMemoryTaskStore implements McpTaskStore {
     return entry && entry.expiresAt > this.clock.now() ? entry : undefined;
   }
 
-  /** @returns the time */
+  /** Removes expired tasks. @returns the time */
   #expire(): number {
     const now = this.clock.now();
     for (const { info, expiresAt } of this.#tasks.values()) if (expiresAt <= now) this.#remove(info);
@@ -143,9 +143,9 @@ export class InMemoryTaskStore implements McpTaskStore {
 
 interface Entry {
   info: McpTaskInfo;
-  /** JSON of an {@link Outcome}: it may be large. */
+  /** An {@link Outcome} as JSON: it may be large. */
   outcome: string;
-  /** JSON, by key. */
+  /** Maps keys to questions as JSON. */
   readonly questions: Map<string, string>;
   readonly answers: Map<string, string>;
   /** Milliseconds since the epoch. */
@@ -154,7 +154,7 @@ interface Entry {
 
 type Outcome = Pick<McpStoredTask, 'result' | 'error'>;
 
-/** `Object.fromEntries` defines properties, also for a key such as `__proto__`. */
+/** Parses values. `Object.fromEntries` defines properties, also for a key such as `__proto__`. */
 function parsed(values: ReadonlyMap<string, string>): Record<string, unknown> {
   return Object.fromEntries(Array.from(values, ([key, json]) => [key, JSON.parse(json) as unknown]));
 }

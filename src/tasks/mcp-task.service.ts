@@ -3,12 +3,12 @@ import type { Observable } from 'rxjs';
 import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
 import { TasksExtension } from './tasks-extension.js';
 
-/** Numbers of tasks in the store, by status, and on this node. @publicApi */
+/** Counts the tasks in the store, by status, and those that run on this node. @publicApi */
 export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
 
 /**
- * The tasks of an endpoint, on all its nodes: for pages of an operator, clean-up, and tests. With several endpoints:
- * `@InjectMcp(McpTaskService, name)`.
+ * Lists and cancels the tasks of an endpoint, on all its nodes: for pages of an operator, clean-up, and tests. An app
+ * with several endpoints injects it by name: `@InjectMcp(McpTaskService, name)`.
  *
  * @publicApi
  */
@@ -18,7 +18,7 @@ export class McpTaskService {
   constructor(@Inject(TasksExtension) private readonly extension: TasksExtension) {}
 
   /**
-   * Tasks without their results, the oldest first.
+   * Lists tasks without their results, the oldest first.
    *
    * @param filter `principal`: tasks of this caller; `null`: of anonymous callers
    * @throws (rejects) the error of the store
@@ -27,7 +27,11 @@ export class McpTaskService {
     return this.extension.tasks.store.list(filter);
   }
 
-  /** @returns the task with its questions, result or error; `undefined` if there is none, or it has expired */
+  /**
+   * Reads a task.
+   *
+   * @returns the task with its questions, result or error; `undefined` if there is none, or it has expired
+   */
   get(id: string): Promise<McpStoredTask | undefined> {
     return this.extension.tasks.find(id);
   }
@@ -41,14 +45,14 @@ export class McpTaskService {
     return this.extension.tasks.cancel(id);
   }
 
-  /** The current counts. @throws (rejects) the error of the store */
+  /** Counts the tasks. @throws (rejects) the error of the store */
   async counts(): Promise<McpTaskCounts> {
     const counts = { working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0, running: this.running };
     for (const { status } of await this.list()) counts[status]++;
     return counts;
   }
 
-  /** The number of tasks that run on this node; does not ask the store. */
+  /** Counts the tasks that run on this node; does not ask the store. */
   get running(): number {
     return this.extension.tasks.running;
   }

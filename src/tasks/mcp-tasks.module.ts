@@ -4,39 +4,43 @@ import { McpTaskService } from './mcp-task.service.js';
 import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTIONS } from './tasks.options.js';
 import { TasksExtension } from './tasks-extension.js';
 
-/** Options of `McpTasksModule.forRootAsync()`. @publicApi */
+/** Takes the options of `McpTasksModule.forRootAsync()`. @publicApi */
 export interface McpTasksAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
-  /** As of `forRoot()`: Nest needs it before the factory runs. */
+  /** The same as in `forRoot()`: Nest needs it before the factory runs. */
   endpoint?: string;
-  /** Tokens of the arguments of the factory. */
+  /** The tokens of the arguments of the factory. */
   inject?: FactoryProvider['inject'];
-  /** @returns the other options, or a promise of them */
+  /** Creates the options. @returns the other options, or a promise of them */
   useFactory: (...injected: never[]) => McpTasksFactoryOptions | Promise<McpTasksFactoryOptions>;
 }
 
 type McpTasksFactoryOptions = Omit<McpTasksOptions, 'endpoint'>;
 
 /**
- * Tasks of an endpoint: calls of tools with the option `task` outlive their request, for clients that support the extension
+ * Adds tasks to an endpoint: calls of tools with the option `task` outlive their request, for clients that support the extension
  * `io.modelcontextprotocol/tasks`.
  *
  * ```ts
  * imports: [McpStreamableModule.forRoot({ … }), McpTasksModule.forRoot()]
  * ```
  *
- * Exports `McpTaskService`, to the whole app.
+ * It exports `McpTaskService` to the whole app.
  *
  * @see https://modelcontextprotocol.io/extensions/tasks
  * @publicApi
  */
 @Module({})
 export class McpTasksModule {
-  /** @throws McpOptionError; at start if the endpoint does not exist, or its nodes share no task store */
+  /**
+   * Adds tasks to an endpoint.
+   *
+   * @throws McpOptionError; at start if the endpoint does not exist, or its nodes share no task store
+   */
   static forRoot(options: McpTasksOptions = {}): DynamicModule {
     return moduleOf({ provide: TASKS_OPTIONS, useValue: resolveTasksOptions(options) }, options.endpoint);
   }
 
-  /** As `forRoot()`, with options from a factory. */
+  /** Does the same with options from a factory. */
   static forRootAsync({ endpoint, imports = [], inject = [], useFactory }: McpTasksAsyncOptions): DynamicModule {
     const make = async (...injected: never[]) => {
       const options = await useFactory(...injected);

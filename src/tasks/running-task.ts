@@ -20,14 +20,14 @@ import {
 } from './task-store.js';
 
 const REPORTS = channel(TASK_REPORTS_CHANNEL);
-/** Milliseconds between two writes of a status message. */
+/** Two writes of a status message are so many milliseconds apart. */
 const MESSAGE_MS = 1_000;
-/** Characters of a status message. */
+/** A status message has at most so many characters. */
 const MAX_MESSAGE = 1_000;
-/** Maximum duration in milliseconds of the last write of a node that stops. */
+/** The last write of a node that stops takes at most so many milliseconds. */
 const LAST_WRITE_MS = 2_000;
 
-/** The tasks of a node: for each of them, for a call that may become one, and for a client that watches some. */
+/** Serves the tasks of a node: each of them, a call that may become one, and a client that watches some. */
 export interface TaskNode {
   readonly store: McpTaskStore;
   readonly clock: McpClock;
@@ -35,14 +35,14 @@ export interface TaskNode {
   /**
    * Stores a new task, which runs from then on.
    *
-   * @param wanted called after the task is stored; if it returns `false`, the task is removed again
+   * @param wanted is called after the task is stored; if it returns `false`, the task is removed again
    * @returns `undefined` if it is not wanted any more, or the node stops
    * @throws McpError if a limit is reached, or the store is unavailable
    */
   make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
   /** Notifies all nodes that the record of a task has changed. */
   changed(id: string): void;
-  /** Ids of tasks that have changed, on any node. */
+  /** Emits the ids of tasks that have changed, on any node. */
   readonly changes$: Observable<string>;
   /** Emits when changes may have been missed. */
   readonly missed$: Observable<void>;
@@ -50,7 +50,7 @@ export interface TaskNode {
   find(id: string): Promise<McpStoredTask | undefined>;
   /** Called with 1 or -1 when the number of clients that watch changes. */
   watching(difference: 1 | -1): void;
-  /** Called when the task is over on this node. */
+  /** Called when the task has ended on this node. */
   left(task: RunningTask): void;
   /** Logs an error for the operator. */
   report(text: string, error?: unknown): void;
@@ -74,9 +74,9 @@ export type TaskOutcome = PromiseSettledResult<object>;
  */
 export class RunningTask implements McpTask {
   readonly #waiting = new Map<string, Deferred<unknown>>();
-  /** Keys of all questions so far. */
+  /** Holds the keys of all questions so far. */
   readonly #used = new Set<string>();
-  /** Questions that are written together at the end of this turn. */
+  /** Holds the questions that are written together at the end of this turn. */
   #asking: Record<string, InputRequest> | undefined;
   #message: string | undefined;
   #messageTimer: ClockTimer | undefined;
@@ -104,7 +104,7 @@ export class RunningTask implements McpTask {
     return this.about.id;
   }
 
-  /** Whether the task waits for answers. */
+  /** Returns whether the task waits for answers. */
   get asks(): boolean {
     return this.#waiting.size > 0;
   }
@@ -116,7 +116,7 @@ export class RunningTask implements McpTask {
     if (!this.#messageTimer) this.#writeMessage();
   }
 
-  /** @returns the answer; rejects when the task ends or `signal` aborts first */
+  /** Asks a question. @returns the answer; rejects when the task ends or `signal` aborts first */
   ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
     if (this.#state !== 'running') {
       const text = `The question "${key}" cannot be asked: the handler has returned, or its task has ended. Ask before, and await the answer.`;
@@ -189,7 +189,7 @@ export class RunningTask implements McpTask {
     do {
       this.#looking = 'yes';
       const record = await this.node.store.get(this.id).catch((): 'unknown' => 'unknown');
-      // Also when it was not read again: the record of an ended task does not change.
+      // This holds also when the record was not read again: that of an ended task does not change.
       if (this.#state !== 'running') break;
       if (record === 'unknown') continue;
       if (!record || hasEnded(record.status)) {
@@ -247,14 +247,14 @@ export class RunningTask implements McpTask {
     return { status: 'completed', statusMessage: '', result, lastUpdatedAt };
   }
 
-  /** What is larger than the tool allows is replaced by advice, as in any answer. */
+  /** Replaces a result that is larger than the tool allows by advice, as in any answer. */
   #bounded(result: object): object {
     const { bound } = this.call;
     const bytes = bound ? bytesOf(result) : 0;
     return bound && bytes > bound.maxBytes ? bound.insteadOf(result, bytes) : result;
   }
 
-  /** The result, or the failure if it is not JSON or too large. */
+  /** Returns the result, or the failure if it is not JSON or too large. */
   #kept<T extends object>(what: 'result' | 'error', value: T): T | Fault {
     const { maxResultBytes } = this.node;
     try {
@@ -304,7 +304,7 @@ export function failed(error: McpTaskFailure, lastUpdatedAt: number): McpTaskCha
   return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
 }
 
-/** The size as JSON; 0 if it cannot be JSON, which is found later. */
+/** Returns the size as JSON; 0 if it cannot be JSON, which is found later. */
 function bytesOf(result: object): number {
   try {
     return Buffer.byteLength(JSON.stringify(result));
@@ -313,7 +313,7 @@ function bytesOf(result: object): number {
   }
 }
 
-/** Failures of tasks whose handler did not fail. */
+/** The failure of a task whose handler did not fail. */
 class Fault implements McpTaskFailure {
   readonly code = -32603;
   constructor(readonly message: string) {}

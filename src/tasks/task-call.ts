@@ -23,7 +23,7 @@ export class TaskCall implements Takeover {
   #making: Promise<RunningTask | undefined> | undefined;
   #task: RunningTask | undefined;
   #timer: ClockTimer | undefined;
-  /** One for all runs of the method: an interceptor may repeat it. */
+  /** One promise serves all runs of the method: an interceptor may repeat it. */
   #entering: Promise<void> | undefined;
 
   constructor(
@@ -33,7 +33,7 @@ export class TaskCall implements Takeover {
     private readonly options: ToolTask,
   ) {}
 
-  /** Runs the work. @returns the task that the call has become, as its client is told; else the result of the work */
+  /** Runs the work. @returns the task that the call has become, as its client gets it; else the result of the work */
   async serve(work: () => object | Promise<object>): Promise<object> {
     const settled: Promise<TaskOutcome> = Promise.resolve(work()).then(
       (value) => ({ status: 'fulfilled', value }),

@@ -18,7 +18,7 @@ interface UpdateParams extends TaskParams {
 const DONE = Object.freeze({ resultType: 'complete' });
 
 /**
- * `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. The error for a task of
+ * Serves `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. The error for a task of
  * another caller is that of an unknown task. A caller without the scopes of its tool is refused as in `tools/call`.
  *
  * @see https://modelcontextprotocol.io/extensions/tasks

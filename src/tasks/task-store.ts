@@ -6,11 +6,12 @@
  *     working ◀──answer──┬──ask──▶ input_required
  *        └───────────────┴──patch──▶ completed | failed | cancelled, for good
  *
- * Written for the implementer of a store:
+ * For implementers of a store:
  *
  * - **Records** are plain JSON. Changes that a caller makes to an object that it passed or got have no effect on the store.
  * - **Time**: a task is removed `ttlMs` after `create`, whether or not it has ended. No call prolongs it.
- * - **Nodes that die**: the message bus finds them (`lost$`), and another node makes each of their `active` tasks fail. The store does
+ * - **Nodes that die**: the message bus finds them (`lost$`), and another node makes each of their `active` tasks fail.
+ * The store does
  *   not know which nodes are alive.
  * - Calls run concurrently, from several nodes; each of them is atomic. A call may be repeated if its answer was lost.
  *
@@ -29,7 +30,7 @@ export interface McpTaskStore {
    */
   create(task: McpNewTask, limits: McpTaskLimits): Promise<'created' | 'total-cap' | 'principal-cap'>;
 
-  /** @returns the task; `undefined` if there is none, or it has expired */
+  /** Reads a task. @returns the task; `undefined` if there is none, or it has expired */
   get(id: string): Promise<McpStoredTask | undefined>;
 
   /**
@@ -57,17 +58,18 @@ export interface McpTaskStore {
    */
   answer(id: string, answers: Readonly<Record<string, object>>, at: number): Promise<string[]>;
 
-  /** @returns whether there was such a task */
+  /** Deletes a task. @returns whether there was such a task */
   delete(id: string): Promise<boolean>;
 
   /**
-   * A node calls it every few seconds while it runs tasks, so it should need no search through all tasks.
+   * Lists the active tasks of a node. A node calls it every few seconds while it runs tasks, so it should need no
+   * search through all tasks.
    *
    * @returns the ids of all tasks of a node that have neither ended nor expired, in any order
    */
   active(node: string): Promise<string[]>;
 
-  /** All tasks, or those of one principal (`null`: of anonymous callers), the oldest first. */
+  /** Lists all tasks, or those of one principal (`null`: of anonymous callers), the oldest first. */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]>;
 }
 
@@ -76,21 +78,21 @@ export type McpTaskStatus = 'working' | 'input_required' | 'completed' | 'failed
 
 /** A task that is being created. @publicApi */
 export interface McpNewTask {
-  /** Unguessable, of `[A-Za-z0-9]`. */
+  /** The id is unguessable, of `[A-Za-z0-9]`. */
   readonly id: string;
-  /** The principal that owns it; `undefined`: anonymous. */
+  /** The principal that owns the task; `undefined`: anonymous. */
   readonly principal: string | undefined;
-  /** The parameters of the path at which it began, which own it too; absent without any. */
+  /** The parameters of the path at which the task began, which own it too; absent without any. */
   readonly routeParams?: Readonly<Record<string, unknown>>;
   /** The name of the tool. */
   readonly tool: string;
-  /** The node that runs it. */
+  /** The node that runs the task. */
   readonly node: string;
   /** Milliseconds since the epoch, by the clock of its node. */
   readonly createdAt: number;
-  /** Milliseconds that it is kept, from `createdAt` on. */
+  /** The task is kept for so many milliseconds, from `createdAt` on. */
   readonly ttlMs: number;
-  /** Milliseconds that clients are asked to wait between two polls. */
+  /** Clients are asked to wait so many milliseconds between two polls. */
   readonly pollIntervalMs: number;
 }
 
@@ -104,13 +106,13 @@ export interface McpTaskInfo extends McpNewTask {
 
 /** A task as it is stored. @publicApi */
 export interface McpStoredTask extends McpTaskInfo {
-  /** The result, if it is `completed`. */
+  /** The result, if the task is `completed`. */
   readonly result?: object;
-  /** The JSON-RPC error, if it has `failed`. */
+  /** The JSON-RPC error, if the task has `failed`. */
   readonly error?: McpTaskFailure;
-  /** Open questions, by key. */
+  /** Open questions are found by key. */
   readonly questions: Readonly<Record<string, unknown>>;
-  /** Answers, by key, until the task ends. */
+  /** Answers are found by key, until the task ends. */
   readonly answers: Readonly<Record<string, object>>;
 }
 
@@ -131,14 +133,14 @@ export interface McpTaskChange {
   readonly lastUpdatedAt: number;
 }
 
-/** Maximum numbers of tasks, ended ones included. `Infinity`: no limit. @publicApi */
+/** Limits the numbers of tasks, ended ones included. `Infinity`: no limit. @publicApi */
 export interface McpTaskLimits {
   readonly total: number;
-  /** For the principal of the task; anonymous callers count as one. */
+  /** Limits the tasks of one principal; anonymous callers count as one. */
   readonly perPrincipal: number;
 }
 
-/** The statuses of a task that has not ended. */
+/** A task that has not ended has one of these statuses. */
 export const ACTIVE: readonly McpTaskStatus[] = ['working', 'input_required'];
 
 export function hasEnded(status: McpTaskStatus): boolean {

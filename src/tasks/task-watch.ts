@@ -6,7 +6,7 @@ import type { TaskNode } from './running-task.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';
 
-/** Milliseconds between two notifications of one task. */
+/** Two notifications of one task are so many milliseconds apart. */
 const QUIET_MS = 1_000;
 
 /**
@@ -97,7 +97,7 @@ class Watched {
   }
 }
 
-/** The parts in which two states of a task differ; of a new task, its status. */
+/** Returns the parts in which two states of a task differ; for a new task, its status. */
 function gistOf({ status, statusMessage, lastUpdatedAt, createdAt, questions }: McpStoredTask): string {
   if (status === 'working' && !statusMessage && lastUpdatedAt === createdAt) return 'working';
   return JSON.stringify([status, statusMessage, lastUpdatedAt, Object.keys(questions)]);

@@ -1,6 +1,6 @@
 import type { McpStoredTask, McpTaskInfo } from './task-store.js';
 
-/** A task in the form of the protocol, flat; times are ISO 8601. */
+/** A task in the form of the protocol is flat; times are ISO 8601. */
 export interface WireTask extends Record<string, unknown> {
   readonly taskId: string;
   readonly status: McpTaskInfo['status'];
@@ -11,7 +11,7 @@ export interface WireTask extends Record<string, unknown> {
   readonly pollIntervalMs: number;
 }
 
-/** The answer to a call that became a task, without its `resultType`. */
+/** Returns the answer to a call that became a task, without its `resultType`. */
 export function taskResult(task: McpTaskInfo): WireTask {
   const { id, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = task;
   return {
@@ -25,7 +25,7 @@ export function taskResult(task: McpTaskInfo): WireTask {
   };
 }
 
-/** The same with the fields of its status: questions, a result or an error. */
+/** Returns the same with the fields of its status: questions, a result or an error. */
 export function detailedTask(task: McpStoredTask): WireTask {
   const { status, questions, result, error } = task;
   return {

@@ -17,7 +17,7 @@ import { taskMethods } from './task-methods.js';
 import type { McpTaskStore } from './task-store.js';
 import { type ResolvedTasksOptions, STORE_METHODS, TASKS_OPTIONS } from './tasks.options.js';
 
-/** The extension for tasks at one endpoint. */
+/** Adds the extension for tasks to one endpoint. */
 @Injectable()
 export class TasksExtension extends McpExtension implements OnApplicationBootstrap, OnApplicationShutdown {
   override readonly id = TASKS_EXTENSION;
@@ -30,13 +30,17 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     this.endpoint = options.endpoint;
   }
 
-  /** @throws Error before the app is initialized */
+  /** Returns the tasks of the endpoint. @throws Error before the app is initialized */
   get tasks(): EndpointTasks {
     if (this.#tasks) return this.#tasks;
     throw new Error('The app is not initialized yet. Use its tasks after app.init() or app.listen().');
   }
 
-  /** @throws McpOptionError if the endpoint has tasks already, or its nodes share no task store */
+  /**
+   * Returns the methods of the extension.
+   *
+   * @throws McpOptionError if the endpoint has tasks already, or its nodes share no task store
+   */
   override methods(endpoint: ModuleRef): ServedMethods {
     const host = endpoint.get(TaskHost, { strict: true });
     if (host.runner) {
@@ -59,7 +63,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     await this.#tasks?.drain(limitMs);
   }
 
-  /** @throws McpOptionError if no endpoint has its name */
+  /** Checks the option `endpoint`. @throws McpOptionError if no endpoint has its name */
   onApplicationBootstrap(): void {
     if (this.#tasks) return;
     const text =

@@ -1,7 +1,7 @@
 import { contract, count, type OptionTable, type Resolved, resolveGroup, text, timer } from '../core/common/options.js';
 import type { McpTaskStore } from './task-store.js';
 
-/** Options of `McpTasksModule.forRoot()`. @publicApi */
+/** Takes the options of `McpTasksModule.forRoot()`. @publicApi */
 export interface McpTasksOptions {
   /** The option `name` of the endpoint whose tools become tasks. @default the endpoint without a name */
   endpoint?: string;
@@ -27,7 +27,7 @@ export interface McpTasksOptions {
    */
   pollIntervalMs?: number;
   /**
-   * Maximum number of tasks, ended ones included, until their `ttlMs` is over. One more is refused with 429. The memory of the
+   * Maximum number of tasks, ended ones included, until their `ttlMs` has passed. One more is refused with 429. The memory of the
    * store is bounded by this times `maxResultBytes`.
    *
    * @default 5000
@@ -46,7 +46,7 @@ export interface McpTasksOptions {
   maxResultBytes?: number;
 }
 
-/** The methods of a store. */
+/** A store must have these methods. */
 export const STORE_METHODS = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'active', 'list'] as const;
 
 const TASKS_TABLE = {
@@ -65,7 +65,7 @@ export type ResolvedTasksOptions = Resolved<typeof TASKS_TABLE>;
 /** The injection token of the {@link ResolvedTasksOptions}. */
 export const TASKS_OPTIONS = Symbol('nestjs-mcp-streamable:tasks-options');
 
-/** @throws McpOptionError */
+/** Validates the options and adds defaults. @throws McpOptionError */
 export function resolveTasksOptions(options: McpTasksOptions = {}): ResolvedTasksOptions {
   return resolveGroup(TASKS_TABLE, options);
 }

@@ -1,5 +1,5 @@
 /**
- * The part of a test runner that the contract tests use: `describe` and `it` of vitest, jest, mocha or `node:test`.
+ * The contract tests use this part of a test runner: `describe` and `it` of vitest, jest, mocha or `node:test`.
  * Assertions are those of `node:assert`.
  *
  * @publicApi
@@ -9,7 +9,7 @@ export interface McpContractTestApi {
   it(name: string, body: () => Promise<void>): unknown;
 }
 
-/** Sentences of a contract, and how each is checked. */
+/** Maps sentences of a contract to the checks of each. */
 export type ContractTests<Harness> = Record<string, (harness: Harness) => Promise<void>>;
 
 /**
@@ -47,7 +47,7 @@ export function runContract<Harness extends { dispose(): Promise<void> }>(
   });
 }
 
-/** Ids that a client may send: names of `Object.prototype`, separators, patterns, long ones. */
+/** A client may send these ids: names of `Object.prototype`, separators, patterns, long ones. */
 export const FORGED_IDS: readonly string[] = [
   'constructor',
   '__proto__',

@@ -52,7 +52,7 @@ export const appendTests: Tests = {
     const { store, peer = store, limits } = harness;
     const streams = [STANDALONE_STREAM, randomToken(), randomToken(), randomToken()];
     const writers = streams.flatMap((stream) => [store, peer].map((node) => new TestWriter(node, stream)));
-    // Two writers a stream, two events a round on average: half of what fits.
+    // Two writers a stream, and two events a round on average, fill half of what fits.
     const rounds = Math.floor(limits.maxEvents / 8);
     const appended = await Promise.all(writers.map((writer) => appendInRounds(writer, rounds)));
     for (const stream of streams) {
@@ -160,7 +160,7 @@ export const idempotenceTests: Tests = {
     const writer = new TestWriter(harness.store);
     await writer.append([event(1)]);
     await writer.append([event(2)]);
-    // Its caller waits for no answer any more.
+    // The caller waits for no answer any more.
     await writer.again([event(1)], { seq: 1 }).catch(() => undefined);
     assert.deepEqual(await readAll(harness, writer.stream), stored(events(2)));
   },
@@ -371,7 +371,7 @@ interface Batch {
   readonly texts: string[];
 }
 
-/** Batches of one, two, and three events, two on average. */
+/** Appends batches of one, two, and three events, two on average. */
 async function appendInRounds(writer: TestWriter, rounds: number): Promise<Batch[]> {
   const batches: Batch[] = [];
   for (let round = 0; round < rounds; round++) {

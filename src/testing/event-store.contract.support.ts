@@ -14,27 +14,27 @@ import {
 
 import type { ContractTests } from './contract.js';
 
-/** An event store under test. Each test gets one with nothing in it. @publicApi */
+/** Holds an event store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpEventStoreHarness {
   readonly store: McpEventStore;
   /** The same log as another node sees it, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpEventStore;
   /** Advances the clock of the store. Absent: expiry is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
-  /** The current counts. Absent: cleanup is not tested. */
+  /** Returns the current counts. Absent: cleanup is not tested. */
   readonly count?: () => Promise<McpEventStoreStats>;
-  /** The limits of the store; small, so that the tests can exceed them. */
+  /** The limits of the store are small, so that the tests can exceed them. */
   readonly limits: McpEventStoreLimits;
   dispose(): Promise<void>;
 }
 
-/** The harness of a store of scope `shared`. */
+/** Holds a store of scope `shared`. */
 export type SharedHarness = McpEventStoreHarness & {
   readonly store: McpSharedEventStore;
   readonly peer?: McpSharedEventStore;
 };
 
-/** Sentences about stores of scope `shared`; others need not keep them. */
+/** Restricts sentences to stores of scope `shared`; others need not keep them. */
 export function ofShared(tests: ContractTests<SharedHarness>): ContractTests<McpEventStoreHarness> {
   const checked = Object.entries(tests).map(([sentence, check]) => [
     sentence,
@@ -45,18 +45,21 @@ export function ofShared(tests: ContractTests<SharedHarness>): ContractTests<Mcp
 
 /** @publicApi */
 export interface McpEventStoreLimits {
-  /** Events per stream; 100 to 1000. */
+  /** A stream holds so many events: 100 to 1000. */
   maxEvents: number;
-  /** Bytes per session, UTF-16 code units times two; at least 100 for each of `maxEvents`. Absent: bytes are not bounded. */
+  /**
+   * A session holds so many bytes, UTF-16 code units times two; at least 100 for each of `maxEvents`. Absent: bytes are
+   * not bounded.
+   */
   maxBytes?: number;
   finishedStreamMs: number;
 }
 
 export const SESSION = 'session-under-test';
-/** More than any stream of the tests has. */
+/** No stream of the tests has so many events. */
 export const ALL = 1_000_000;
 
-/** One writer of one stream, counting its appends. */
+/** Writes to one stream, and counts its appends. */
 export class TestWriter {
   seq = 0;
   readonly id = randomToken();
@@ -67,13 +70,13 @@ export class TestWriter {
     private readonly session: string = SESSION,
   ) {}
 
-  /** @returns the index of the first event */
+  /** Appends events. @returns the index of the first event */
   async append(events: readonly string[], options: Partial<McpAppendOptions> = {}): Promise<number> {
     this.seq++;
     return this.again(events, options);
   }
 
-  /** The last append once more, as after an unknown outcome. */
+  /** Repeats the last append, as after an unknown outcome. */
   async again(events: readonly string[], options: Partial<McpAppendOptions> = {}): Promise<number> {
     const { first } = await this.store.append(this.session, this.stream, events, {
       writer: this.id,
@@ -107,19 +110,19 @@ export async function flood(harness: McpEventStoreHarness, count: number, writer
   return flooding;
 }
 
-/** The events of a stream after the cursor, whatever the size of a page. */
+/** Returns the events of a stream after the cursor, whatever the size of a page. */
 export async function readAll(harness: McpEventStoreHarness, stream: string, after = 0): Promise<McpStoredEvent[]> {
   const { events, more } = await harness.store.read(SESSION, stream, after, ALL);
   assert.equal(more, false);
   return [...events];
 }
 
-/** What is known of a stream, without its events. */
+/** Returns what is known of a stream, without its events. */
 export async function look(store: McpEventStore, stream: string, session: string = SESSION): Promise<McpReadResult> {
   return store.read(session, stream, 0, 0);
 }
 
-/** The index of the oldest event of a stream; `undefined` when it does not exist. */
+/** Returns the index of the oldest event of a stream; `undefined` when it does not exist. */
 export async function oldestOf(store: McpEventStore, stream: string): Promise<number | undefined> {
   try {
     return (await look(store, stream)).oldest;

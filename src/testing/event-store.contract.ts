@@ -296,7 +296,7 @@ const dropTests: Tests = {
   },
 };
 
-/** Numbers before strings. */
+/** Sorts numbers before strings. */
 const key = (id: unknown): string => `${typeof id} ${String(id)}`;
 
 function inOrder(streams: readonly McpUnfinishedStream[]): McpUnfinishedStream[] {
@@ -304,15 +304,16 @@ function inOrder(streams: readonly McpUnfinishedStream[]): McpUnfinishedStream[]
 }
 
 /**
- * The contract of `McpEventStore`, one test for each sentence.
+ * Tests the contract of `McpEventStore`, one test for each sentence.
  *
  * ```ts
  * import { describe, it } from 'vitest';
- * eventStoreContract('MyEventStore', async () => ({ store: new MyEventStore(limits), limits, dispose: async () => {} }), { describe, it });
+ * eventStoreContract('MyEventStore', async () => ({ store: new MyEventStore(limits), limits, dispose: async () => {}
+ * }), { describe, it });
  * ```
  *
- * @param make a store with nothing in it, for each test
- * @param api of the test runner; by default its globals
+ * @param make creates a store with nothing in it, for each test
+ * @param api the functions of the test runner; by default its globals
  * @publicApi
  */
 export function eventStoreContract(

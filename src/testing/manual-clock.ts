@@ -1,9 +1,9 @@
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
 
-/** The real function, also when a test runner replaces the globals later. */
+/** This is the real function, also when a test runner replaces the globals later. */
 const nextTurn = globalThis.setImmediate;
 
-/** Neither 0 nor today, so that code which confuses epochs and durations fails. */
+/** The time is neither 0 nor today, so that code which confuses epochs and durations fails. */
 const BEGINNING = Date.UTC(2026, 0, 1);
 
 /**
@@ -24,7 +24,7 @@ export class ManualClock implements McpClock {
     this.#now = startAt;
   }
 
-  /** How many timers are armed: a test of clean ends asserts 0. */
+  /** Counts the armed timers: a test of clean ends asserts 0. */
   get pending(): number {
     return this.#timers.size;
   }
@@ -38,7 +38,7 @@ export class ManualClock implements McpClock {
   }
 
   setInterval(task: () => void, periodMs: number): ClockTimer {
-    // As in Node: with a period of 0 `advance` would never end.
+    // The period is bounded as in Node: with a period of 0 `advance` would never end.
     const period = Math.max(1, periodMs);
     return this.#arm({ task, dueAt: this.#now + period, period });
   }
@@ -89,7 +89,7 @@ interface ManualTimer {
   readonly period?: number;
 }
 
-/** Until all microtasks, and the microtasks that they make, have run. */
+/** Waits until all microtasks, and the microtasks that they make, have run. */
 function settle(): Promise<void> {
   return new Promise((resolve) => {
     nextTurn(resolve);

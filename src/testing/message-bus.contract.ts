@@ -2,19 +2,19 @@ import assert from 'node:assert/strict';
 import type { McpMessageBus } from '../core/nodes/message-bus.js';
 import { type McpContractTestApi, type ContractTests, runContract } from './contract.js';
 
-/** Three nodes that are connected with one another. Each test gets new ones. @publicApi */
+/** Connects three nodes with one another. Each test gets new ones. @publicApi */
 export interface McpMessageBusHarness {
   readonly nodes: readonly [McpMessageBus, McpMessageBus, McpMessageBus];
-  /** Cuts the connections and brings them back. Absent: nothing can be lost, and that is not tested. */
+  /** Cuts the connections and restores them. Absent: nothing can be lost, and that is not tested. */
   readonly interrupt?: () => Promise<void>;
   dispose(): Promise<void>;
 }
 
 /**
- * The contract of `McpMessageBus`, one test for each sentence.
+ * Tests the contract of `McpMessageBus`, one test for each sentence.
  *
- * @param make three connected nodes, for each test
- * @param api of the test runner; by default its globals
+ * @param make creates three connected nodes, for each test
+ * @param api the functions of the test runner; by default its globals
  * @publicApi
  */
 export function messageBusContract(
@@ -130,7 +130,7 @@ const lifeTests: ContractTests<McpMessageBusHarness> = {
 
 interface Reader {
   readonly messages: unknown[];
-  /** Settles when this message has come. */
+  /** Resolves when this message has arrived. */
   got(message: unknown): Promise<void>;
   leave(): void;
 }

@@ -8,21 +8,21 @@ import type {
 } from '../core/sessions/store/session-store.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
-/** A session store under test. Each test gets one with nothing in it. @publicApi */
+/** Holds a session store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpSessionStoreHarness {
   readonly store: McpSessionStore;
   /** The same records as another node sees them, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpSessionStore;
-  /** Lets the store's time pass. Absent: what takes time is not tested. */
+  /** Advances the clock of the store. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
   dispose(): Promise<void>;
 }
 
 /**
- * The contract of `McpSessionStore`, one test for each sentence.
+ * Tests the contract of `McpSessionStore`, one test for each sentence.
  *
- * @param make a store with nothing in it, for each test
- * @param api of the test runner; by default its globals
+ * @param make creates a store with nothing in it, for each test
+ * @param api the functions of the test runner; by default its globals
  * @publicApi
  */
 export function sessionStoreContract(
@@ -37,7 +37,7 @@ export function sessionStoreContract(
 type Tests = ContractTests<McpSessionStoreHarness>;
 
 const AMPLE: McpSessionCaps = { total: 1_000, perPrincipal: 1_000 };
-/** More than any test makes. */
+/** No test makes so many. */
 const MANY = 1_000;
 
 function newRecord(id: string, principal?: string): McpNewSessionRecord {
@@ -57,7 +57,7 @@ function ids(records: readonly McpSessionRecord[]): string[] {
   return records.map(({ id }) => id);
 }
 
-/** `count` calls at the same time, from two nodes. */
+/** Makes `count` calls at the same time, from two nodes. */
 function concurrently<T>(
   { store, peer = store }: McpSessionStoreHarness,
   count: number,
@@ -392,12 +392,12 @@ const listTests: Tests = {
   },
 };
 
-/** As JSON carries it. */
+/** Returns a record as JSON carries it. */
 function plain(record: unknown): McpSessionRecord {
   return JSON.parse(JSON.stringify(record)) as McpSessionRecord;
 }
 
-/** A frozen record throws, a copy does not care: both are fine. */
+/** Tries to change a record: a frozen one throws, a copy is not affected, and both are fine. */
 function attempt(change: () => unknown): void {
   try {
     change();

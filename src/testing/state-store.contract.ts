@@ -2,23 +2,23 @@ import assert from 'node:assert/strict';
 import type { McpStateStore } from '../core/handlers/state/state-store.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
-/** A state store under test. Each test gets one with nothing in it. @publicApi */
+/** Holds a state store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpStateStoreHarness {
   readonly store: McpStateStore;
   /** The same values as another node sees them. Absent: `store` itself. */
   readonly peer?: McpStateStore;
   /** Whether the store enforces `quota`. @default true */
   readonly caps?: boolean;
-  /** Lets the store's time pass. Absent: what takes time is not tested. */
+  /** Advances the clock of the store. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
   dispose(): Promise<void>;
 }
 
 /**
- * The contract of `McpStateStore`, one test for each sentence.
+ * Tests the contract of `McpStateStore`, one test for each sentence.
  *
- * @param make a store with nothing in it, for each test
- * @param api of the test runner; by default its globals
+ * @param make creates a store with nothing in it, for each test
+ * @param api the functions of the test runner; by default its globals
  * @publicApi
  */
 export function stateStoreContract(
@@ -123,10 +123,10 @@ const capTests: Tests = {
     assert.equal(await keep(store, `${P}:c`, 2), 'full');
     assert.equal(await store.get(`${P}:c`), undefined);
     assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
-    // What is there may change.
+    // An existing value may change.
     assert.notEqual(await keep(store, `${P}:a`, 2, { more: 1 }), 'full');
     assert.deepEqual(await store.get(`${P}:a`), { more: 1 });
-    // And it is the quota of this owner.
+    // The quota is that of this owner.
     assert.notEqual(await keep(store, `${Q}:c`, 2), 'full');
     assert.notEqual(await keep(store, `${P}:c`, Infinity), 'full');
   },

@@ -2,21 +2,21 @@ import assert from 'node:assert/strict';
 import type { McpTaskStore, McpNewTask } from '../tasks/task-store.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
-/** A task store under test. Each test gets one with nothing in it. @publicApi */
+/** Holds a task store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpTaskStoreHarness {
   readonly store: McpTaskStore;
   /** The same tasks as another node sees them. Absent: `store` itself. */
   readonly peer?: McpTaskStore;
-  /** Lets the store's time pass. Absent: what takes time is not tested. */
+  /** Advances the clock of the store. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
   dispose(): Promise<void>;
 }
 
 /**
- * The contract of `McpTaskStore`, one test for each sentence.
+ * Tests the contract of `McpTaskStore`, one test for each sentence.
  *
- * @param make a store with nothing in it, for each test
- * @param api of the test runner; by default its globals
+ * @param make creates a store with nothing in it, for each test
+ * @param api the functions of the test runner; by default its globals
  * @publicApi
  */
 export function taskStoreContract(
@@ -351,7 +351,7 @@ const timeTests: Tests = {
   },
 };
 
-/** Also for `__proto__`. */
+/** Makes properties from keys, also from `__proto__`. */
 function fromKeys<T>(keys: readonly string[], value: (key: string) => T): Record<string, T> {
   return Object.fromEntries(keys.map((key) => [key, value(key)]));
 }

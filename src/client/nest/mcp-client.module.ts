@@ -22,7 +22,7 @@ function withClients(definition: DynamicModule, { names, isGlobal }: McpClientMo
   const clients = names.map((name) => ({
     provide: getMcpToken(McpClient, name),
     useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
-      // Loaded here, so that an app without the package does not start. The client connects when it is used.
+      // It is loaded here, so that an app without the package does not start. The client connects when it is used.
       const clientPackage = await loadClientPackage();
       return new McpClient(name, clientOptionsOf(options, name), clientPackage);
     },
@@ -37,20 +37,22 @@ function withClients(definition: DynamicModule, { names, isGlobal }: McpClientMo
 }
 
 /**
- * Clients of MCP servers for injection: each `McpClient` connects when it is first used, reconnects after a loss, and is closed
+ * Provides clients of MCP servers for injection: each `McpClient` connects when it is first used, reconnects after a
+ * loss, and is closed
  * when the app shuts down.
  *
  * ```ts
  * imports: [McpClientModule.forRoot({ clients: { orders: { url: 'https://orders.example.com/mcp' } } })]
  * ```
  *
- * `forRootAsync` takes `names` beside the factory: the clients that it configures. Needs `@modelcontextprotocol/client`.
+ * `forRootAsync` takes `names` beside the factory: the clients that it configures. The package
+ * `@modelcontextprotocol/client` must be installed.
  *
  * @publicApi
  */
 @Module({})
 export class McpClientModule extends ConfigurableModuleClass {
-  /** @throws McpOptionError */
+  /** Provides the clients. @throws McpOptionError */
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
     return super.forRoot({ ...options, names: Object.keys(options.clients ?? {}) });
   }

@@ -14,14 +14,14 @@ import {
 import { resolveUrl, type StreamableClientTransportOptions, TRANSPORT_TABLE } from '../client.options.js';
 
 /**
- * Credentials of the client: a bearer token; a function that returns one, called before each request; or an OAuth
+ * The credentials of a client are a bearer token; a function that returns one, called before each request; or an OAuth
  * provider of the MCP SDK, which is handled by the SDK's `withOAuth`.
  *
  * @publicApi
  */
 export type McpClientAuth = string | (() => string | Promise<string>) | OAuthClientProvider;
 
-/** One client of `McpClientModule`. @publicApi */
+/** Configures one client of `McpClientModule`. @publicApi */
 export interface McpClientOptions extends Omit<StreamableClientTransportOptions, 'sessionId' | 'protocolVersion'> {
   /** URL of the MCP endpoint. */
   url: string | URL;
@@ -68,13 +68,13 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
   tasks?: boolean;
 }
 
-/** Options of `McpClientModule.forRoot`. @publicApi */
+/** Configures `McpClientModule.forRoot`. @publicApi */
 export interface McpClientModuleOptions {
-  /** The clients, by the names by which they are injected. */
+  /** The clients are injected by these names. */
   clients: Readonly<Record<string, McpClientOptions>>;
 }
 
-/** Options that are fixed when the module is declared, also in `forRootAsync`. @publicApi */
+/** These options are fixed when the module is declared, also in `forRootAsync`. @publicApi */
 export interface McpClientModuleExtras {
   /** The names of the clients; needed in `forRootAsync` only. @default the keys of "clients" */
   names?: readonly string[];
@@ -100,7 +100,7 @@ function isAuth(given: unknown): boolean {
 }
 
 /**
- * The options of one client, checked while the app starts.
+ * Returns the options of one client, checked while the app starts.
  *
  * @throws McpOptionError
  */

@@ -8,7 +8,7 @@ import { POLLED_META_KEY, McpTaskTransport } from '../task-transport.js';
 import { nextTurn } from '../waiting.js';
 import type { ResolvedMcpClientOptions } from './mcp-client.options.js';
 
-/** An event of a tool call: progress, any number of times, then the result. @publicApi */
+/** A tool call emits progress, any number of times, then the result. @publicApi */
 export type McpToolCallEvent =
   ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: CallToolResult };
 
@@ -19,30 +19,31 @@ export type McpToolCallEvent =
  *                             │ failed ──▶ idle
  *     any ──close(), shutdown──▶ closed
  *
- * Holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when the session is lost
+ * This class holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when
+ * the session is lost
  * for good: an official `Client` serves one connection only, but providers inject this class once.
  *
- * Invariants: at most one connection at a time, and one attempt for all callers that wait; no connection is opened after `close()`.
+ * Invariants: at most one connection at a time, and one attempt for all callers that wait; no connection is opened
+ * after `close()`.
  *
  * @publicApi
  */
 export class McpClient implements BeforeApplicationShutdown {
-  /** Settles with the connected client; `undefined` between connections. */
+  /** Resolves with the connected client; `undefined` between connections. */
   #connection: Promise<Client> | undefined;
   #transport: StreamableClientTransport | undefined;
   #closing: Promise<void> | undefined;
-  /** The last connection that was lost, while it is being closed. */
+  /** Settles when the last connection that was lost is closed. */
   #dropped: Promise<void> | undefined;
   readonly #transports$ = new ReplaySubject<StreamableClientTransport>(1);
 
   /**
-   * The state of the current connection, and of each later one; emits nothing before the first one. Completes when
-   * closed.
+   * Emits the state of the current connection, and of each later one; nothing before the first one. Completes when closed.
    */
   readonly state$ = this.#transports$.pipe(switchMap(({ state$ }) => state$));
-  /** @see StreamableClientTransport.reconnects$ */
+  /** Emits like {@link StreamableClientTransport.reconnects$}, for each connection. */
   readonly reconnects$ = this.#transports$.pipe(switchMap(({ reconnects$ }) => reconnects$));
-  /** @see StreamableClientTransport.recoveries$ */
+  /** Emits like {@link StreamableClientTransport.recoveries$}, for each connection. */
   readonly recoveries$ = this.#transports$.pipe(switchMap(({ recoveries$ }) => recoveries$));
 
   /** @internal */
@@ -54,7 +55,7 @@ export class McpClient implements BeforeApplicationShutdown {
   ) {}
 
   /**
-   * The official client, connected: the first call connects, and so does the first one after a connection that was
+   * Returns the official client, connected: the first call connects, and so does the first one after a connection that was
    * lost. Use it at once, and call this method again the next time.
    *
    * @throws (rejects) what `Client.connect` throws, such as McpHttpUnauthorizedError; NOT_CONNECTED when it is closed. The
@@ -68,9 +69,9 @@ export class McpClient implements BeforeApplicationShutdown {
   /**
    * Calls a tool. A call that the server turns into a task is polled until the task has ended.
    *
-   * @param name of the tool
+   * @param name the name of the tool
    * @param args its arguments
-   * @param options of the official client: `signal`, `timeout` in milliseconds, `onprogress`, …
+   * @param options the options of the official client: `signal`, `timeout` in milliseconds, `onprogress`, …
    * @returns the result; `isError` says that the tool has failed
    * @throws (rejects) what `client()` and `Client.callTool` throw
    */
@@ -89,9 +90,9 @@ export class McpClient implements BeforeApplicationShutdown {
    * on the server, or its task. The timeout restarts with each progress event, and with each poll of a task, whose
    * `statusMessage` is the `message` of a progress event.
    *
-   * @param name of the tool
+   * @param name the name of the tool
    * @param args its arguments
-   * @param options of the official client, but `signal` and `onprogress`
+   * @param options the options of the official client, but `signal` and `onprogress`
    */
   callTool$(
     name: string,
@@ -120,7 +121,10 @@ export class McpClient implements BeforeApplicationShutdown {
     return (this.#closing ??= this.#end());
   }
 
-  /** Called by Nest before the app's own server waits for its connections: this client may hold one of them. @internal */
+  /**
+   * Closes the client before the app's own server waits for its connections: this client may hold one of them.
+   * @internal
+   */
   beforeApplicationShutdown(): Promise<void> {
     return this.close();
   }
@@ -152,15 +156,15 @@ export class McpClient implements BeforeApplicationShutdown {
     return client;
   }
 
-  /** Drops a lost connection; the next use opens another one. */
+  /** Closes a lost connection; the next use opens another one. */
   #drop(transport: StreamableClientTransport, client: Client): void {
     if (this.#transport !== transport) return;
     this.#connection = this.#transport = undefined;
-    // One turn later, so that running calls fail with their own reason first.
+    // It is closed one turn later, so that running calls fail with their own reason first.
     this.#dropped = nextTurn().then(() => client.close());
   }
 
-  /** The options of the transport, with the credentials in their place. */
+  /** Returns the options of the transport, with the credentials in their place. */
   #transportOptions(): StreamableClientTransportOptions {
     const { auth, url, ...all } = this.options;
     if (auth === undefined) return all;
@@ -177,20 +181,20 @@ export class McpClient implements BeforeApplicationShutdown {
   }
 }
 
-/** Leaves out the progress events of polls without a new status message. */
+/** Returns a callback that leaves out the progress events of polls without a new status message. */
 function newsOnly(onprogress: RequestOptions['onprogress']): (progress: Progress) => void {
   return (progress: Progress & { _meta?: Record<string, unknown> }) => {
     if (progress._meta?.[POLLED_META_KEY] === undefined) onprogress?.(progress);
   };
 }
 
-/** The exports of the official client that are used. */
+/** These exports of the official client are used. */
 export interface ClientPackage {
   readonly Client: typeof Client;
   readonly withOAuth: typeof withOAuth;
 }
 
-/** The official client is not installed. @publicApi */
+/** Thrown when the official client is not installed. @publicApi */
 export class McpClientPackageError extends Error {
   override readonly name = 'McpClientPackageError';
   readonly code = 'CLIENT_PACKAGE_MISSING';

@@ -70,8 +70,9 @@ export class CallObserver {
   }
 
   /**
-   * Notifies observers of a request that was sent to the client of a session. @param answer settles as its sender sees
-   * it
+   * Notifies observers of a request that was sent to the client of a session.
+   *
+   * @param answer settles as its sender sees it
    */
   asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
     if (!this.#instrumentations.some((one) => 'question' in one)) return;

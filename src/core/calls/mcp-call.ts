@@ -110,7 +110,9 @@ export interface CallingClient {
    */
   request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
   /**
-   * Called when a call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error
+   * Called when a call has a result.
+   *
+   * @returns given, the answer waits until it settles; rejects: the answer is an error
    */
   succeeded?(call: McpCall, result: object): Promise<void> | undefined;
   /** Called when a call has ended, answered or cancelled. */
@@ -215,7 +217,9 @@ export class McpCall implements McpHttpCall {
     return this.#takenOver !== 'no';
   }
   /**
-   * Returns whether the handler runs on behalf of the caller: until it is answered, or its task has ended. @internal
+   * Returns whether the handler runs on behalf of the caller: until it is answered, or its task has ended.
+   *
+   * @internal
    */
   get isServed(): boolean {
     return this.state === 'open' || this.#takenOver === 'running';

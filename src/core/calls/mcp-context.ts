@@ -341,8 +341,9 @@ export class McpContext {
   }
 
   /**
-   * Closes the connection and leaves the call running: the client reconnects for the result. @returns whether there was
-   * a connection to close
+   * Closes the connection and leaves the call running: the client reconnects for the result.
+   *
+   * @returns whether there was a connection to close
    */
   closeStream(): boolean {
     return this.call.closeStream();

@@ -40,8 +40,9 @@ export interface TaskRunner {
    */
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object>;
   /**
-   * Returns the ids among these whose notifications the caller may get. @throws (rejects)
-   * MissingRequiredClientCapabilityError
+   * Returns the ids among these whose notifications the caller may get.
+   *
+   * @throws (rejects) MissingRequiredClientCapabilityError
    */
   honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
   /** Emits the changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */

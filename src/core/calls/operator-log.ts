@@ -18,8 +18,9 @@ export function logError(error: unknown): void {
 }
 
 /**
- * Returns the text for a value that a guard threw and that is no object: it has neither a message nor a stack. @param
- * guards the guards that may have thrown it
+ * Returns the text for a value that a guard threw and that is no object: it has neither a message nor a stack.
+ *
+ * @param guards the guards that may have thrown it
  */
 export function guardThrew(guards: readonly string[], thrown: unknown): string {
   const names = [...new Set(guards)].join(', ');

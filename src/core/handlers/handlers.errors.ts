@@ -4,12 +4,12 @@ import { RefusedCall } from '../protocol/errors.js';
 /** MCP's JSON-RPC code for a refusal that has none of its own: the specification leaves denials to HTTP. */
 const DENIED = -32000;
 
-/** A handler that cannot be served; the app does not start. @publicApi */
+/** Thrown for a handler that cannot be served; the app does not start. @publicApi */
 export class McpHandlerDefinitionError extends Error {
   override readonly name = 'McpHandlerDefinitionError';
   readonly code = 'HANDLER_DEFINITION';
   constructor(
-    /** Which handler: `OrderTools.find`. */
+    /** Names the handler, such as `OrderTools.find`. */
     readonly origin: string,
     reason: string,
     options?: ErrorOptions,
@@ -18,7 +18,7 @@ export class McpHandlerDefinitionError extends Error {
   }
 }
 
-/** Two handlers of one endpoint have the same name. @publicApi */
+/** Thrown when two handlers of one endpoint have the same name. @publicApi */
 export class McpDuplicateHandlerError extends Error {
   override readonly name = 'McpDuplicateHandlerError';
   readonly code = 'HANDLER_DUPLICATE';
@@ -35,7 +35,7 @@ export class McpDuplicateHandlerError extends Error {
 }
 
 /**
- * A handler returned a value that cannot be sent: a defect of the server, whose details are not sent to the client.
+ * Thrown when a handler returned a value that cannot be sent: a defect of the server, whose details are not sent to the client.
  *
  * @publicApi
  */
@@ -45,8 +45,8 @@ export class McpHandlerResultError extends Error {
 }
 
 /**
- * A handler ran, or waited for its turn, longer than its `timeoutMs`. The client gets its text; the signal of the call has it
- * as its `reason`.
+ * Thrown when a handler ran, or waited for its turn, longer than its `timeoutMs`. The client gets the text; the signal
+ * of the call has the error as its `reason`.
  *
  * @publicApi
  */
@@ -55,16 +55,16 @@ export class McpHandlerTimeoutError extends Error {
   readonly code = 'HANDLER_TIMEOUT';
 }
 
-/** One thing that is wrong with the arguments of a call. @internal */
+/** A problem that the arguments of a call have. @internal */
 export interface McpArgumentProblem {
-  /** Where, such as `address.street`; empty: in the arguments as a whole. */
+  /** The place of the problem, such as `address.street`; empty: the arguments as a whole. */
   readonly path: string;
   readonly message: string;
 }
 
 /**
- * The arguments of a call do not match the schema of its handler. A `BadRequestException`, so that the filters of an app
- * treat it as what a `ValidationPipe` throws.
+ * Thrown when the arguments of a call do not match the schema of its handler. It is a `BadRequestException`, so that
+ * the filters of an app treat it like the error of a `ValidationPipe`.
  *
  * @publicApi
  */
@@ -73,7 +73,7 @@ export class McpArgumentsError extends BadRequestException {
   readonly code = 'ARGUMENTS';
 
   constructor(
-    /** All of them; the message names the first ones, shortened. */
+    /** Lists all problems; the message names the first ones, shortened. */
     readonly problems: readonly McpArgumentProblem[],
   ) {
     super(`The arguments are not valid: ${problemsText(problems)}.`);
@@ -81,8 +81,9 @@ export class McpArgumentsError extends BadRequestException {
 }
 
 /**
- * A guard refused the caller: status 401 or 403. That of a tool becomes a result, unless it {@link challenges} or the
- * option `denials` says otherwise. Any other is the HTTP status while nothing of the answer was sent; after that, and
+ * Thrown when a guard refused the caller: status 401 or 403. The denial of a tool becomes a result, unless it {@link
+ * challenges} or the option `denials` decides otherwise. Any other denial is the HTTP status while nothing of the
+ * answer was sent; after that, and
  * for a message of a batch, it is a JSON-RPC error.
  *
  * @internal
@@ -90,7 +91,7 @@ export class McpArgumentsError extends BadRequestException {
 export class HandlerDeniedError extends RefusedCall {
   override readonly name = 'HandlerDeniedError';
 
-  /** @param headers those that the guard has set on the response */
+  /** @param headers that the guard has set on the response */
   constructor(
     status: number,
     message: string,
@@ -100,13 +101,16 @@ export class HandlerDeniedError extends RefusedCall {
     super(DENIED, message, status, headers, options);
   }
 
-  /** Whether the client must authorize first, which it does over HTTP. */
+  /** Returns whether the client must authorize first, which it does over HTTP. */
   get challenges(): boolean {
     return this.status === 401 || 'www-authenticate' in this.headers;
   }
 }
 
-/** Whether a guard refused the caller, and asks for nothing. A Proxy may throw when it is inspected; then it did not. */
+/**
+ * Returns whether a guard refused the caller without a challenge. A Proxy may throw when it is inspected; then it did
+ * not.
+ */
 export function isPlainDenial(error: unknown): error is HandlerDeniedError {
   try {
     return error instanceof HandlerDeniedError && !error.challenges;
@@ -116,19 +120,19 @@ export function isPlainDenial(error: unknown): error is HandlerDeniedError {
 }
 
 /**
- * Property of a denying exception for `data` of the JSON-RPC error. A symbol, because exceptions of apps have
+ * A denying exception holds `data` of the JSON-RPC error in this property. It is a symbol, because exceptions of apps have
  * properties that clients must not receive.
  *
  * @internal
  */
 export const DENIAL_DATA: unique symbol = Symbol('nestjs-mcp-streamable:denial-data');
 
-/** Whether an exception says that the caller may not do what it asks. */
+/** Returns whether an exception denies the caller what it asks. */
 export function isDenial(error: unknown): error is HttpException {
   return isHttpException(error) && (error.getStatus() === 401 || error.getStatus() === 403);
 }
 
-/** A Proxy may throw when it is inspected; then it is not an HttpException. */
+/** Returns whether an error is an HttpException. A Proxy may throw when it is inspected; then it is none. */
 export function isHttpException(error: unknown): error is HttpException {
   try {
     return error instanceof HttpException;
@@ -145,7 +149,7 @@ export function isHttpException(error: unknown): error is HttpException {
  */
 export abstract class McpHandlerSignal extends Error {}
 
-/** The call is over; its result is not needed. @internal */
+/** Thrown when the call has ended: its result is not needed. @internal */
 export class HandlerCancelled extends McpHandlerSignal {
   override readonly name = 'HandlerCancelled';
   constructor(cause: unknown) {
@@ -153,16 +157,16 @@ export class HandlerCancelled extends McpHandlerSignal {
   }
 }
 
-/** The client must answer first; the handler runs again when it has. @internal */
+/** Thrown when the client must answer first; the handler runs again when it has. @internal */
 export class HandlerSuspended extends McpHandlerSignal {
   override readonly name = 'HandlerSuspended';
 }
 
-/** How many problems a message names. */
+/** A message names at most so many problems. */
 const MAX_PROBLEMS = 8;
 const MAX_PROBLEM_CHARACTERS = 200;
 
-/** The first problems, shortened. */
+/** Returns the first problems, shortened. */
 export function problemsText(problems: readonly McpArgumentProblem[]): string {
   const first = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => {
     // The messages of some libraries already begin with the path.

@@ -2,7 +2,7 @@ import type { CanActivate, Type } from '@nestjs/common';
 import { count, flag, group, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
 import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js';
 
-/** How the handlers of an endpoint are listed, and what clients read of their failures. @internal */
+/** Decides how the handlers of an endpoint are listed, and what clients read of their failures. @internal */
 export interface McpHandlerOptions {
   /**
    * Entries per page of a list of tools, resources, templates or prompts. Lower: smaller responses, but clients that do
@@ -82,7 +82,7 @@ export const HANDLER_TABLE = {
   pageSize: count(1_000),
   listGuards: list(undefined, (guard) => typeof guard === 'function', 'an array of guard classes'),
   listCache: group({ ttlMs: 0 }, CACHE_TABLE),
-  // By default it depends on the caller, and on NODE_ENV.
+  // The default depends on the caller, and on NODE_ENV.
   errorDetails: flag(undefined),
   denials: oneOf('result', ['result', 'http']),
   maxResultBytes: count(Infinity, { infinite: true }),
@@ -92,13 +92,15 @@ export const HANDLER_TABLE = {
 
 export type ResolvedHandlerOptions = Resolved<typeof HANDLER_TABLE>;
 
-/** What decides how failures of handlers are answered. */
+/** These options decide how failures of handlers are answered. */
 export type FailureOptions = Pick<ResolvedHandlerOptions, 'errorDetails' | 'denials'>;
 
-/** What decides how results of tools are answered, unless the tool says otherwise. */
+/** These options decide how results of tools are answered, unless the tool overrides them. */
 export type ToolResultOptions = Pick<McpHandlerOptions, 'maxResultBytes' | 'textMirror'>;
 
-/** Whether callers on this machine receive the messages of errors, if the option `errorDetails` is not given. */
+/**
+ * Returns whether callers on this machine receive the messages of errors, if the option `errorDetails` is not given.
+ */
 export function tellsLocalCallers(): boolean {
   return process.env['NODE_ENV'] !== 'production';
 }

@@ -75,7 +75,9 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
 }
 
 /**
- * Returns the body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.platform}. @internal
+ * Returns the body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.platform}.
+ *
+ * @internal
  */
 export function parsedBodyOf(request: object): unknown {
   const { body, raw } = request as { body?: unknown; raw?: IncomingMessage & { body?: unknown } };

@@ -44,8 +44,9 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
 }
 
 /**
- * Applies decorators in the order in which they would stand above the class. @throws McpOptionError for one that is not
- * for classes
+ * Applies decorators in the order in which they would stand above the class.
+ *
+ * @throws McpOptionError for one that is not for classes
  */
 function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
   return (target) => {

@@ -15,7 +15,7 @@ import type { INestApplication } from '@nestjs/common';
 export type McpAppFetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
 
 const LOOPBACK = '127.0.0.1';
-/** The Host of requests: a loopback name, which every endpoint allows. */
+/** Requests have this Host: a loopback name, which every endpoint allows. */
 const BASE = 'http://localhost';
 
 /**
@@ -30,7 +30,12 @@ export class McpAppAgent extends Agent {
     super({ keepAlive: false });
   }
 
-  /** @param app is initialized, if it is not @throws TypeError (rejects) for anything else, such as a `TestingModule` */
+  /**
+   * Creates an agent.
+   *
+   * @param app is initialized, if it is not
+   * @throws TypeError (rejects) for anything else, such as a `TestingModule`
+   */
   static async of(app: INestApplication): Promise<McpAppAgent> {
     if (typeof (app as Partial<INestApplication> | undefined)?.getHttpAdapter !== 'function')
       throw new TypeError(NO_APP);
@@ -40,7 +45,7 @@ export class McpAppAgent extends Agent {
     return new McpAppAgent(app.getHttpServer() as Server);
   }
 
-  /** @internal for node:http */
+  /** Opens a connection for node:http. @internal */
   override createConnection(): Duplex {
     const [client, server] = socketPair();
     this.#open.add(client);
@@ -63,7 +68,7 @@ export class McpAppAgent extends Agent {
 const NO_APP =
   'An app that serves HTTP is needed: pass what createNestApplication() of the testing module returned, or NestFactory.create().';
 
-/** Apps, and when they can serve: Nest does not wait for an `init()` that runs already. */
+/** Maps apps to the time when they can serve: Nest does not wait for an `init()` that runs already. */
 const READY = new WeakMap<INestApplication, Promise<void>>();
 
 async function getReady(app: INestApplication): Promise<void> {
@@ -73,7 +78,7 @@ async function getReady(app: INestApplication): Promise<void> {
   if (typeof instance.ready === 'function') await instance.ready();
 }
 
-/** A `fetch` over an agent. Paths are those of the app; redirects are not followed. */
+/** Returns a `fetch` over an agent. Paths are those of the app; redirects are not followed. */
 export function fetchOver(agent: Agent): McpAppFetch {
   return async (input, init = {}) => {
     const request = new Request(new URL(input, BASE), init);
@@ -91,14 +96,14 @@ export function fetchOver(agent: Agent): McpAppFetch {
   };
 }
 
-/** Statuses whose responses have no body. */
+/** Responses with these statuses have no body. */
 const BODILESS = [204, 205, 304];
 
 function responseOf(message: IncomingMessage, method: string): Response {
   const { statusCode: status = 0, statusMessage: statusText = '', rawHeaders } = message;
   const headers = new Headers();
   for (let at = 0; at < rawHeaders.length; at += 2) headers.append(rawHeaders[at]!, rawHeaders[at + 1]!);
-  // After the head the reader of the body hears of it.
+  // After the head, the reader of the body gets the error.
   message.on('error', () => {});
   const empty = method === 'HEAD' || BODILESS.includes(status);
   if (empty) message.resume();
@@ -106,19 +111,19 @@ function responseOf(message: IncomingMessage, method: string): Response {
   return new Response(body, { status, statusText, headers });
 }
 
-/** @returns the half of the client, and that of the server */
+/** Connects two halves. @returns the half of the client, and that of the server */
 function socketPair(): [client: Duplex, server: Duplex] {
   const [client, server] = duplexPair().map(asSocket) as [Duplex, Duplex];
   // A disconnect of the client takes effect at once.
   client.once('close', () => server.destroy());
-  // What a server has written before still arrives, and then the end.
+  // Data that a server has written before still arrives, and then the end.
   server.once('close', () => {
     if (!client.destroyed && !client.readableEnded) client.push(null);
   });
   return [client, server];
 }
 
-/** Adds what `node:http` and the adapters call on a socket. */
+/** Adds the members of a socket that `node:http` and the adapters call. */
 function asSocket(half: Duplex): Duplex {
   const self = (): Duplex => half;
   return Object.assign(half, {

@@ -3,7 +3,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { McpSessionService, McpStreamableModule } from '../../index.js';
 import { McpClock, McpStateStore } from '../../stores/index.js';
 
-/** One endpoint of an app, and what belongs to it alone. */
+/** One endpoint of an app, with what belongs to it alone. */
 export interface AppEndpoint {
   readonly module: McpStreamableModule;
   readonly service: McpSessionService;
@@ -11,7 +11,7 @@ export interface AppEndpoint {
   readonly clock: McpClock;
 }
 
-/** All endpoints of an app, whatever their names are. @throws TypeError when there is none */
+/** Returns all endpoints of an app, whatever their names are. @throws TypeError when there is none */
 export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint[]] {
   const modules = [...app.get(ModulesContainer, { strict: false }).values()];
   const [first, ...others] = modules.flatMap(({ instance, providers }) => {
@@ -35,7 +35,7 @@ export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint
 }
 
 /**
- * Where the MCP endpoint of an app is, global prefix and version included.
+ * Returns the path of the MCP endpoint of an app, global prefix and version included.
  *
  * @throws TypeError in an app that has several of them
  */

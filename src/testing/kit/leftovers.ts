@@ -4,24 +4,27 @@ import type { McpCounts } from '../../index.js';
 import { InMemoryStateStore } from '../../stores/index.js';
 import { type AppEndpoint, endpointsOf } from './endpoints.js';
 
-/** Counts of everything that the endpoints of an app hold. @publicApi */
+/** Counts everything that the endpoints of an app hold. @publicApi */
 export interface McpLeftovers extends McpCounts {
-  /** Responses that are open streams. */
+  /** Counts the responses that are open streams. */
   openResponses: number;
-  /** States that outlive a call (`ctx.state()`); 0 with a store that does not count them. */
+  /** Counts the states that outlive a call (`ctx.state()`); 0 with a store that does not count them. */
   states: number;
-  /** Timers of the endpoints, where the app's `McpClock` is one that counts them, such as `ManualClock`; else 0. */
+  /**
+   * Counts the timers of the endpoints, where the app's `McpClock` is one that counts them, such as `ManualClock`; else
+   * 0.
+   */
   timers: number;
 }
 
-/** The real ones, also when a test runner replaces the globals later. */
+/** These are the real ones, also when a test runner replaces the globals later. */
 const { setTimeout } = globalThis;
 const { now } = Date;
 
 const POLL_MS = 5;
 
 /**
- * Asserts that an app holds nothing of its clients: no session, call, stream, subscription, log or timer. Waits for
+ * Asserts that an app holds nothing of its clients: no session, call, stream, subscription, log or timer. It waits for
  * ends that are in progress.
  *
  * @param options `withinMs`: how long the ends may take @default 5000
@@ -47,7 +50,7 @@ export async function expectNothingLeft(
   }
 }
 
-/** Sums over endpoints, also those of several apps. */
+/** Returns the sums over endpoints, also those of several apps. */
 export async function leftIn(endpoints: readonly AppEndpoint[]): Promise<McpLeftovers> {
   const counts = await Promise.all(endpoints.map(countsOf));
   const names = Object.keys(counts[0]!) as (keyof McpLeftovers)[];
@@ -65,7 +68,10 @@ async function countsOf({ module, service, states }: AppEndpoint): Promise<McpLe
   };
 }
 
-/** All timers of clocks that count them, but not those that look for expired sessions: one for each endpoint that is open. */
+/**
+ * Counts all timers of clocks that count them, without those that look for expired sessions: one for each endpoint that
+ * is open.
+ */
 export function timersOf(endpoints: readonly AppEndpoint[]): number {
   const clocks = new Set(endpoints.map(({ clock }) => clock as { readonly pending?: unknown }));
   const pending = [...clocks].flatMap(({ pending: count }) => (typeof count === 'number' ? [count] : []));

@@ -11,15 +11,15 @@ import { RefusalWatch } from './refusals.js';
 import { sendRaw, type McpRawAnswer, type McpRawMessage } from './raw-message.js';
 import { TaskReports } from './task-reports.js';
 
-/** Options of a test client: the endpoint, the era and the caller. @publicApi */
+/** Chooses the endpoint, the era and the caller of a test client. @publicApi */
 export interface McpTestClientOptions {
   /** The path of the endpoint. @default that of the app's only one */
   endpoint?: string;
   /** `legacy`: sessions, 2025-11-25; `modern`: without, 2026-07-28. @default the newest that the endpoint serves */
   era?: McpEra;
-  /** Sent with each request. */
+  /** Each request has these headers. */
   headers?: Readonly<Record<string, string>>;
-  /** Sent as `Authorization: Bearer`. */
+  /** Each request has this token as `Authorization: Bearer`. */
   token?: string;
   /** Answers elicitations. The client has the capability if this is given. */
   elicit?: (params: Sdk.ElicitRequest['params']) => Sdk.ElicitResult | Promise<Sdk.ElicitResult>;
@@ -27,7 +27,7 @@ export interface McpTestClientOptions {
   sample?: (params: SamplingQuestion['params']) => SamplingAnswer | Promise<SamplingAnswer>;
   /** The answer to `roots/list`. The client has the capability if this is given. */
   roots?: McpAnswer<{ method: 'roots/list' }>['roots'];
-  /** Beside those that follow from the answers above. */
+  /** The client declares these beside the capabilities that follow from the answers above. */
   capabilities?: Sdk.ClientCapabilities;
   /** Asks for log messages from this level up. @default none in the modern era, else what the server sends */
   logLevel?: McpLogLevel;
@@ -48,12 +48,11 @@ export interface McpToolCallResult<Structured = unknown> {
   /** The texts of the content, one per line. */
   text: string;
   content: Sdk.ContentBlock[];
-  /** `structuredContent`. */
   structured: Structured;
   isError: boolean;
   /** The progress of the handler, in order. */
   progress: Sdk.Progress[];
-  /** All other notifications during the call, also those of the session's standalone stream. */
+  /** Holds all other notifications during the call, also those of the session's standalone stream. */
   notifications: McpTestNotification[];
 }
 
@@ -67,7 +66,7 @@ export interface McpTestNotification {
 export interface McpCallOptions {
   /** Cancels the call. */
   signal?: AbortSignal;
-  /** Sent as `_meta`. */
+  /** The request carries it as `_meta`. */
   meta?: Record<string, unknown>;
   /** Called with each progress notification when it comes. */
   onprogress?: (progress: Sdk.Progress) => void;
@@ -76,10 +75,10 @@ export interface McpCallOptions {
 type SamplingQuestion = Extract<McpQuestion, { method: 'sampling/createMessage' }>;
 type SamplingAnswer = McpAnswer<{ method: 'sampling/createMessage'; params: object }>;
 
-/** The real ones, also when a test runner replaces the globals later. */
+/** These are the real ones, also when a test runner replaces the globals later. */
 const { clearImmediate, clearTimeout, setImmediate, setTimeout } = globalThis;
 
-/** Milliseconds between two polls of a task. */
+/** Two polls of a task are so many milliseconds apart. */
 const POLL_MS = 5;
 
 /** Waits for nothing longer than that: a test in fake time does not wait for the pace of its server. */
@@ -100,7 +99,7 @@ const QUICK: McpClock = {
  * await mcp.close();
  * ```
  *
- * @param app of Express or Fastify; initialized, if it is not. It need not listen.
+ * @param app an app on Express or Fastify, which is initialized if it is not. It need not listen.
  * @throws Error (rejects) without the package `@modelcontextprotocol/client`; and with what the client throws, if the
  *   endpoint refuses it
  * @publicApi
@@ -121,7 +120,7 @@ export async function createMcpTestClient(
 }
 
 /**
- * A `fetch` for the HTTP routes of an app, without a port: `await appFetch(app)('/mcp', { method: 'POST', … })`.
+ * Returns a `fetch` for the HTTP routes of an app, without a port: `await appFetch(app)('/mcp', { method: 'POST', … })`.
  *
  * @publicApi
  */
@@ -130,21 +129,21 @@ export async function createAppFetch(app: INestApplication): Promise<McpAppFetch
 }
 
 /**
- * A client of one endpoint, made by {@link createMcpTestClient}.
+ * A client of one endpoint, which {@link createMcpTestClient} makes.
  *
  * @publicApi
  */
 export class McpTestClient implements AsyncDisposable {
-  /** The HTTP of the app, without a port and without the headers of this client. */
+  /** Sends HTTP requests to the app, without a port and without the headers of this client. */
   readonly fetch: McpAppFetch;
-  /** All notifications that this client has received, except progress. */
+  /** Holds all notifications that this client has received, except progress. */
   readonly notifications: McpTestNotification[] = [];
   readonly #resumptions: (() => void)[] = [];
   #away = false;
   #closed: Promise<void> | undefined;
 
   private constructor(
-    /** The official client, for everything without a method here. */
+    /** The official client serves everything that has no method here. */
     readonly client: Sdk.Client,
     private readonly transport: Sdk.StreamableHTTPClientTransport,
     private readonly agent: McpAppAgent,
@@ -191,12 +190,12 @@ export class McpTestClient implements AsyncDisposable {
     return connected;
   }
 
-  /** The era that the client and the endpoint have agreed on. */
+  /** Returns the era that the client and the endpoint have agreed on. */
   get era(): McpEra {
     return this.client.getProtocolEra() as McpEra;
   }
 
-  /** `undefined` in the era without sessions. */
+  /** Returns the id of the session; `undefined` in the era without sessions. */
   get sessionId(): string | undefined {
     return this.transport.sessionId;
   }
@@ -216,7 +215,7 @@ export class McpTestClient implements AsyncDisposable {
     const params = { name, arguments: args, ...this.#metaWith(meta) };
     const call = this.client.callTool(params, {
       onprogress: (each: Sdk.Progress & { _meta?: Record<string, unknown> }) => {
-        // The progress event of a poll without a new status message.
+        // This is the progress event of a poll without a new status message.
         if (each._meta?.[POLLED_META_KEY] !== undefined) return;
         progress.push(each);
         onprogress?.(each);
@@ -224,7 +223,7 @@ export class McpTestClient implements AsyncDisposable {
       ...(signal && { signal }),
     });
     const result = await this.#try(() => call);
-    // What came before the answer is handed over by then.
+    // Messages that came before the answer are delivered by then.
     await new Promise((resolve) => void setImmediate(resolve));
     const { content, structuredContent, isError = false } = result;
     return {
@@ -237,7 +236,7 @@ export class McpTestClient implements AsyncDisposable {
     };
   }
 
-  /** The lists of the endpoint for this caller, with all pages. */
+  /** Reads the lists of the endpoint for this caller, with all pages. */
   readonly list = {
     tools: async (): Promise<Sdk.Tool[]> => (await this.#try(() => this.client.listTools())).tools,
     resources: async (): Promise<Sdk.Resource[]> => (await this.#try(() => this.client.listResources())).resources,
@@ -266,7 +265,7 @@ export class McpTestClient implements AsyncDisposable {
    * Sends one message, or a batch, which the official client would not send. Headers of the era are added, and in the modern
    * era the `_meta` that requests need, if there is no `params._meta`.
    *
-   * @param headers beside the usual ones; replace them
+   * @param headers are sent beside the usual ones, and replace them
    * @returns when the response has ended
    */
   raw(message: McpRawMessage | McpRawMessage[], headers: Record<string, string> = {}): Promise<McpRawAnswer> {
@@ -331,7 +330,7 @@ export class McpTestClient implements AsyncDisposable {
     this.notifications.push({ method, ...(params && { params }) });
   }
 
-  /** `_meta` of a request. */
+  /** Returns `_meta` of a request. */
   #metaWith(meta: Record<string, unknown> = {}): { _meta?: Record<string, unknown> } {
     const { logLevel } = this.options;
     const asked = logLevel !== undefined && this.era === 'modern' ? { [LOG_LEVEL_META_KEY]: logLevel } : {};
@@ -340,7 +339,7 @@ export class McpTestClient implements AsyncDisposable {
   }
 }
 
-/** @throws Error that says what to install */
+/** Loads the official client. @throws Error that says what to install */
 async function loadClient(): Promise<typeof Sdk> {
   try {
     return await import('@modelcontextprotocol/client');

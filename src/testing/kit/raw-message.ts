@@ -21,13 +21,13 @@ export interface McpRawAnswer {
   messages: any[];
 }
 
-/** Who sends it, in which era. */
+/** Describes the sender and its era. */
 export interface RawSender {
   readonly era: McpEra;
   readonly sessionId: string | undefined;
   readonly revision: string | undefined;
   readonly capabilities: object;
-  /** Headers of the caller; go before the usual ones. */
+  /** The headers of the caller have precedence over the usual ones. */
   readonly caller: Record<string, string>;
 }
 

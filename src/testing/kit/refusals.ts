@@ -1,27 +1,27 @@
 import { parseAuthChallenge, type McpAuthChallenge } from '../../client/auth-challenge.js';
 import type { McpAppFetch } from './app-agent.js';
 
-/** How an app refused a caller: by HTTP, before a handler ran. @publicApi */
+/** Describes how an app refused a caller: by HTTP, before a handler ran. @publicApi */
 export interface McpTestRefusal {
   status: 401 | 403;
   /** The text of the JSON-RPC error. */
   message: string;
-  /** `WWW-Authenticate`, which tells a client where to log in, or which scopes it lacks. */
+  /** `WWW-Authenticate` names where a client can log in, or which scopes it lacks. */
   challenge: McpAuthChallenge | undefined;
 }
 
-/** The refusals behind the errors that clients of the kit have thrown. */
+/** Maps the errors that clients of the kit have thrown to the refusals behind them. */
 const BEHIND = new WeakMap<object, McpTestRefusal>();
 
 /**
- * How a caller is refused with 401 or 403.
+ * Returns how a caller is refused with 401 or 403.
  *
  * ```ts
  * const refusal = await refusalOf(createMcpTestClient(app, { token: 'expired' }));
  * expect(refusal).toMatchObject({ status: 401, challenge: { error: 'invalid_token' } });
  * ```
  *
- * @param attempt what must be refused: a client that connects, or a request of one
+ * @param attempt a client that connects, or a request of one, which must be refused
  * @throws Error (rejects) when it is not refused with one of them, with what happened instead
  * @publicApi
  */
@@ -44,7 +44,7 @@ export async function refusalOf(attempt: Promise<unknown>): Promise<McpTestRefus
 export class RefusalWatch {
   #last: McpTestRefusal | undefined;
 
-  /** A `fetch` whose refusals are noted. */
+  /** Returns a `fetch` whose refusals are noted. */
   watching(fetch: McpAppFetch): McpAppFetch {
     return async (input, init) => {
       const response = await fetch(input, init);

@@ -2,7 +2,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../../core/protocol/extensions.js';
 
 /**
- * What the handlers of this process report while their calls are tasks. Clients read only the last status message at each
+ * Collects what the handlers of this process report while their calls are tasks. Clients read only the last status
+ * message at each
  * poll; a test gets each report as its handler made it.
  */
 export class TaskReports {
@@ -17,7 +18,7 @@ export class TaskReports {
     subscribe(TASK_REPORTS_CHANNEL, this.#note);
   }
 
-  /** @returns the reports of a task since it was asked last */
+  /** Returns the new reports. @returns the reports of a task since the last call */
   take(taskId: string): readonly TaskReport['report'][] {
     const reports = this.#untaken.get(taskId) ?? [];
     this.#untaken.delete(taskId);

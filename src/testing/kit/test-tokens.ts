@@ -2,23 +2,24 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 
 /*
- * Tokens are JWTs signed with a key that this process has made. HMAC by `node:crypto`, as `jose` is an ES module alone, which
+ * Tokens are JWTs signed with a key that this process has made. HMAC comes from `node:crypto`, as `jose` is an ES
+ * module alone, which
  * jest does not load in CommonJS.
  */
 
-/** What a token of a test says. @publicApi */
+/** Decides what a token of a test claims. @publicApi */
 export interface McpTestTokenOptions {
-  /** The user. */
+  /** The subject is the user. */
   sub: string;
   /** @default none */
   scopes?: readonly string[];
-  /** Seconds until it expires; a negative one has expired. @default 3600 */
+  /** The token expires after so many seconds; a negative number makes an expired one. @default 3600 */
   expiresIn?: number;
   /** @default test-client */
   clientId?: string;
-  /** The resource that it is for, such as the option `auth.resource`. @default none: for all */
+  /** The resource that the token is for, such as the option `auth.resource`. @default none: for all */
   audience?: string;
-  /** More claims. */
+  /** The token has these claims too. */
   claims?: Readonly<Record<string, unknown>>;
 }
 
@@ -51,7 +52,7 @@ export function mintTestToken(options: McpTestTokenOptions): string {
  * @publicApi
  */
 export class McpTestAuth implements OAuthTokenVerifier {
-  /** @throws Error (rejects) with the code `invalid_token` */
+  /** Verifies a token. @throws Error (rejects) with the code `invalid_token` */
   async verifyAccessToken(token: string): Promise<AuthInfo> {
     const [header = '', payload = '', signature = '', more] = token.split('.');
     const expected = signatureOf(`${header}.${payload}`);
@@ -78,7 +79,7 @@ interface Claims {
   readonly exp: number;
 }
 
-/** As `OAuthError` of the SDK: authentication goes by the code. */
+/** Returns an error like `OAuthError` of the SDK: authentication goes by the code. */
 function invalidToken(message: string): Error {
   return Object.assign(new Error(message), { code: 'invalid_token' });
 }

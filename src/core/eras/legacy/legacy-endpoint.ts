@@ -253,8 +253,9 @@ class Initialization implements PendingReply {
   }
 
   /**
-   * Throws once the shutdown has begun: it ends the existing sessions, and none may begin after it. @throws McpError
-   * UNAVAILABLE
+   * Throws once the shutdown has begun: it ends the existing sessions, and none may begin after it.
+   *
+   * @throws McpError UNAVAILABLE
    */
   #assertOpen(): void {
     if (this.endpoint.sessions.closing) throw shutdownRefusal();

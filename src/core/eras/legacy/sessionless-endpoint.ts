@@ -24,8 +24,9 @@ export class SessionlessEndpoint {
   ) {}
 
   /**
-   * Takes the messages of a POST. @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a
-   * malformed `initialize`
+   * Takes the messages of a POST.
+   *
+   * @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a malformed `initialize`
    */
   post(http: McpHttpCall, { batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
     const requests = messages.filter(isRequest);

@@ -41,8 +41,9 @@ export class ModernEndpoint {
   ) {}
 
   /**
-   * Takes the message of a POST. @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed
-   * meanwhile
+   * Takes the message of a POST.
+   *
+   * @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile
    */
   post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): PendingReply {
     const message = modernRequest(body, headers);
@@ -53,8 +54,9 @@ export class ModernEndpoint {
   }
 
   /**
-   * Takes a message of a transport without headers (2026-07-28, stdio, "Request Metadata"). @throws McpError rows M2,
-   * M3 and M5
+   * Takes a message of a transport without headers (2026-07-28, stdio, "Request Metadata").
+   *
+   * @throws McpError rows M2, M3 and M5
    */
   postWithoutHeaders(http: McpHttpCall, body: IncomingBody): PendingReply {
     const message = modernRequest(body, mirrorHeaders(loneCall(body)));
@@ -67,8 +69,9 @@ export class ModernEndpoint {
   }
 
   /**
-   * Compares the arguments that a tool mirrors into headers with these headers (M4). @returns HEADER_MISMATCH if they
-   * differ
+   * Compares the arguments that a tool mirrors into headers with these headers (M4).
+   *
+   * @returns HEADER_MISMATCH if they differ
    */
   #paramsFault({ method, params }: JsonRpcRequest, headers: RequestHeaders): McpError | undefined {
     if (method !== 'tools/call') return undefined;

@@ -20,13 +20,11 @@ import {
  * its sandbox may do.
  */
 
-/** The id of the extension. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui';
 
-/** The media type of a view. */
 export const VIEW_MIME_TYPE = 'text/html;profile=mcp-app';
 
-/** The same as `_meta.ui.resourceUri` of a tool; hosts of the first drafts read no other. */
+/** Repeats `_meta.ui.resourceUri` of a tool; hosts of the first drafts read no other key. */
 const FLAT_URI_KEY = 'ui/resourceUri';
 
 const CSP_NAMES = namesOf<AppViewCsp>({
@@ -42,7 +40,7 @@ const PERMISSION_NAMES = namesOf<AppViewPermissions>({
   clipboardWrite: true,
 });
 
-/** The resource that a view is. @throws McpHandlerDefinitionError */
+/** Returns the resource of a view. @throws McpHandlerDefinitionError */
 export function resourceOfView(options: AppViewOptions, origin: string): ResourceOptions {
   const { uri, csp, permissions, domain, prefersBorder, _meta, ...rest } = options;
   const refuse = refusalOf(origin);
@@ -75,7 +73,7 @@ export function resourceOfView(options: AppViewOptions, origin: string): Resourc
   };
 }
 
-/** `_meta` of a tool with its view. @throws McpHandlerDefinitionError */
+/** Returns `_meta` of a tool with its view. @throws McpHandlerDefinitionError */
 export function metaOfTool(
   ui: string | ToolUi | undefined,
   meta: DescribedOptions['_meta'],
@@ -101,14 +99,14 @@ export function metaOfTool(
   );
 }
 
-/** The view that a tool names in its list entry. */
+/** Returns the view that a tool names in its list entry. */
 export function viewOf(meta: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const ui = meta?.['ui'];
   const uri = isObject(ui) && ui['resourceUri'] !== undefined ? ui['resourceUri'] : meta?.[FLAT_URI_KEY];
   return typeof uri === 'string' ? uri : undefined;
 }
 
-/** The part of the list entry of a view that its contents repeat: hosts read it from the contents. */
+/** Returns the part of the list entry of a view that its contents repeat: hosts read it from the contents. */
 export function uiOfContents(
   mimeType: string | undefined,
   meta: Readonly<Record<string, unknown>> | undefined,
@@ -133,7 +131,7 @@ function withUi(
   return { _meta: { ...meta, ui, ...more } };
 }
 
-/** @throws McpHandlerDefinitionError unless it is an object with these keys, or `undefined` */
+/** Checks an option. @throws McpHandlerDefinitionError unless it is an object with these keys, or `undefined` */
 function assertNamed(option: string, value: unknown, names: readonly string[], origin: string): void {
   if (value === undefined) return;
   const refuse = refusalOf(origin);
@@ -150,7 +148,7 @@ function isViewUri(uri: unknown): uri is string {
   return typeof uri === 'string' && uri.startsWith('ui://');
 }
 
-/** Whether a value is one source of a Content Security Policy, without any other directive. */
+/** Returns whether a value is one source of a Content Security Policy, without any other directive. */
 function isSource(source: unknown): boolean {
   return typeof source === 'string' && /^[^\s;,'"]+$/.test(source);
 }

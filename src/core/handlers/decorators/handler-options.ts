@@ -3,7 +3,7 @@ import { count, oneOf, type OptionTable, required, timer } from '../../common/op
 import type { McpEra } from '../../protocol/era.js';
 import type { McpHandlerSchema } from '../schema/handler-schema.js';
 
-/** Descriptive options of every handler. @internal */
+/** These options describe every handler. @internal */
 export interface DescribedOptions {
   /** Display name for users; without it clients show `name`. */
   title?: string;
@@ -19,13 +19,13 @@ export interface DescribedOptions {
 }
 
 /**
- * How long a client may keep what it has read.
+ * Says how long a client may keep what it has read.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
  * @publicApi
  */
 export interface McpCacheHints {
-  /** Milliseconds for which the result may be cached; 0: not at all. */
+  /** The result may be cached for so many milliseconds; 0: not at all. */
   ttlMs: number;
   /**
    * Whether the result is the same for every caller (`public`) or for the one that requested it (`private`).
@@ -36,7 +36,7 @@ export interface McpCacheHints {
 }
 
 /**
- * How long a handler may run, and how many of its calls at a time, in this process and for this endpoint.
+ * Limits how long a handler may run, and how many of its calls run at a time, in this process and for this endpoint.
  *
  * @internal
  */
@@ -53,9 +53,10 @@ export interface LimitedOptions {
    */
   timeoutMs?: number;
   /**
-   * How many calls of the handler run at a time; `{ max, per: 'principal' }`: of each caller, the anonymous callers of
-   * a session being one, and all without a session. Further calls wait in their order, for `timeoutMs`; without it
-   * until there is a place, the client cancels or disconnects, or `requestTimeoutMs` is over. Calls that wait count for
+   * How many calls of the handler run at a time; `{ max, per: 'principal' }` counts each caller alone: the anonymous
+   * callers of a session are one, and so are all without a session. Further calls wait in their order, for `timeoutMs`;
+   * without it
+   * until there is a place, the client cancels or disconnects, or `requestTimeoutMs` has passed. Calls that wait count for
    * `maxRunningCalls`. Lower: less load on what the handler uses, and longer waiting.
    *
    * @default no limit
@@ -63,7 +64,7 @@ export interface LimitedOptions {
   maxConcurrent?: number | HandlerConcurrency;
 }
 
-/** How many calls of a handler run at a time, for each caller. @internal */
+/** Limits how many calls of a handler run at a time, for each caller. @internal */
 export interface HandlerConcurrency {
   /** A whole number of at least 1. */
   max: number;
@@ -71,7 +72,7 @@ export interface HandlerConcurrency {
 }
 
 /**
- * A tool.
+ * The options of a tool.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
@@ -82,7 +83,7 @@ export interface ToolOptions<
 >
   extends DescribedOptions, LimitedOptions {
   /**
-   * Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification.
+   * The name is unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification.
    *
    * @default of a route of a controller, the names of both: `orders_find_one` of `OrdersController.findOne`; other tools need one
    */
@@ -105,7 +106,8 @@ export interface ToolOptions<
    */
   inputSchema?: Input;
   /**
-   * Of a route: other names for arguments, by where they stand, such as `{ 'body.id': 'newId' }`, where two places have one name.
+   * Gives arguments of a route other names, by where they stand, such as `{ 'body.id': 'newId' }`, where two places
+   * have one name.
    *
    * @default the names of the route
    */
@@ -141,7 +143,7 @@ export interface ToolOptions<
   textMirror?: boolean;
 }
 
-/** Which routes of a controller are tools; without both, all of them. @publicApi */
+/** Decides which routes of a controller are tools; without both options, all of them are. @publicApi */
 export interface ToolsOptions {
   /** The names of the methods that are tools. */
   only?: readonly string[];
@@ -149,7 +151,7 @@ export interface ToolsOptions {
   except?: readonly string[];
 }
 
-/** How calls of a tool become tasks. @internal */
+/** Decides how calls of a tool become tasks. @internal */
 export interface ToolTaskOptions {
   /**
    * `'required'`: a client of 2026-07-28 that does not declare the extension is refused (-32021).
@@ -179,12 +181,12 @@ export interface ToolTaskOptions {
   pollIntervalMs?: number;
 }
 
-/** The view of a tool, and who may call the tool. @internal */
+/** Names the view of a tool, and decides who may call the tool. @internal */
 export interface ToolUi {
   /** The view that shows its results: the `uri` of an `@AppView()` of the same endpoint. @default none */
   resourceUri?: string;
   /**
-   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Enforced by hosts.
+   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Hosts enforce this.
    *
    * @default ['model', 'app']
    */
@@ -192,13 +194,13 @@ export interface ToolUi {
 }
 
 /**
- * A resource with a fixed URI.
+ * The options of a resource with a fixed URI.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources
  * @publicApi
  */
 export interface ResourceOptions extends DescribedOptions, LimitedOptions {
-  /** Unique in the endpoint. */
+  /** The URI is unique in the endpoint. */
   uri: string;
   name: string;
   mimeType?: string;
@@ -206,7 +208,7 @@ export interface ResourceOptions extends DescribedOptions, LimitedOptions {
   size?: number;
   /** Audience, priority and time of the last change. */
   annotations?: Annotations;
-  /** How long a client may keep what it has read. */
+  /** Says how long a client may keep what it has read. */
   cache?: McpCacheHints;
 }
 
@@ -217,17 +219,17 @@ export interface ResourceOptions extends DescribedOptions, LimitedOptions {
  * @internal
  */
 export interface AppViewCsp {
-  /** For `fetch`, XHR and WebSocket (`connect-src`). */
+  /** Origins for `fetch`, XHR and WebSocket (`connect-src`). */
   connectDomains?: readonly string[];
-  /** For scripts, styles, images, fonts and media. */
+  /** Origins for scripts, styles, images, fonts and media. */
   resourceDomains?: readonly string[];
-  /** For frames inside (`frame-src`). */
+  /** Origins for frames inside (`frame-src`). */
   frameDomains?: readonly string[];
-  /** For `<base>` (`base-uri`). */
+  /** Origins for `<base>` (`base-uri`). */
   baseUriDomains?: readonly string[];
 }
 
-/** Browser permissions that a view requests; a host may refuse them. @internal */
+/** A view requests these browser permissions; a host may refuse them. @internal */
 export interface AppViewPermissions {
   camera?: object;
   microphone?: object;
@@ -236,13 +238,13 @@ export interface AppViewPermissions {
 }
 
 /**
- * A view of MCP Apps.
+ * The options of a view of MCP Apps.
  *
  * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
  * @publicApi
  */
 export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'cache' | 'size'> {
-  /** Begins with `ui://`; unique in the endpoint. */
+  /** The URI begins with `ui://`, and is unique in the endpoint. */
   uri: `ui://${string}`;
   /** @default the URI without `ui://` */
   name?: string;
@@ -252,58 +254,60 @@ export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 
   permissions?: AppViewPermissions;
   /** A stable origin for the sandbox, for CORS or OAuth; each host has its own format. @default chosen by the host */
   domain?: string;
-  /** Whether the host draws a border around it. @default chosen by the host */
+  /** Whether the host draws a border around the view. @default chosen by the host */
   prefersBorder?: boolean;
 }
 
 /**
- * Resources whose URIs follow a template.
+ * The options of resources whose URIs follow a template.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-templates
  * @see https://www.rfc-editor.org/rfc/rfc6570
  * @publicApi
  */
 export interface ResourceTemplateOptions extends DescribedOptions, LimitedOptions {
-  /** Such as `orders://{id}/lines{?page}`; unique in the endpoint. */
+  /** The template, such as `orders://{id}/lines{?page}`, is unique in the endpoint. */
   uriTemplate: string;
   name: string;
-  /** Media type, if it is the same for all resources of the template. */
+  /** The media type, if it is the same for all resources of the template. */
   mimeType?: string;
   annotations?: Annotations;
-  /** How long a client may keep what it has read. */
+  /** Says how long a client may keep what it has read. */
   cache?: McpCacheHints;
 }
 
-/** The arguments of a method with `@ListResources()`. @publicApi */
+/** A method with `@ListResources()` gets these arguments. @publicApi */
 export interface McpListResourcesArgs {
-  /** The `nextCursor` that the method returned for the page before, as a client sent it back: check it. Absent: the first page. */
+  /**
+   * The `nextCursor` that the method returned for the page before, as a client sent it back: check it. Absent: the
+   * first page.
+   */
   readonly cursor?: string;
-  /** How many resources a page has: more than that are shown on several pages, for each of which the method is called. */
+  /** A page has so many resources: more are shown on several pages, for each of which the method is called. */
   readonly limit: number;
 }
 
-/** A resource of a template, as `resources/list` shows it. What is not given is that of the template. @publicApi */
+/** A resource of a template, as `resources/list` shows it. Fields that are absent come from the template. @publicApi */
 export interface McpListedResource
   extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'mimeType' | 'size'> {
-  /** Matches the template. */
+  /** The URI matches the template. */
   uri: string;
   /** @default the URI */
   name?: string;
 }
 
-/** What a method with `@ListResources()` returns. @publicApi */
+/** A method with `@ListResources()` returns these values. @publicApi */
 export type McpListedResources =
   | readonly McpListedResource[]
   | {
       resources: readonly McpListedResource[];
-      /** What the method is called with for the next page; absent: this is the last one. */
+      /** The method gets it as `cursor` for the next page; absent: this is the last one. */
       nextCursor?: string | undefined;
     };
 
-/** An argument of a prompt; always a string. @internal */
+/** An argument of a prompt is always a string. @internal */
 export interface PromptArgumentOptions {
   name: string;
-  /** Display name for users. */
   title?: string;
   description?: string;
   /** @default false */
@@ -311,40 +315,39 @@ export interface PromptArgumentOptions {
 }
 
 /**
- * A prompt.
+ * The options of a prompt.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
  * @publicApi
  */
 export interface PromptOptions<Input extends McpHandlerSchema = McpHandlerSchema>
   extends DescribedOptions, LimitedOptions {
-  /** Unique in the endpoint. */
+  /** The name is unique in the endpoint. */
   name: string;
   /**
    * Schema of the arguments: an object whose properties are the arguments. Clients send strings, so a number must be
    * coerced (`z.coerce.number()`).
    *
-   * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
+   * @default the class of the parameter of `@McpArgs()`; nothing for a method that takes no arguments
    */
   inputSchema?: Input;
-  /** The arguments without a schema: all are strings. A call without a required one is refused. */
+  /** Declares the arguments without a schema: all are strings. A call without a required one is refused. */
   arguments?: readonly PromptArgumentOptions[];
 }
 
 /** The argument of a prompt, or the variable of a resource template, that is completed. @publicApi */
 export type CompleteOptions =
   | {
-      /** The name of the prompt. */
       prompt: string;
       argument: string;
     }
   | {
-      /** The URI template of the resource template, as written there. */
+      /** The URI template of the resource template, as it is written there. */
       template: string;
       argument: string;
     };
 
-/** To which extension a method belongs, and who may call it. @publicApi */
+/** Says to which extension a method belongs, and which clients may call it. @publicApi */
 export interface McpMethodOptions {
   /**
    * The id of the extension that has the method, such as `com.example/search`. The endpoint declares it, with the
@@ -359,32 +362,30 @@ export interface McpMethodOptions {
   era?: McpEra;
 }
 
-/** A method of an extension, as `@McpMethod()` was given it. */
+/** A method of an extension, with the arguments of `@McpMethod()`. */
 export interface MethodOptions extends McpMethodOptions {
   readonly method: string;
   readonly paramsSchema?: McpHandlerSchema | undefined;
 }
 
-/** Proposals for the value of an argument. @internal */
+/** A completion returns these proposals for the value of an argument. @internal */
 export type CompletionValues =
   | readonly string[]
   | {
-      /** The first 100 are sent. */
+      /** The first 100 values are sent. */
       values: readonly string[];
-      /** Total number of matches, if known. */
+      /** The total number of matches, if it is known. */
       total?: number;
       hasMore?: boolean;
     };
 
-/** Arguments of the method of a resource. @internal */
+/** The method of a resource gets these arguments. @internal */
 export interface ResourceArgs {
-  /** The URI that the client requested. */
   readonly uri: string;
 }
 
 /**
- * Arguments of the method of a resource template: the variables by name, as in the URI (not decoded), and the URI
- * itself.
+ * The method of a resource template gets these arguments: the variables by name, as in the URI (not decoded), and the URI itself.
  *
  * @internal
  */
@@ -413,12 +414,11 @@ export const CACHE_TABLE = {
   scope: oneOf('private', ['public', 'private']),
 } satisfies OptionTable<McpCacheHints>;
 
-/** The names of an interface's options. One that is missing here does not compile. */
+/** Returns the names of an interface's options. An option that is missing here does not compile. */
 export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly string[] {
   return Object.keys(names);
 }
 
-/** The options that each decorator takes. */
 export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
     ...DESCRIBED,

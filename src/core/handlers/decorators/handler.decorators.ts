@@ -19,7 +19,7 @@ import {
 } from './handler-options.js';
 import { McpArgs, McpCtx } from './param.decorators.js';
 
-/** The declaration of a handler by a decorator. */
+/** A decorator declares a handler by one of these. */
 export type HandlerDeclaration =
   | { readonly kind: 'tool'; readonly options: ToolOptions }
   | { readonly kind: 'resource'; readonly options: ResourceOptions }
@@ -33,7 +33,7 @@ export type HandlerDeclaration =
 const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
 
 /**
- * Nest's mark for a provider whose methods are called from outside. Without it Nest does not create the request-scoped
+ * Nest marks a provider whose methods are called from outside with this key. Without it Nest does not create the request-scoped
  * enhancers of the provider, and silently skips `APP_GUARD`s among them. No public path of Nest exports it.
  */
 const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
@@ -44,7 +44,7 @@ const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
  * It is stored on the function, like guards and interceptors, not on the class: replacing the function (an override in
  * a subclass, a decorator that wraps it) removes the handler together with its guards, never the guards alone.
  *
- * @throws McpHandlerDefinitionError when it is no method of instances
+ * @throws McpHandlerDefinitionError when the method is none of instances
  */
 export function declareHandler(decorator: string, declaration: HandlerDeclaration): MethodDecorator {
   return (target, key, descriptor) => {
@@ -60,7 +60,7 @@ export function declareHandler(decorator: string, declaration: HandlerDeclaratio
   };
 }
 
-/** The declarations of a method, in the order of the source. */
+/** Returns the declarations of a method, in the order of the source. */
 export function declarationsOf(method: unknown): readonly HandlerDeclaration[] {
   if (typeof method !== 'function') return [];
   return (Reflect.getOwnMetadata(DECLARATIONS, method) as readonly HandlerDeclaration[] | undefined) ?? [];
@@ -113,7 +113,7 @@ function faultOf(
 export function Tool<Input extends McpHandlerSchema = JsonSchema, Output extends McpHandlerSchema = JsonSchema>(
   options?: ToolOptions<Input, Output>,
 ): McpHandlerDecorator<Input, Output>;
-/** A route that is no tool, in a controller with `@Tools()`. */
+/** Excludes a route from the tools of a controller with `@Tools()`. */
 export function Tool(options: false): MethodDecorator;
 export function Tool(options: ToolOptions | false = {}): MethodDecorator {
   if (options !== false) return declareHandler('Tool', { kind: 'tool', options });
@@ -135,9 +135,10 @@ const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true });
  * export class OrdersController { … }
  * ```
  *
- * `@Tool({ … })` on a route gives it options of its own, `@Tool(false)` makes it no tool. A class inherits it.
+ * `@Tool({ … })` on a route gives it options of its own, `@Tool(false)` excludes it. A class inherits `@Tools()`.
  *
- * @throws McpHandlerDefinitionError for options that are none; at start for a name that no route has, and for a route that cannot be
+ * @throws McpHandlerDefinitionError for options that are none; at start for a name that no route has, and for a route
+ * that cannot be
  *   a tool
  * @publicApi
  */
@@ -161,12 +162,12 @@ function faultOfTools(options: unknown): string | undefined {
   return lists.length > 1 ? '@Tools() takes "only" or "except", not both.' : undefined;
 }
 
-/** What `@Tools()` says of a class; nothing without it. */
+/** Returns the options of `@Tools()` on a class; nothing without it. */
 export function toolsOf(type: object): ToolsOptions | undefined {
   return Reflect.getMetadata(TOOLS, type) as ToolsOptions | undefined;
 }
 
-/** Whether a method has `@Tool(false)`. */
+/** Returns whether a method has `@Tool(false)`. */
 export function isNoTool(method: object): boolean {
   return Reflect.hasOwnMetadata(NO_TOOL, method);
 }
@@ -232,7 +233,8 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
 
 /**
  * Makes a method list the resources of a template of the same endpoint for one caller: they are in `resources/list`, behind those
- * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns {@link McpListedResources} or a
+ * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns {@link
+ * McpListedResources} or a
  * promise of them.
  *
  * ```ts
@@ -249,7 +251,7 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
  * Its guards decide who gets the list, and those of the template's method which resources are in it. When it fails, so does
  * `resources/list`.
  *
- * @param uriTemplate as it is written in `@ResourceTemplate()`
+ * @param uriTemplate the template as it is written in `@ResourceTemplate()`
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#listing-resources
  * @publicApi
  */
@@ -323,7 +325,7 @@ export function Complete(options: CompleteOptions): MethodDecorator {
  * @param method `prefix/name`, with your own prefix: prefixes of the specification are refused at start
  * @param schema of `params`, without `_meta`. @default the class of the parameter of `@McpArgs()`; of a method that takes no
  *   params, nothing
- * @throws McpHandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
+ * @throws McpHandlerDefinitionError when the method is none of instances; at start for a name that is taken or reserved
  * @see https://modelcontextprotocol.io/seps/2133-extensions
  * @publicApi
  */
@@ -331,7 +333,7 @@ export function McpMethod(method: string, schema?: McpHandlerSchema, options: Mc
   return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
 }
 
-/** The endpoints of the handlers of a class. @publicApi */
+/** Names the endpoints of the handlers of a class. @publicApi */
 export interface McpHandlersOptions {
   /** The option `name` of an endpoint, or of several. */
   endpoint: string | readonly string[];
@@ -357,7 +359,7 @@ const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
 export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
   const names: unknown = typeof endpoint === 'string' ? [endpoint] : endpoint;
   return (target) => {
-    // Also refuses `undefined`, the result of a circular import: it must not mean "the default endpoint".
+    // The check also refuses `undefined`, the result of a circular import: it must not mean "the default endpoint".
     const valid = Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string');
     if (!valid) {
       const reason = `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(endpoint)}.`;
@@ -367,7 +369,7 @@ export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
   };
 }
 
-/** The endpoints that a class names. */
+/** Returns the endpoints that a class names. */
 export function endpointsOf(target: object): readonly string[] {
   return (Reflect.getMetadata(ENDPOINTS, target) as readonly string[] | undefined) ?? [];
 }

@@ -24,13 +24,13 @@ export function McpArgs(first?: string | ParamPipe, ...pipes: ParamPipe[]): Para
   return typeof first === 'string' ? Body(first, ...pipes) : Body(first, ...pipes);
 }
 
-/** The factory of `@McpCtx()`, by which the parameter is recognised. @internal */
+/** Makes the value of `@McpCtx()`; the parameter is recognised by this function. @internal */
 export const contextFactory = (_data: unknown, context: Parameters<typeof McpExecutionContext.create>[0]): unknown =>
   McpExecutionContext.isMcp(context) ? McpExecutionContext.create(context).getContext() : undefined;
 
 /**
- * Injects the {@link McpContext} of the call: its caller, its client and its signal. `undefined` if the method is
- * called as a route.
+ * Injects the {@link McpContext} of the call: its caller, its client and its signal. The value is `undefined` if the
+ * method is called as a route.
  *
  * @publicApi
  */

@@ -11,28 +11,25 @@ import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
 import { isRouteMethod } from '../invocation/params.js';
 
-/** An endpoint of the app. One in the module of each endpoint. */
+/** Marks an endpoint of the app. The module of each endpoint provides one. */
 export class EndpointMark {
-  constructor(
-    /** The option `name`. */
-    readonly name: string | undefined,
-  ) {}
+  constructor(readonly name: string | undefined) {}
 }
 
-/** The arguments of `McpStreamableModule.forFeature()`. One in each module that it makes. */
+/** Holds the arguments of `McpStreamableModule.forFeature()`. Each module that it makes provides one. */
 export class FeatureMark {
   constructor(
     readonly providers: readonly object[],
-    /** The option `name` of the endpoint; `undefined`: as without a mark. */
+    /** The option `name` of the endpoint; `undefined`: the class counts as one without a mark. */
     readonly endpoint: string | undefined,
   ) {}
 }
 
-/** The module of `forFeature()`: it provides a mark, which endpoints find. */
+/** The module of `forFeature()` provides a mark, which endpoints find. */
 @Module({})
 class McpFeatureModule {}
 
-/** @throws McpHandlerDefinitionError for a provider that is not a class */
+/** Returns the module of `forFeature()`. @throws McpHandlerDefinitionError for a provider that is not a class */
 export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
   // Circular imports leave `undefined` in the array.
   const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
@@ -49,22 +46,22 @@ export function featureModule(providers: readonly Type[], name: string | undefin
 /** A provider or controller that has handlers. */
 export interface DeclaringProvider {
   readonly wrapper: ProviderWrapper;
-  /** Its class, also when there is no instance yet. */
+  /** The class is known also when there is no instance yet. */
   readonly type: HostType;
   /** The name of the module that provides it. */
   readonly module: string;
-  /** Its methods with what decorators said of them. */
+  /** Holds its methods with the declarations of their decorators. */
   readonly methods: readonly { readonly methodName: string; readonly declarations: readonly HandlerDeclaration[] }[];
 }
 
 type HostType = object & { readonly name: string; readonly prototype: object };
 
-/** The endpoints, marks and hosts of an app. */
+/** Holds the endpoints, marks and hosts of an app. */
 export interface AppScan {
   readonly endpoints: readonly EndpointMark[];
   readonly features: readonly FeatureMark[];
   readonly hosts: readonly DeclaringProvider[];
-  /** Whether a module provides the class, or a replacement for it (as tests do). */
+  /** Returns whether a module provides the class, or a replacement for it (as tests do). */
   readonly provides: (type: object) => boolean;
 }
 
@@ -108,7 +105,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   const methods = names
     .map((methodName) => {
       const declared = declarationsOf(Reflect.get(prototype, methodName)).filter(
-        // Also one that the base class has made a tool.
+        // This includes a method that the base class has made a tool.
         ({ kind }) => kind !== 'tool' || !except.includes(methodName),
       );
       const isTool = declared.some(({ kind }) => kind === 'tool');
@@ -126,7 +123,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
 const ROUTE_TOOL: HandlerDeclaration = { kind: 'tool', options: {} };
 
 /**
- * The methods that are tools by `@Tools()` on their class.
+ * Returns the methods that are tools by `@Tools()` on their class.
  *
  * @throws McpHandlerDefinitionError for a name that no route has, and for a class without routes
  */
@@ -151,7 +148,7 @@ function routesAsTools(type: HostType, names: readonly string[]): readonly strin
   return only.filter((name) => !except.includes(name) && !isNoTool(Reflect.get(type.prototype, name) as object));
 }
 
-/** Without asking the instance itself, which may be a Proxy. */
+/** Returns the class without asking the instance itself, which may be a Proxy. */
 function classOf(instance: unknown): unknown {
   if (typeof instance !== 'object' || instance === null) return undefined;
   const prototype = Object.getPrototypeOf(instance) as object | null;
@@ -184,7 +181,7 @@ export function hostsOf(
     const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}`;
     throw new McpHandlerDefinitionError(origin, reason);
   };
-  // Each name and class in `forFeature()` must exist, also of classes without handlers.
+  // Each name and class in `forFeature()` must exist, also if the class has no handlers.
   for (const feature of features) {
     for (const type of feature.providers as HostType[]) {
       if (feature.endpoint !== undefined) named(feature.endpoint, type.name);
@@ -197,7 +194,7 @@ export function hostsOf(
   return hosts.filter(({ type }) => {
     const marks = features.filter(({ providers }) => providers.includes(type)).map((feature) => feature.endpoint);
     const marked = [...endpointsOf(type), ...marks.filter((name) => name !== undefined)];
-    // Checks each of them, to find a name that no endpoint has.
+    // Each name is checked, to find one that no endpoint has.
     if (marked.length > 0) return marked.map((name) => named(name, type.name)).includes(endpoint);
     const own = endpoints.length === 1 ? endpoints[0] : endpoints.find(({ name }) => name === undefined);
     if (own) return own === endpoint;

@@ -32,7 +32,7 @@ import { parameterDocs } from '../schema/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
 import { routeToolOptions } from './route-tools.js';
 
-/** How many tools without a description are named. */
+/** At most so many tools without a description are named. */
 const NAMED = 20;
 
 /** One decorator on one method of one provider. */
@@ -82,7 +82,7 @@ export class DeclaredHandlers {
   ) {}
 
   /**
-   * Call it once, when all providers exist and before the app listens.
+   * Loads the handlers. It is called once, when all providers exist and before the app listens.
    *
    * @throws McpHandlerDefinitionError, McpDuplicateHandlerError
    */
@@ -90,7 +90,7 @@ export class DeclaredHandlers {
     const declared = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner)).flatMap(
       declarationsIn,
     );
-    // Completions first: an entry is made with those of its arguments, wherever they are declared.
+    // Completions come first: an entry is made with the completions of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
     const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));
     const entries = declared.filter(isEntry).map((entry) => this.#entryOf(entry, completions, listings));
@@ -105,7 +105,7 @@ export class DeclaredHandlers {
     }
   }
 
-  /** What may be meant, and may be a mistake. */
+  /** Logs what may be intended, and may be a mistake. */
   #logRemarks(served: readonly HandlerEntry[], leftOut: number): void {
     if (leftOut > 0) {
       logger.log(`${leftOut} tools without "readOnlyHint" are left out: their endpoint has the option "readOnly".`);
@@ -187,14 +187,14 @@ export class DeclaredHandlers {
     }
   }
 
-  /** What a route says of its tool stands behind what `@Tool()` says. */
+  /** Returns the options of a tool. Options of `@Tool()` have precedence over those that its route implies. */
   #toolOptions({ host, methodName, origin }: Declared, options: ToolOptions): ToolOptions {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
     return isRouteMethod(method) ? routeToolOptions(options, { host: type, method, methodName, origin }) : options;
   }
 
-  /** Of a route whose schema nobody has written. */
+  /** Returns the schema that is made of a route, if none was written for it. */
   #routeOf(declared: Declared, { inputSchema, rename = {} }: ToolOptions): RouteSchema | undefined {
     const { host, methodName, origin } = declared;
     const type = host.type as Type<object>;
@@ -222,7 +222,7 @@ export class DeclaredHandlers {
   }
 
   /**
-   * Options with the schema of the arguments: the given one, or the class of the parameter that takes them.
+   * Adds the schema of the arguments to options: the given one, or the class of the parameter that takes them.
    *
    * @throws McpHandlerDefinitionError when neither is there
    */
@@ -280,7 +280,9 @@ export class DeclaredHandlers {
     return { ...options, inputSchema };
   }
 
-  /** Global pipes count that were set before the app was initialized. */
+  /**
+   * Returns whether a pipe refuses unknown properties. Global pipes count that were set before the app was initialized.
+   */
   #isClosed({ host, methodName, origin }: Declared): boolean {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
@@ -300,7 +302,11 @@ export class DeclaredHandlers {
   }
 }
 
-/** @throws McpHandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
+/**
+ * Checks parameters by their names.
+ *
+ * @throws McpHandlerDefinitionError for a parameter that is an argument which a closed schema does not have
+ */
 function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string, advice: string): void {
   const { properties, additionalProperties = false } = json;
   const open =
@@ -313,7 +319,11 @@ function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: s
   throw new McpHandlerDefinitionError(origin, reason);
 }
 
-/** @throws McpHandlerDefinitionError for a parameter that is none of the arguments that a kind of handler has */
+/**
+ * Checks parameters by the kind of handler.
+ *
+ * @throws McpHandlerDefinitionError for a parameter that is none of its arguments
+ */
 function assertKnown({ host, methodName, origin }: Declared, names: readonly string[], advice: string): void {
   assertNamed(layoutOf(host.type as Type, methodName, origin).args, propertiesNamed(names), origin, advice);
 }
@@ -327,7 +337,7 @@ function declarationsIn(host: DeclaringProvider): Declared[] {
   return host.methods.flatMap(({ methodName, declarations }) => {
     const origin = `${host.type.name}.${methodName} (${host.module})`;
     const declared = declarations.map((declaration) => ({ host, methodName, origin, declaration }));
-    // They are called with other parameters.
+    // These methods are called with other parameters.
     const attached = declared.find((each) => !isEntry(each));
     if (attached && declared.some(({ declaration }) => declaration.kind !== attached.declaration.kind)) {
       const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
@@ -353,7 +363,7 @@ function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
 }
 
 /**
- * Other names are allowed, and some clients refuse them.
+ * Logs names that the specification advises against: they are allowed, and some clients refuse them.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
  */

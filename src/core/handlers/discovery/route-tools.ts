@@ -6,11 +6,15 @@ import type { McpHandlerSchema } from '../schema/handler-schema.js';
 import { standardOf } from '../schema/schema-compiler.js';
 import { jsonOfApiClass, operationOf, responseTypeOf } from '../schema/swagger.js';
 
-/** Where Nest notes the verb of a route, and what `@SerializeOptions()` was given. */
+/** Nest stores the verb of a route, and the options of `@SerializeOptions()`, under these keys. */
 const ROUTE_VERB = 'method';
 const SERIALIZE_OPTIONS = 'class_serializer:options';
 
-/** @see https://www.rfc-editor.org/rfc/rfc9110#section-9.2 */
+/**
+ * Derives hints from the verb of a route.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9110#section-9.2
+ */
 const HINTS: Readonly<Partial<Record<RequestMethod, ToolAnnotations>>> = {
   [RequestMethod.GET]: { readOnlyHint: true },
   [RequestMethod.HEAD]: { readOnlyHint: true },
@@ -18,13 +22,13 @@ const HINTS: Readonly<Partial<Record<RequestMethod, ToolAnnotations>>> = {
   [RequestMethod.DELETE]: { idempotentHint: true, destructiveHint: true },
 };
 
-/** A tool with a name, and with a schema where it is asked for one. */
+/** A tool with a name, and with a schema if one is required. */
 export type NamedToolOptions = ToolOptions & { readonly name: string; readonly outputSchema?: McpHandlerSchema };
 
 /**
- * The options of a tool that is a route: what they do not say, the route says.
+ * Returns the options of a tool that is a route: the route provides those that are absent.
  *
- * @throws McpHandlerDefinitionError when the schema of its result is asked for, and nothing says it
+ * @throws McpHandlerDefinitionError when the schema of its result is required, and nothing declares it
  */
 export function routeToolOptions(
   options: ToolOptions,
@@ -44,13 +48,13 @@ export function routeToolOptions(
   } as NamedToolOptions;
 }
 
-/** `findAllV2` → `find_all_v2` */
+/** Converts `findAllV2` to `find_all_v2`. */
 function snakeCase(name: string): string {
   const words = name.replace(/([a-z\d])([A-Z])/g, '$1_$2').replace(/([A-Z]+)([A-Z][a-z])/g, '$1_$2');
   return words.replace(/\W+/g, '_').toLowerCase();
 }
 
-/** @throws McpHandlerDefinitionError */
+/** Returns the schema of the result of a route. @throws McpHandlerDefinitionError */
 function resultOf(host: Type, method: object, origin: string): McpHandlerSchema {
   const [ofMethod, ofClass] = [method, host].map(
     (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as { schema?: unknown; type?: Type } | undefined,

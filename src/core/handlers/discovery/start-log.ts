@@ -1,7 +1,7 @@
 import { logger } from '../../calls/operator-log.js';
 import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
 
-/** How many handlers of a kind are named, and with how many characters: hundreds of them must not fill the log. */
+/** So many handlers of a kind are named, with so many characters: hundreds of them must not fill the log. */
 const NAMED = 20;
 const CHARACTERS = 60;
 
@@ -33,7 +33,7 @@ export function logWhatIsServed(
 }
 
 /**
- * Logs a hint when shutdown hooks are missing. Nest does not tell whether they are enabled: without a listener of SIGTERM they
+ * Logs a hint when shutdown hooks are missing. Nest does not expose whether they are enabled: without a listener of SIGTERM they
  * are not; with one, they are, or the app handles the signal itself.
  */
 export function logMissingShutdownHooks(): void {
@@ -43,7 +43,7 @@ export function logMissingShutdownHooks(): void {
   );
 }
 
-/** `2 tools (find_order, cancel_order)` */
+/** Returns a text such as `2 tools (find_order, cancel_order)`. */
 function counted(kind: HandlerKind, table: HandlerTable): string {
   const count = table.size(kind);
   const noun = `${count} ${NOUNS[kind]}${count === 1 ? '' : 's'}`;

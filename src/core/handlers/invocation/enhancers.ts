@@ -6,10 +6,13 @@ import { nestVersion } from './nest-version.cjs';
 import { MADE, mendedIn } from './older-nest.js';
 import type { ParamLayout } from './params.js';
 
-/** What Nest knows of one provider. */
+/** A provider, as Nest describes it. */
 export type ProviderWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
-/** The enhancers of a handler by kind: the key of their metadata, the method that each has, their name in the config. */
+/**
+ * Lists the enhancers of a handler by kind: the key of their metadata, the method that each has, their name in the
+ * config.
+ */
 const ENHANCERS = [
   { kind: 'guard', metadata: '__guards__', method: 'canActivate', plural: 'Guards' },
   { kind: 'interceptor', metadata: '__interceptors__', method: 'intercept', plural: 'Interceptors' },
@@ -19,53 +22,57 @@ const ENHANCERS = [
 
 type EnhancerKind = (typeof ENHANCERS)[number];
 
-/** Those of the whole app that are request- or transient-scoped. */
+/** Returns the enhancers of the whole app that are request- or transient-scoped. */
 function scopedGlobals(config: ApplicationConfig, { plural }: EnhancerKind): ProviderWrapper[] {
   return config[`getGlobalRequest${plural}`]();
 }
 
-/** The enhancers of one kind on the class and the method of a handler. */
+/** Returns the enhancers of one kind on the class and the method of a handler. */
 function enhancersOf({ metadata }: EnhancerKind, host: object, method: Method): unknown[] {
   return [host, method].flatMap((holder) => (Reflect.getMetadata(metadata, holder) as unknown[] | undefined) ?? []);
 }
 
 /**
- * The property of a guard that is asked by requests about an earlier call too, such as `tasks/get`: it decides by the
- * request alone, and needs no arguments.
+ * A guard with this property also decides on requests about an earlier call, such as `tasks/get`: by the request alone,
+ * and needs no arguments.
  *
  * @internal
  */
 export const ASKED_AGAIN: unique symbol = Symbol('nestjs-mcp-streamable:asked-again');
 
-/** @internal */
+/** A guard that also decides on requests about an earlier call. @internal */
 export interface GuardAskedAgain {
-  /** @throws the HttpException that it denies calls with */
+  /** Passes if the request may be made. @throws the HttpException that it denies calls with */
   [ASKED_AGAIN](host: object, handler: object, http: { readonly request: unknown; readonly response: object }): void;
 }
 
-/** The guards on the class and the method of a handler that are asked again. */
+/** Returns the guards on the class and the method of a handler that also decide on requests about an earlier call. */
 export function guardsAskedAgain(host: object, method: Method): GuardAskedAgain[] {
   const guards = enhancersOf(ENHANCERS[0], host, method);
   return guards.filter((guard): guard is GuardAskedAgain => ASKED_AGAIN in (guard as object));
 }
 
-/** Whether a guard stands on the class or the method of a handler. */
+/** Returns whether a guard stands on the class or the method of a handler. */
 export function hasGuards(host: object, method: Method): boolean {
   return enhancersOf(ENHANCERS[0], host, method).length > 0;
 }
 
-/** Whether a `ValidationPipe` around the arguments refuses properties that their class does not have. */
+/** Returns whether a `ValidationPipe` around the arguments refuses properties that their class does not have. */
 export function refusesUnknown(config: ApplicationConfig, host: object, method: Method, layout: ParamLayout): boolean {
   const atParams = Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []);
   return pipesAround(config, host, method, atParams).some((pipe) => {
     if (!(pipe instanceof ValidationPipe)) return false;
-    // A protected property, whose name Nest documents for subclasses.
+    // The property is protected; Nest documents its name for subclasses.
     const { validatorOptions } = pipe as unknown as { validatorOptions?: ValidationPipeOptions };
     return validatorOptions?.whitelist === true && validatorOptions.forbidNonWhitelisted === true;
   });
 }
 
-/** Whether a `ValidationPipe` stands around a parameter, which checks its class. @param atParam the pipes of the parameter itself */
+/**
+ * Returns whether a `ValidationPipe` stands around a parameter, which checks its class.
+ *
+ * @param atParam the pipes of the parameter itself
+ */
 export function isValidated(
   config: ApplicationConfig,
   host: object,
@@ -89,7 +96,7 @@ function pipesAround(config: ApplicationConfig, host: object, method: Method, at
 }
 
 /**
- * Whether a handler has no enhancers. Then Nest would only create the parameters and call the method: each of its
+ * Returns whether a handler has no enhancers. Then Nest would only create the parameters and call the method: each of its
  * stages loops over one of the lists that are checked here.
  */
 export function isBare(config: ApplicationConfig, host: object, method: Method): boolean {
@@ -100,7 +107,8 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
 }
 
 /**
- * Nest silently skips an enhancer that it cannot create, and without a guard every caller is accepted. So the start
+ * Throws for an enhancer that Nest would skip. Nest silently skips an enhancer that it cannot create, and without a
+ * guard every caller is accepted. So the start
  * fails instead, and names the version of Nest that creates it if there is one.
  *
  * @throws McpHandlerDefinitionError
@@ -133,7 +141,8 @@ export function assertNoneSkipped(
         `Nest would silently skip its ${kind} ${enhancer.name}, because it creates those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
       );
     }
-    // Those of the whole app are attached to providers by their class. Older versions attach a copy with the same id.
+    // Enhancers of the whole app are attached to providers by their class. Older versions attach a copy with the same
+    // id.
     for (const enhancer of scopedGlobals(config, enhancerKind)) {
       const what = `global ${kind} ${nameOf(enhancer)}`;
       if (needed !== undefined && enhancer.isTransient) throw update(what, 'it is transient');
@@ -152,12 +161,12 @@ export function assertNoneSkipped(
   }
 }
 
-/** Whether the class of an enhancer has the method as a static one, which Nest calls. */
+/** Returns whether the class of an enhancer has the method as a static one, which Nest calls. */
 function isStatic(enhancer: object, { method }: EnhancerKind): boolean {
   return typeof Reflect.get(enhancer, method) === 'function';
 }
 
-/** The classes of all guards of the app, for messages. */
+/** Returns the classes of all guards of the app, for messages. */
 export function globalGuardNames(config: ApplicationConfig, modules: ModulesContainer): string[] {
   const made = config.getGlobalGuards().map((guard) => {
     const { name } = guard.constructor;

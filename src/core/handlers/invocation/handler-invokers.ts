@@ -45,24 +45,24 @@ export interface HandlerInvokerOptions {
    * @returns what the handler gets
    */
   readonly validate?: Validate | undefined;
-  /** Of a method that is a route too: what the schema of its arguments was made of. */
+  /** Describes how the schema of the arguments was made, if the method is a route too. */
   readonly route?: RouteSchema | undefined;
   readonly kind: McpHandlerKind;
   /** The name of the tool or prompt, the URI of the resource, the template of the resource template. */
   readonly name: string;
-  /** Global guards that `visible` asks too; without it, only those of class and method. */
+  /** Lists the global guards that `visible` asks too; without it, only those of class and method. */
   readonly listGuards?: readonly Type<CanActivate>[];
 }
 
-/** A method of a provider. */
+/** A method of a provider that serves calls. */
 export interface HandlerHost {
   readonly wrapper: ProviderWrapper;
   readonly methodName: string;
-  /** For messages: `OrderTools.find`. */
+  /** Names the method in messages, such as `OrderTools.find`. */
   readonly origin: string;
 }
 
-/** Makes invokers; one for all endpoints of a module. @internal */
+/** Makes invokers; one instance serves all endpoints of a module. @internal */
 @Injectable()
 export class HandlerInvokers {
   readonly #contextIds: ContextIds = new WeakMap();
@@ -73,7 +73,8 @@ export class HandlerInvokers {
   ) {}
 
   /**
-   * Call it when all providers exist: in `onModuleInit` or later. The enhancers are collected when the handler first
+   * Makes an invoker. All providers must exist: it is called in `onModuleInit` or later. The enhancers are collected
+   * when the handler first
    * runs, to include those of `useGlobal…()`.
    *
    * @throws McpHandlerDefinitionError when Nest would not run it as it is written
@@ -110,17 +111,17 @@ export class HandlerInvokers {
   }
 }
 
-/** The class whose method it is; of the instance, where a factory made it. */
+/** Returns the class that has the method; the class of the instance, where a factory made it. */
 function classOf({ metatype, isNotMetatype, instance }: ProviderWrapper): Type<object> | undefined {
   if (!isNotMetatype) return metatype as Type<object>;
   return ((instance ?? {}) as { constructor?: Type<object> }).constructor;
 }
 
-/** Where Nest keeps the providers that live as long as a request, by HTTP request. */
+/** Nest keeps the providers that live as long as a request here, by HTTP request. */
 type ContextIds = WeakMap<object, ContextId>;
 
 /**
- * The enhancers around a method: collected once for a static provider, else for each call, with the instance of its request.
+ * Collects the enhancers around a method: once for a static provider, else for each call, with the instance of its request.
  *
  * The request is that of HTTP: `@Inject(REQUEST)` gives it, and what a request-scoped guard of the endpoint put into a
  * request-scoped service is there in the handler. The calls of a batch share their instances, as the fields of one
@@ -132,7 +133,7 @@ type ContextIds = WeakMap<object, ContextId>;
  */
 class Surroundings {
   #surround: Surround | undefined;
-  /** Of a static provider, once it was asked for. */
+  /** Holds the enhancers of a static provider, once they were collected. */
   ofStatic: Surrounded | undefined;
 
   constructor(
@@ -155,14 +156,14 @@ class Surroundings {
   }
 
   #contextIdOf(request: unknown, moduleRef: ModuleRef): ContextId {
-    // A transient tree without anything of the request: nothing to share.
+    // A transient tree uses nothing of the request: there is nothing to share.
     if (typeof request !== 'object' || !request || this.wrapper.isDependencyTreeStatic()) {
       return ContextIdFactory.create();
     }
     let contextId = this.contextIds.get(request);
     if (!contextId) {
       contextId = isRequestView(request) ? contextIdOfView(request) : ContextIdFactory.getByRequest(request);
-      // Says what `REQUEST` is, as Nest's router does for a controller.
+      // The value of `REQUEST` is registered, as Nest's router does for a controller.
       moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
       this.contextIds.set(request, contextId);
     }
@@ -170,10 +171,10 @@ class Surroundings {
   }
 }
 
-/** Nest's key of the context that its router has made for a request. */
+/** Nest's router stores the context of a request under this key. */
 const REQUEST_CONTEXT_ID = 'REQUEST_CONTEXT_ID';
 
-/** A context of its own: providers that were made for the POST have read its query. */
+/** Returns a context of its own for a view: providers that were made for the POST have read its query. */
 function contextIdOfView(view: object): ContextId {
   const inherited = Object.getOwnPropertySymbols(Object.getPrototypeOf(view));
   const key = inherited.find(({ description }) => description === REQUEST_CONTEXT_ID);
@@ -275,7 +276,11 @@ class MethodInvoker implements HandlerRunner {
     }
   }
 
-  /** @param providersOf the request whose providers are asked; those of a list are made once for all entries */
+  /**
+   * Runs the guards.
+   *
+   * @param providersOf the request whose providers are asked; those of a list are made once for all entries
+   */
   async #letIn(surroundings: Surroundings, invocation: Invocation, providersOf: unknown): Promise<boolean> {
     const { request } = invocation.context;
     try {
@@ -297,7 +302,7 @@ class MethodInvoker implements HandlerRunner {
   }
 }
 
-/** @param cause what was thrown, if it is not the denial itself */
+/** Returns the denial of a caller. @param cause what was thrown, if it is not the denial itself */
 function denialOf(
   denial: HttpException,
   { denialHeaders }: ResponseFacade,

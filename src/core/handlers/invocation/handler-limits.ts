@@ -29,7 +29,7 @@ export class HandlerLimits {
     private readonly places = new HandlerPlaces(),
   ) {}
 
-  /** @param asked the name or the URI that the client sent */
+  /** Begins a run. @param asked the name or the URI that the client sent */
   begin(kind: McpHandlerKind, asked: string, context: McpContext): LimitedRun {
     const handler = `The ${kind === 'template' ? 'resource' : kind} ${shown(asked)}`;
     return new LimitedRun(this.limits, this.places, this.clock, handler, context);
@@ -37,6 +37,8 @@ export class HandlerLimits {
 }
 
 /**
+ * Returns the limits of a handler.
+ *
  * @returns `undefined` without limits: calls of such a handler pay nothing
  * @throws McpHandlerDefinitionError
  */
@@ -55,7 +57,7 @@ export function limitsOf(
   }
 }
 
-/** @throws McpOptionError */
+/** Reads the option `maxConcurrent`. @throws McpOptionError */
 function placeLimit(given: number | HandlerConcurrency): PlaceLimit {
   if (typeof given !== 'object') return { max: count(required)(given, 'maxConcurrent'), perPrincipal: false };
   return { max: resolveGroup(CONCURRENCY_TABLE, given, 'maxConcurrent').max, perPrincipal: true };
@@ -68,15 +70,15 @@ interface PlaceLimit {
 
 interface Queue {
   running: number;
-  /** In their order. */
+  /** Calls wait in the order of their arrival. */
   readonly waiting: Set<{ readonly max: number; readonly begin: () => void }>;
 }
 
-/** The places of a handler: of all its calls, or of each caller. A caller without calls takes no memory. */
+/** Counts the places of a handler: of all its calls, or of each caller. A caller without calls takes no memory. */
 export class HandlerPlaces {
   readonly #queues = new Map<string | undefined, Queue>();
 
-  /** Callers that have a place or wait for one. */
+  /** Counts the callers that have a place or wait for one. */
   get size(): number {
     return this.#queues.size;
   }
@@ -84,7 +86,7 @@ export class HandlerPlaces {
   /**
    * Takes a place now or in its turn; then `begin` is called.
    *
-   * @returns whether there was one; and what gives it back, or leaves the queue
+   * @returns whether there was one, and the function that gives it back or leaves the queue
    */
   take(
     key: string | undefined,
@@ -116,7 +118,7 @@ export class HandlerPlaces {
 
 /** One run of a handler that has limits. */
 export class LimitedRun implements HandlerTurn {
-  /** What the handler gets instead of the context of its call. */
+  /** The handler gets this context instead of that of its call. */
   readonly context: McpContext;
   readonly #timedOut = deferred<never>();
   #state: 'guarded' | 'waiting' | 'running' | 'over' = 'guarded';
@@ -126,7 +128,7 @@ export class LimitedRun implements HandlerTurn {
   #timer: ClockTimer | undefined;
   #leftMs: number;
   #since = 0;
-  /** Questions without an answer. */
+  /** Counts the questions without an answer. */
   #asking = 0;
   #entered = false;
 
@@ -141,18 +143,22 @@ export class LimitedRun implements HandlerTurn {
     this.#leftMs = limits.timeoutMs ?? Infinity;
   }
 
-  /** @returns what the work returns; rejects with McpHandlerTimeoutError when the time is over */
+  /**
+   * Settles like the work.
+   *
+   * @returns what the work returns; rejects with McpHandlerTimeoutError when the time has passed
+   */
   race<T>(work: PromiseLike<T>): Promise<T> {
     return Promise.race([work, this.#timedOut.promise]);
   }
 
-  /** Called again when an interceptor repeats the method: the run keeps its place and its time. */
+  /** Takes a place. It is called again when an interceptor repeats the method: the run keeps its place and its time. */
   entering(): Promise<void> | undefined {
     if (this.#state === 'guarded') this.#enter();
     return this.#turned;
   }
 
-  /** The clock stands still while the client is asked. */
+  /** Stops the clock while the client is asked. */
   asking(answers: Promise<unknown>): void {
     this.#asking++;
     this.#adjust();
@@ -163,7 +169,7 @@ export class LimitedRun implements HandlerTurn {
     answers.then(answered, answered);
   }
 
-  /** The result is complete, or not needed: the place is free. */
+  /** Frees the place: the result is complete, or not needed. */
   end(reason?: unknown): void {
     if (this.#state === 'over') return;
     this.#state = 'over';
@@ -188,7 +194,7 @@ export class LimitedRun implements HandlerTurn {
     }
     this.#state = 'waiting';
     this.#turn = deferred();
-    // Here, and not where the place became free, which is in the async context of another call.
+    // The turn is awaited here, and not where the place became free, which is in the async context of another call.
     this.#turned = quiet(this.#turn.promise.then(() => this.#adjust()));
     const { timeoutMs } = this.limits;
     if (timeoutMs === undefined) return;
@@ -199,7 +205,8 @@ export class LimitedRun implements HandlerTurn {
 
   #takes({ max, perPrincipal }: PlaceLimit): boolean {
     const { principal, session } = this.context;
-    // As for the calls of a node: the anonymous callers of a session are one caller, and all without a session.
+    // Callers are counted as for the calls of a node: the anonymous callers of a session are one, and so are all
+    // without a session.
     const key = perPrincipal ? (principal ?? session?.id) : undefined;
     const { taken, leave } = this.places.take(key, max, () => this.#begin());
     this.#leave = leave;

@@ -12,19 +12,19 @@ import { argumentsOf, ArgumentsAsked, requestView, type RoutedParams, sentParts 
 /** A method that was found on a provider. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** One handler, as it was declared. */
+/** Describes one handler, as it was declared. */
 export interface HandlerDescription {
   readonly kind: McpHandlerKind;
   readonly name: string;
-  /** `OrderTools.find`. */
+  /** Names the method, such as `OrderTools.find`. */
   readonly origin: string;
   readonly handler: Method;
   readonly host: McpHandlerCall['about']['host'];
-  /** The parameters that are the `McpContext`. */
+  /** Lists the parameters that are the `McpContext`. */
   readonly contextAt: readonly number[];
-  /** Arguments that parameters without a name do not get. */
+  /** Lists the arguments that parameters without a name do not get. */
   readonly omitted?: readonly string[] | undefined;
-  /** Of a method that is a route too. */
+  /** Present if the method is a route too. */
   readonly routed?: RoutedParams | undefined;
   readonly validate: Validate | undefined;
 }
@@ -32,14 +32,14 @@ export interface HandlerDescription {
 /** The call as a handler and its enhancers see it: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
   /**
-   * The parameters are being created: all guards have accepted the caller. A 401 or 403 from here on is a failure of
+   * Whether the parameters are being created: then all guards have accepted the caller. A 401 or 403 from here on is a failure of
    * the handler, not a denial.
    */
   entered = false;
   /** Its request is a view of that of HTTP if the method is a route too. */
   readonly context: McpContext;
   #validated: { readonly args: unknown } | undefined;
-  /** More than one when an interceptor runs the method again. */
+  /** Holds more than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
   #over = false;
 
@@ -57,7 +57,7 @@ export class Invocation extends McpHandlerCall {
     return this.raw;
   }
 
-  /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
+  /** Returns an argument as the handler gets it: arguments are validated once, when the first parameter needs them. */
   argument(field: unknown, part: RequestPart): unknown {
     const { args } = (this.#validated ??= { args: this.#validate() });
     return isThenable(args) ? args.then((valid) => this.#part(valid, field, part)) : this.#part(args, field, part);
@@ -66,7 +66,7 @@ export class Invocation extends McpHandlerCall {
   /**
    * Calls the method.
    *
-   * @param params without those that are the context
+   * @param params the parameters without those that are the context
    * @returns the result of the method. A result in parts becomes an Observable of its value, so operators of
    *   interceptors apply: `timeout()` unsubscribes from the source, and `retry()` unsubscribes before it subscribes
    *   again
@@ -82,14 +82,14 @@ export class Invocation extends McpHandlerCall {
     // The call may have ended while guards and pipes ran: then the method must not run.
     if (context.aborted) throw new HandlerCancelled(context.signal.reason);
     for (const index of contextAt) params[index] = context;
-    // None of the parameters has asked for the arguments, while guards have read the path.
+    // No parameter has asked for the arguments, while guards have read the path.
     const valid = routed?.route && !this.#validated ? this.#validate() : undefined;
     return isThenable(valid) ? valid.then(() => this.#enter(instance, params)) : this.#enter(instance, params);
   }
 
   #enter(instance: unknown, params: unknown[]): unknown {
     const { handler, routed } = this.about;
-    // Those that no pipe has seen.
+    // The route checks values that no pipe has seen.
     const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
     const returned: unknown = Reflect.apply(handler, instance, values);
     return isThenable(returned) ? returned.then((value) => this.#settled(value)) : this.#settled(returned);
@@ -101,7 +101,11 @@ export class Invocation extends McpHandlerCall {
     this.#drains?.forEach((drain) => drain.stop());
   }
 
-  /** @returns the arguments or a promise of them, which rejects if they are not valid: each parameter fails by it */
+  /**
+   * Validates the arguments.
+   *
+   * @returns the arguments or a promise of them, which rejects if they are not valid: each parameter fails by it
+   */
   #validate(): unknown {
     try {
       const { validate, routed } = this.about;
@@ -116,13 +120,13 @@ export class Invocation extends McpHandlerCall {
     }
   }
 
-  /** The arguments as a method gets them: those of a template are its variables. */
+  /** Returns the arguments as a method gets them: those of a template are its variables. */
   get #given(): Readonly<Record<string, unknown>> | undefined {
     const raw = this.raw as Record<string, unknown> | undefined;
     return raw && this.about.kind === 'template' ? { ...(raw['variables'] as object), uri: raw['uri'] } : raw;
   }
 
-  /** What the enhancers of a route have left of the arguments. */
+  /** Returns what the enhancers of a route have left of the arguments. */
   #left(routed: RoutedParams): unknown {
     const args = argumentsOf(this.context.request, this.#given!, routed);
     return this.about.kind === 'template' ? { uri: args['uri'], variables: args } : args;
@@ -166,9 +170,9 @@ function fieldOf(args: unknown, field: string): unknown {
     : undefined;
 }
 
-/** The invocation that guards get while a list is made. */
+/** Guards get this invocation while a list is made. */
 export class ListingInvocation extends Invocation {
-  /** @throws ArgumentsAsked */
+  /** Throws: a list has no arguments. @throws ArgumentsAsked */
   override get args(): never {
     throw new ArgumentsAsked();
   }

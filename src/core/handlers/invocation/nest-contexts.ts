@@ -17,7 +17,10 @@ import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
 import { ArgumentsAsked } from './request-view.js';
 import type { ResponseFacade } from './response-facade.js';
 
-/** A method with everything around it, called as Nest calls a route: request, response, `next`; and the invocation. */
+/**
+ * A method with everything around it is called as Nest calls a route, with request, response, `next`; and the
+ * invocation.
+ */
 export type Surrounded = (
   request: unknown,
   response: ResponseFacade,
@@ -29,11 +32,11 @@ export type Surrounded = (
 export interface SurroundedMethod {
   readonly wrapper: ProviderWrapper;
   readonly methodName: string;
-  /** What is called in place of the method. */
+  /** Nest calls this function in place of the method. */
   readonly standIn: Method;
 }
 
-/** @param contextId of an instance that is not static */
+/** Builds the context of an instance. @param contextId of an instance that is not static */
 export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
 
 /**
@@ -41,12 +44,12 @@ export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
  *
  * `ExternalContextCreator` is what `@nestjs/graphql` uses too. We make instances of our own, one per method:
  *
- * - it looks for the module of an instance among providers. Of a controller it finds none, and then skips guards in silence.
- *   Ours are told the module
- * - it remembers the parameters of a method by class and method name, and would take those of another library that wraps the
- *   same method for ours
- * - filters here may answer through the response and return nothing, as those of HTTP do; the original takes that for
- *   "not handled", logs the error a second time, and takes a Promise of nothing for a result
+ * - it looks for the module of an instance among providers. It finds none for a controller, and then skips guards in
+ * silence. Our instances are given the module
+ * - it remembers the parameters of a method by class and method name, and would confuse those of another library that
+ * wraps the same method with ours
+ * - filters here may answer through the response and return nothing, as those of HTTP do; the original treats that as
+ * "not handled", logs the error a second time, and treats a Promise of nothing as a result
  * - a guard that throws `null` or a text is named in the error
  * - pipes see what they see on a route: neither the request and its headers, nor the parameter that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
@@ -79,7 +82,7 @@ export function surroundForCalls(
         // Pipes that let a text pass leave it to the schema.
         return piped === argument.raw ? argument.value : piped;
       }
-      // The pipe makes an instance itself: of another instance, so that `@Transform()` would run twice.
+      // The pipe makes an instance itself: given another instance, it would run `@Transform()` twice.
       const raw = pipes.some((pipe) => pipe instanceof ValidationPipe) ? rawOf(argument) : undefined;
       const result = await pipesConsumer.apply(raw ?? argument, metadata, pipes);
       return raw && result === raw ? argument : result;
@@ -92,7 +95,7 @@ export function surroundForCalls(
 
 const GUARDS_ONLY = { guards: true, interceptors: false, filters: false };
 
-/** Runs guards only. @param listed those of class and method, and global ones of these classes; else all guards */
+/** Runs guards only. @param listed the guards of class and method, and global ones of these classes; else all guards */
 export function surroundForGuards(
   config: ApplicationConfig,
   modules: ModulesContainer,
@@ -103,7 +106,7 @@ export function surroundForGuards(
   if (listed) {
     const { guardsConsumer } = creator;
     creator.guardsConsumer = {
-      // Runs the guards one after the other; a guard that reads arguments does not decide.
+      // The guards run one after the other; a guard that reads arguments does not decide.
       async tryActivate(guards, ...rest) {
         for (const guard of guards) {
           try {
@@ -121,7 +124,7 @@ export function surroundForGuards(
   };
 }
 
-/** The global guards that are of one of the classes. */
+/** Returns the global guards that are of one of the classes. */
 export function listedGuards(config: ApplicationConfig, listed: readonly Type<CanActivate>[]): ListedGuards {
   const isListed = (type: unknown): boolean => listed.includes(type as Type<CanActivate>);
   return {
@@ -149,7 +152,7 @@ function creatorFor(
   applicationConfig: ApplicationConfig,
   modules: ModulesContainer,
 ): Creator {
-  // The part of the container that a creator uses.
+  // A creator uses only this part of the container.
   const container = { applicationConfig, getModules: () => modules };
   const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer) as unknown as Creator;
   const [moduleKey = ''] = [...modules].find(([, module]) => module === host) ?? [];
@@ -158,7 +161,7 @@ function creatorFor(
   return creator;
 }
 
-/** With the private members that are replaced. */
+/** Includes the private members that are replaced. */
 interface Creator extends Pick<ExternalContextCreator, 'create'> {
   getHostModuleKey: () => string;
   getContextModuleKey: () => string;

@@ -4,11 +4,12 @@ import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { ProviderWrapper } from './enhancers.js';
 import { nestVersion } from './nest-version.cjs';
 
-/** A fault of Nest: the first version of each major version that does not have it. */
+/** A fault of Nest is described by the first version of each major version that does not have it. */
 export type Mended = Readonly<Record<string, string>>;
 
 /**
- * Older versions do not make these for each handler, so that a guard is skipped, or called without its constructor: transient
+ * Older versions do not make some enhancers for each handler, so that a guard is skipped, or called without its
+ * constructor: transient
  * enhancers, global ones by `useExisting` of a scoped class, and enhancers of a provider that has another token than its class.
  */
 export const MADE: Mended = { 11: '11.2.8', 12: '12.2.0' };
@@ -16,7 +17,11 @@ export const MADE: Mended = { 11: '11.2.8', 12: '12.2.0' };
 /** Older versions give a durable provider the request of its first caller as `REQUEST`, instead of the payload of the strategy. */
 export const PAYLOAD: Mended = { 11: '11.2.10', 12: '12.5.0' };
 
-/** @returns the version of the same major version that does not have a fault; nothing if `version` does not have it */
+/**
+ * Returns where a fault is fixed.
+ *
+ * @returns the version of the same major version that does not have it; nothing if `version` does not have it
+ */
 export function mendedIn(mended: Mended, version: string): string | undefined {
   const needed = mended[version.split('.')[0]!];
   return needed !== undefined && isOlder(version, needed) ? needed : undefined;
@@ -29,7 +34,7 @@ function isOlder(version: string, other: string): boolean {
 }
 
 /**
- * Durable providers that inject `REQUEST`, around a handler whose provider is not static.
+ * Checks durable providers that inject `REQUEST`, around a handler whose provider is not static.
  *
  * @throws McpHandlerDefinitionError for one that an older Nest would give the request of another caller
  */
@@ -52,13 +57,16 @@ export function assertPayload(
   );
 }
 
-/** Where Nest keeps what `@Inject()` says at parameters and at properties. */
+/** Nest stores what `@Inject()` declares at parameters and at properties under these keys. */
 const INJECTED = [
   ['self:paramtypes', 'param'],
   ['self:properties_metadata', 'type'],
 ] as const;
 
-/** By the class or the factory: Nest resolves what a provider of a request injects when the first request comes. */
+/**
+ * Returns whether a provider injects `REQUEST`, by its class or factory: Nest resolves its dependencies when the first
+ * request comes.
+ */
 function injectsRequest({ metatype, inject }: ProviderWrapper): boolean {
   if (inject)
     return inject.some((each: unknown) => each === REQUEST || (each as { token?: unknown }).token === REQUEST);

@@ -12,24 +12,25 @@ import { VERBS } from './request-view.js';
 import type { ResponseFacade } from './response-facade.js';
 
 /**
- * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not all versions export them from
+ * Nest stores what its decorators declare under these keys. These keys are the same since Nest 4, but not all versions
+ * export them from
  * the same place; specs check them.
  */
 export const ROUTE_ARGUMENTS = '__routeArguments__';
-/** In the key of each entry there whose decorator was made by `createParamDecorator()`. */
+/** The key of each entry there whose decorator was made by `createParamDecorator()` contains this text. */
 const CUSTOM_ARGUMENT = '__customRouteArgs__';
 const PARAM_TYPES = 'design:paramtypes';
 
-/** Key of our copy of the metadata: Nest's own key is for routes. */
+/** Our copy of the metadata has this key: Nest's own key is for routes. */
 export const HANDLER_ARGUMENTS = 'nestjs-mcp-streamable:arguments';
 
-/** One decorated parameter, as Nest notes it. */
+/** One decorated parameter, as Nest stores it. */
 interface ParamEntry {
   readonly index: number;
   readonly data?: unknown;
   readonly factory?: (data: unknown, context: ExecutionContext) => unknown;
   readonly pipes?: readonly unknown[];
-  /** Of Nest 12. */
+  /** Present on Nest 12. */
   readonly schema?: unknown;
 }
 
@@ -37,48 +38,55 @@ type ParamEntries = Readonly<Record<string, ParamEntry>>;
 
 type Host = new (...args: never[]) => object;
 
-/** A parameter that is arguments of the call: without a name, all of them. */
+/** A parameter that takes arguments of the call: without a name, all of them. */
 export type ArgumentParam = RouteParam;
 
-/** How the parameters of a method are made. */
+/** Describes how the parameters of a method are made. */
 export interface ParamLayout {
-  /** For Nest: everything that goes through pipes. */
+  /** Lists for Nest everything that goes through pipes. */
   readonly entries: ParamEntries;
-  /** Parameters that are the `McpContext`, which no pipe sees. */
+  /** Lists the parameters that are the `McpContext`, which no pipe sees. */
   readonly contextAt: readonly number[];
   /**
-   * Index of an additional parameter, after those of the method, that passes the invocation to the stand-in. No pipe
+   * The index of an additional parameter, after those of the method, that passes the invocation to the stand-in. No pipe
    * sees it.
    */
   readonly invocationAt: number;
   readonly args: readonly ArgumentParam[];
-  /** Of a route: named arguments that parameters without a name do not get, unless their class has them. */
+  /** Lists the named arguments of a route that parameters without a name do not get, unless their class has them. */
   readonly omitted: readonly string[] | undefined;
-  /** Arguments and the context are all there are, and no pipe stands at one of them: they can be made without Nest. */
+  /**
+   * Whether arguments and the context are all there are, and no pipe stands at one of them: then they can be made
+   * without Nest.
+   */
   readonly plain: boolean;
-  /** Without decorators the first parameter is arguments, which the method may ignore. */
+  /**
+   * Whether parameters have decorators. Without decorators the first parameter takes arguments, which the method may
+   * ignore.
+   */
   readonly decorated: boolean;
-  /** The method is a route of a controller too. */
+  /** Whether the method is a route of a controller too. */
   readonly isRoute: boolean;
-  /** What the route writes by, which guards may decide by; absent for GET and POST. */
+  /** The verb of a route that writes, which guards may decide by; absent for GET and POST. */
   readonly verb: string | undefined;
 }
 
-/** Nest's numbers of its own decorators for parameters. */
+/** Nest numbers its own decorators for parameters. */
 const BODY = 3;
 /**
- * The decorators of arguments, by the part of a request that a route takes them from: `@Body()`, and on a route `@Query()` and
+ * Maps the decorators of arguments to the part of a request that a route takes them from: `@Body()`, and on a route
+ * `@Query()` and
  * `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
  */
 const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
-/** Where Nest notes that a method is a route, and one that answers with a stream of events. */
+/** Nest stores under these keys that a method is a route, and that it answers with a stream of events. */
 const ROUTE_PATH = 'path';
 const ROUTE_VERB = 'method';
 const MODULE_PATH = '__module_path__';
 const ROUTE_SSE = '__sse__';
 const ROUTE_REDIRECT = '__redirect__';
 const ROUTE_RENDER = '__renderTemplate__';
-/** Where Nest notes that a method only adds to its response: `@Res({ passthrough: true })`. */
+/** Nest stores under this key that a method only adds to its response: `@Res({ passthrough: true })`. */
 const PASSTHROUGH = '__responsePassthrough__';
 const RESPONSE = 1;
 const FROM_REQUEST: Readonly<
@@ -112,10 +120,10 @@ const contextAt = (index: number): ParamEntries => ({
   [`context${CUSTOM_ARGUMENT}:${index}`]: { index, factory: contextFactory, pipes: [] },
 });
 
-/** Used as the data of the param decorator of the invocation, so that pipes skip it. */
+/** The param decorator of the invocation has this data, so that pipes skip it. */
 const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
 
-/** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
+/** Notes also that the parameters are being made: Nest asks for all of them before it awaits the first. */
 const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
   data: INVOCATION_DATA,
   pipes: [],
@@ -128,10 +136,10 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
 
 /**
  * Reads the decorators of a method's parameters, and writes metadata for Nest on how to create them. Without decorators
- * they are `(args, ctx)`, or what their types say. Of a method that is a route too, `@Param()` and `@Query()` are
+ * they are `(args, ctx)`, or follow their types. In a method that is a route too, `@Param()` and `@Query()` are
  * arguments.
  *
- * @param origin for messages
+ * @param origin names the handler in messages
  * @throws McpHandlerDefinitionError for a parameter that only a route has, for one whose meaning is unknown, and for a route that
  *   cannot be a handler
  */
@@ -142,7 +150,7 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   const noted = (Reflect.getMetadata(ROUTE_ARGUMENTS, paramsHost, methodName) as ParamEntries | undefined) ?? {};
   const decorated = Object.keys(noted).length > 0;
   const undecorated = types[0] === McpContext ? [argumentsAt(1), contextAt(0)] : [argumentsAt(0), contextAt(1)];
-  // From the first one with a default value on, a parameter does not count into the length: it can do without a value.
+  // From the first one with a default value on, parameters do not count into the length: they can do without a value.
   const method = methodOf(host.prototype as object, methodName);
   const needed = method?.length ?? 0;
   const isRoute = method !== undefined && Reflect.hasMetadata(ROUTE_PATH, method);
@@ -185,7 +193,10 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   };
 }
 
-/** On a route `@Param('id')` is no part of `@Body()`: a pipe that refuses other properties would refuse each call. */
+/**
+ * Returns the arguments of a route that are no part of `@Body()`: a pipe that refuses other properties would refuse
+ * each call.
+ */
 function omittedOf(args: readonly ArgumentParam[]): readonly string[] | undefined {
   const classes = args.flatMap(({ field, type }) => (field === undefined && typeof type === 'function' ? [type] : []));
   const ofClass = (field: string): boolean =>
@@ -194,7 +205,7 @@ function omittedOf(args: readonly ArgumentParam[]): readonly string[] | undefine
   return omitted.length > 0 ? omitted : undefined;
 }
 
-/** Beside decorated parameters, one without a decorator is the context. */
+/** Adds the context: beside decorated parameters, one without a decorator is the context. */
 function withContext(decorated: ParamEntries, types: readonly unknown[], needed: number, origin: string): ParamEntries {
   const taken = Object.values(decorated).map(({ index }) => index);
   const free = Array.from({ length: Math.max(needed, types.length) }, (_, index) => index).filter(
@@ -223,12 +234,16 @@ export const handlerParams = {
   },
 };
 
-/** Whether pipes see a parameter; as on a route, not what stands in the request itself. @param type Nest's number, or its key */
+/**
+ * Returns whether pipes see a parameter; as on a route, not what stands in the request itself.
+ *
+ * @param type Nest's number, or its key
+ */
 export function isPiped({ type, data }: { readonly type?: unknown; readonly data?: unknown }): boolean {
   return data !== INVOCATION_DATA && !Object.hasOwn(FROM_REQUEST, String(type));
 }
 
-/** With pipes it is a parameter like others, and they see it. */
+/** Returns whether a parameter is the context. With pipes it is a parameter like others, and they see it. */
 function isContext({ factory, pipes }: ParamEntry): boolean {
   return factory === contextFactory && !pipes?.length;
 }
@@ -248,7 +263,7 @@ function assertServable(key: string, isRoute: boolean, passthrough: boolean, ori
   throw new McpHandlerDefinitionError(origin, reason);
 }
 
-/** @throws McpHandlerDefinitionError for a route whose answer is no result */
+/** Checks the answer of a route. @throws McpHandlerDefinitionError for a route whose answer is no result */
 function assertResult(method: Method, origin: string): void {
   const name = [ROUTE_REDIRECT, ROUTE_RENDER].find((key) => Reflect.hasMetadata(key, method));
   if (name === undefined) return;
@@ -262,14 +277,17 @@ function assertResult(method: Method, origin: string): void {
   );
 }
 
-/** The app and the module that a route is in, whose paths stand in front of its own. */
+/** Names the app and the module of a route, whose paths stand in front of its own. */
 export interface RouteHome {
   readonly config: ApplicationConfig;
   readonly modules: ModulesContainer;
   readonly wrapper: ProviderWrapper;
 }
 
-/** The names in the path of a route, with those in front of it; and whether each path of it has them, as `{/:id}` and lists of paths need not. */
+/**
+ * Returns the names in the path of a route, with those in front of it; and whether each path of it has them, as
+ * `{/:id}` and lists of paths need not.
+ */
 export function pathNamesOf(
   host: object,
   method: object,
@@ -297,12 +315,12 @@ export function pathNamesOf(
   return names;
 }
 
-/** Where `RouterModule` notes the path of a module. */
+/** `RouterModule` stores the path of a module under these keys. */
 const moduleKeys = ({ applicationId }: ModulesContainer): string[] => [`${MODULE_PATH}${applicationId}`, MODULE_PATH];
 
 const namesIn = (path: string): string[] => Array.from(path.matchAll(/[:*](\w+)/g), ([, name]) => name!);
 
-/** Without `{/:id}` of Express 5 and `/:id?` of Fastify. */
+/** Removes `{/:id}` of Express 5 and `/:id?` of Fastify. */
 function withoutOptional(path: string): string {
   const shorter = path.replace(/\{[^{}]*\}|:\w+\?/g, '');
   return shorter === path ? path : withoutOptional(shorter);
@@ -312,7 +330,7 @@ function verbOf(method: Method): string | undefined {
   return RequestMethod[Reflect.getMetadata(ROUTE_VERB, method) as RequestMethod];
 }
 
-/** Whether a method is a route of a controller. */
+/** Returns whether a method is a route of a controller. */
 export function isRouteMethod(method: unknown): method is Method {
   return typeof method === 'function' && Reflect.hasMetadata(ROUTE_PATH, method);
 }
@@ -320,7 +338,7 @@ export function isRouteMethod(method: unknown): method is Method {
 /** Without decorators Nest gives a route the request and the response. */
 const BARE =
   'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
-/** Of a class with `@Tools()`, whose other routes are tools. */
+/** Advises the author of a class with `@Tools()`, whose other routes are tools. */
 const NO_TOOL = 'A route that is to be no tool: @Tool(false).';
 const EVENTS =
   'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both. A route that is to be no tool: @Tool(false).';
@@ -330,13 +348,14 @@ function isArgument(key: string): boolean {
   return type !== undefined && type in ARGUMENTS;
 }
 
-/** Nest's number of the decorator; `undefined` for one made by `createParamDecorator()`. */
+/** Returns Nest's number of the decorator; `undefined` for one made by `createParamDecorator()`. */
 function typeOf(key: string): number | undefined {
   return key.includes(CUSTOM_ARGUMENT) ? undefined : Number(key.split(':', 1)[0]);
 }
 
 /**
- * What Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an Observable, so that
+ * Returns the function that Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an
+ * Observable, so that
  * progress and cancellation would be lost. The stand-in drains the result itself.
  *
  * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` finds the metadata
@@ -350,12 +369,12 @@ export function standInFor(method: Method, { invocationAt }: ParamLayout): Metho
   });
 }
 
-/** What Nest calls when only guards are asked. */
+/** Returns the function that Nest calls when only guards are asked. */
 export function emptyStandInFor(method: Method): Method {
   return withMetadataOf(method, () => undefined);
 }
 
-/** How an invocation travels to the stand-in: as the value of one more parameter. */
+/** An invocation reaches the stand-in as the value of one more parameter. */
 type InvocationValue = () => Invocation;
 
 function withMetadataOf(method: Method, standIn: Method): Method {
@@ -364,14 +383,14 @@ function withMetadataOf(method: Method, standIn: Method): Method {
   return standIn;
 }
 
-/** The method of a class by its name, also an inherited one. */
+/** Returns the method of a class by its name, also an inherited one. */
 export function methodOf(holder: object, name: string): Method | undefined {
   const method: unknown = Reflect.get(holder, name);
   return typeof method === 'function' ? (method as Method) : undefined;
 }
 
 /**
- * The class whose metadata has the parameters of a method: the one that declared it, which a mixin may have copied to
+ * Returns the class whose metadata has the parameters of a method: the one that declared it, which a mixin may have copied to
  * another. The same rule as in Nest.
  */
 function paramsHostOf(host: Host, methodName: string): Host {

@@ -9,27 +9,32 @@ import {
   type RouteParts,
 } from '../schema/route-values.js';
 
-/** A parameter of a route, as far as the view needs it. */
+/** A parameter of a route, with what the view needs. */
 export interface RoutedParam {
   readonly part: RequestPart;
-  /** The name of the one argument; `undefined`: all that {@link RoutedParams.omitted} does not name. */
+  /**
+   * The name of the one argument; `undefined`: the parameter takes all that {@link RoutedParams.omitted} does not name.
+   */
   readonly field: string | undefined;
 }
 
-/** The parameters of a method that is a route too. */
+/** Describes the parameters of a method that is a route too. */
 export interface RoutedParams {
   readonly args: readonly RoutedParam[];
-  /** Named arguments that parameters without a name do not get. */
+  /** Lists the named arguments that parameters without a name do not get. */
   readonly omitted?: readonly string[] | undefined;
-  /** The names in the path, for guards: arguments of theirs stand there too. */
+  /** The names in the path, for guards, whose arguments stand there too. */
   readonly pathNames: readonly string[];
   /** The verb of the route, if it is one of {@link VERBS}. */
   readonly verb?: string | undefined;
-  /** What the schema of the arguments was made of; absent: it was written by hand. */
+  /** Describes how the schema of the arguments was made; absent: it was written by hand. */
   readonly route?: RouteSchema | undefined;
 }
 
-/** The verbs that a view has in place of the POST. Not GET: what keeps answers of GET would keep those of all calls as one. */
+/**
+ * A view has one of these verbs in place of the POST. GET is none: a cache of GET answers would treat those of all
+ * calls as one.
+ */
 export const VERBS: readonly string[] = ['PUT', 'PATCH', 'DELETE'];
 const PARTS: readonly RequestPart[] = ['params', 'query', 'body'];
 const VIEW: unique symbol = Symbol('nestjs-mcp-streamable:request-view');
@@ -58,12 +63,12 @@ export function requestView(request: unknown, args: JsonArguments | undefined, p
   const view = Object.create(isObject(request) ? request : null) as object;
   const parts = args && (params.route ? partsOf(args, params.route) : partsByHand(args, params));
   const { params: path, query, body } = parts ?? NO_PARTS;
-  // What was sent, as enhancers may write into the parts.
+  // The parts are copied as they were sent, as enhancers may write into them.
   Object.defineProperty(view, VIEW, { value: { params: copyOf(path), query: copyOf(query), body: copyOf(body) } });
   const { verb } = params;
   if (verb !== undefined) Object.defineProperty(view, 'method', { ...OWN, value: verb, writable: true });
   for (const part of PARTS) {
-    // Defined, not set: `query` of Express is a getter without a setter.
+    // The property is defined, not set: `query` of Express is a getter without a setter.
     const property = parts ? { value: parts[part], writable: true } : { get: refuse };
     Object.defineProperty(view, part, { ...OWN, ...property });
   }
@@ -74,12 +79,12 @@ export function isRequestView(request: object): boolean {
   return Object.hasOwn(request, VIEW);
 }
 
-/** The parts of a view as they were made, before enhancers. */
+/** Returns the parts of a view as they were made, before enhancers ran. */
 export function sentParts(view: unknown): RouteParts {
   return (view as { readonly [VIEW]: RouteParts })[VIEW];
 }
 
-/** The arguments with what enhancers have written into the view of them, where a schema was written by hand. */
+/** Returns the arguments with what enhancers have written into the view of them, where a schema was written by hand. */
 export function argumentsOf(
   view: unknown,
   args: JsonArguments,
@@ -108,7 +113,7 @@ function partsByHand(args: JsonArguments, { args: params, omitted, pathNames }: 
   const parts = { params: {}, query: {}, body: {} };
   for (const { part, field } of [...pathNames.map((field) => ({ part: 'params' as const, field })), ...params]) {
     const names = field === undefined ? Object.keys(args).filter((name) => !omitted?.includes(name)) : [field];
-    // No assignment: a client may name an argument `__proto__`.
+    // The names are not assigned: a client may name an argument `__proto__`.
     const taken = names
       .filter((name) => Object.hasOwn(args, name))
       .map((name) => [name, asSent(args[name], part)] as const);
@@ -121,7 +126,7 @@ function copyOf(part: unknown): JsonArguments {
   return { ...(part as JsonArguments) };
 }
 
-/** A guard read arguments while a list is made: it cannot decide whether an entry is shown. */
+/** Thrown when a guard reads arguments while a list is made: it cannot decide whether an entry is shown. */
 export class ArgumentsAsked extends Error {
   constructor() {
     super('A list has no arguments.');

@@ -4,7 +4,7 @@ import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http
 import { McpError } from '../../protocol/errors.js';
 
 /**
- * Headers that a denial cannot set: those of the body and the connection, which the transport sets, and those that would give
+ * A denial cannot set these headers: those of the body and the connection, which the transport sets, and those that would give
  * the client another session or a cached answer.
  */
 const OF_THE_TRANSPORT = new Set([
@@ -46,7 +46,7 @@ export class ResponseFacade {
     readonly req: unknown,
   ) {}
 
-  /** Express' own, where there is one: middleware leaves things there for guards. */
+  /** Returns Express' own object, if there is one: middleware stores values there for guards. */
   get locals(): unknown {
     return (this.req as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
   }
@@ -56,7 +56,7 @@ export class ResponseFacade {
   get raw(): this {
     return this;
   }
-  /** Fastify's, of the request. */
+  /** Returns Fastify's logger of the request. */
   get log(): unknown {
     return (this.req as { log?: unknown } | undefined)?.log;
   }
@@ -69,7 +69,7 @@ export class ResponseFacade {
     return this;
   }
 
-  /** @throws TypeError for what HTTP cannot carry, here and not when the denial is written */
+  /** Notes a header. @throws TypeError for what HTTP cannot carry, here and not when the denial is written */
   setHeader(name: string, value: unknown): this {
     const text = Array.isArray(value) ? value.join(', ') : String(value);
     validateHeaderName(name);
@@ -96,7 +96,7 @@ export class ResponseFacade {
   getHeaders(): Record<string, string> {
     return Object.fromEntries(this.#headers ?? []);
   }
-  /** The headers of the HTTP answer to a denial. */
+  /** Returns the headers of the HTTP answer to a denial. */
   get denialHeaders(): Record<string, string> {
     return Object.fromEntries([...(this.#headers ?? [])].filter(([name]) => !OF_THE_TRANSPORT.has(name)));
   }
@@ -109,13 +109,13 @@ export class ResponseFacade {
   sendStatus(code: number): this {
     return this.status(code).send();
   }
-  /** Has no effect: parts of a body, its type, cookies (they belong to the answer of the POST), listeners. */
+  /** Ignores parts of a body, its type, cookies (they belong to the answer of the POST) and listeners. */
   ignore(): this {
     return this;
   }
 
   /**
-   * The error of a call after a filter has answered it: a filter that answers a database error with 404 means 404. An
+   * Returns the error of a call after a filter has answered it: a filter that answers a database error with 404 means 404. An
    * answer of 500 is less specific than the error itself, which is kept; so is an error that has its own form on the
    * wire.
    */
@@ -128,13 +128,13 @@ export class ResponseFacade {
   }
 }
 
-/** What can be the response of an `HttpException`; `undefined` when nothing was said. */
+/** Returns the answer as the response of an `HttpException`; `undefined` when there is none. */
 function bodyOf(answer: unknown): string | object | undefined {
   if (typeof answer === 'object' && answer !== null) return answer;
   return typeof answer === 'string' && answer !== '' ? answer : undefined;
 }
 
-/** The other names that members have: in Express, in Fastify, or in Node's own response. */
+/** Members have these other names in Express, in Fastify, or in Node's own response. */
 const OTHER_NAMES = {
   status: ['code'],
   header: ['headers', 'set'],
@@ -162,7 +162,7 @@ const OTHER_NAMES = {
   ],
 } as const;
 
-/** The other names, by the one that the class has. */
+/** Maps the other names to the ones that the class has. */
 export type OtherNames = typeof OTHER_NAMES;
 
 for (const [name, others] of Object.entries(OTHER_NAMES)) {

@@ -27,9 +27,9 @@ interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
  */
 @Injectable()
 export class EndpointCachePolicy {
-  /** Of lists, and of `server/discover`. */
+  /** The hints of lists, and of `server/discover`. */
   readonly list: Readonly<Required<McpCacheHints>>;
-  /** Every caller needs a token. */
+  /** Whether every caller needs a token. */
   private readonly closed: boolean;
 
   constructor(
@@ -42,7 +42,8 @@ export class EndpointCachePolicy {
   }
 
   /**
-   * Whether the endpoint or the app has guards. Checked at each request, because `useGlobalGuards()` is called late.
+   * Returns whether the endpoint or the app has guards. It is checked at each request, because `useGlobalGuards()` is
+   * called late.
    */
   guarded(): boolean {
     const { endpoint, app, closed } = this;
@@ -52,7 +53,7 @@ export class EndpointCachePolicy {
 
 export type CachePolicy = Pick<EndpointCachePolicy, 'list' | 'guarded'>;
 
-/** The fields of a result. */
+/** These fields of a result are its hints. */
 export interface CacheFields {
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
@@ -63,7 +64,8 @@ type Caller = Pick<McpCall, 'era' | 'principal'>;
 const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Of a page of a list. All pages have one scope, as the specification demands: it depends on the whole list, not on the
+ * Returns the hints of a page of a list. All pages have one scope, as the specification demands: it depends on the
+ * whole list, not on the
  * entries of the page or those that this caller sees.
  */
 export function listHints(
@@ -78,13 +80,13 @@ export function listHints(
   return { ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
 
-/** Of `server/discover`, which is the same for every caller that the endpoint lets in. */
+/** Returns the hints of `server/discover`, which is the same for every caller that the endpoint accepts. */
 export function discoveryHints(policy: CachePolicy): CacheFields {
   const { ttlMs, scope } = policy.list;
   return { ttlMs, cacheScope: policy.guarded() ? 'private' : scope };
 }
 
-/** A resource or template, as far as its hints go. */
+/** A resource or template, with what its hints depend on. */
 export interface CachedEntry {
   readonly cache?: Readonly<McpCacheHints>;
   readonly guarded: boolean;
@@ -94,7 +96,7 @@ export interface CachedEntry {
  * Adds the hints to the result of a read: those of the result itself, if its handler returned some, else those of the
  * resource.
  *
- * @param repeated the request has answers of the client, which are not part of a cache key
+ * @param repeated whether the request has answers of the client, which are not part of a cache key
  */
 export function withReadHints<Result extends object>(
   call: Caller,

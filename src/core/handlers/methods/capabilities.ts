@@ -11,7 +11,7 @@ import { extensionOf, type ExtensionSettings, isExtensionId } from '../../protoc
 import { isObject } from '../../protocol/json-rpc.js';
 import { MissingRequiredClientCapabilityError } from '../../protocol/spec.js';
 
-/** The extensions of the protocol that an endpoint declares. @internal */
+/** Lists the extensions of the protocol that an endpoint declares. @internal */
 export interface McpExtensionOptions {
   /**
    * Extensions of the protocol that the endpoint has, by id, each with its settings; `{}` where there are none. Clients of both
@@ -30,7 +30,10 @@ export const EXTENSION_TABLE = {
 
 type ExtensionOptions = Resolved<typeof EXTENSION_TABLE> & Pick<ResolvedSessionOptions, 'sessions'>;
 
-/** Declared by every endpoint, also when a list is empty: handlers may be registered later, which clients are notified of. */
+/**
+ * Every endpoint declares these, also when a list is empty: handlers may be registered later, which clients are
+ * notified of.
+ */
 const CORE: ServerCapabilities = Object.freeze({
   tools: { listChanged: true },
   prompts: { listChanged: true },
@@ -41,12 +44,12 @@ const CORE: ServerCapabilities = Object.freeze({
 
 type Extensions = NonNullable<ServerCapabilities['extensions']>;
 
-/** The capabilities that an endpoint declares in each era; complete before the app listens. */
+/** Holds the capabilities that an endpoint declares in each era; they are complete before the app listens. */
 @Injectable()
 export class EndpointCapabilities {
   readonly #declared: Record<McpEra, ServerCapabilities>;
 
-  /** @throws McpOptionError */
+  /** Reads the option `extensions`. @throws McpOptionError */
   constructor(@Inject(MCP_OPTIONS) { extensions, server, sessions }: ExtensionOptions & { readonly server?: unknown }) {
     this.#declared = { legacy: sessions === 'off' ? withoutSessions(CORE) : CORE, modern: CORE };
     if (server !== undefined && Object.keys(extensions).length > 0) {

@@ -19,8 +19,7 @@ import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
 /**
- * The lifecycle of an endpoint's handlers: found when all providers exist, their changes announced until the app shuts
- * down.
+ * Loads an endpoint's handlers when all providers exist, and announces their changes until the app shuts down.
  */
 @Injectable()
 export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
@@ -37,7 +36,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
 
-  /** @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
+  /** Finds the handlers. @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
   onModuleInit(): void {
     this.declared.load();
     this.extensions.load();

@@ -16,14 +16,14 @@ import type { ServedMethod, ServedMethods } from './method.js';
 import { findResource } from './resources.js';
 
 /**
- * An extension of the protocol that a module of this package adds to an endpoint: a provider anywhere in the app, found when
- * the endpoint starts. Apps use `@McpMethod()`.
+ * An extension of the protocol that a module of this package adds to an endpoint is a provider anywhere in the app,
+ * which is found when the endpoint starts. Apps use `@McpMethod()`.
  *
  * @internal
  */
 export abstract class McpExtension {
   abstract readonly id: string;
-  /** The settings that clients read in the capabilities. */
+  /** Clients read these settings in the capabilities. */
   readonly settings: ExtensionSettings = {};
   /** The era of the extension. @default both */
   readonly era?: McpEra;
@@ -31,7 +31,7 @@ export abstract class McpExtension {
   readonly endpoint?: string | undefined;
 
   /**
-   * The methods of the extension at one endpoint. Clients that did not declare it are refused before.
+   * Returns the methods of the extension at one endpoint. Clients that did not declare it are refused before.
    *
    * @param endpoint finds the parts of the endpoint: `endpoint.get(HandlerCalls)`
    */
@@ -39,7 +39,7 @@ export abstract class McpExtension {
     return {};
   }
 
-  /** The node stops: accepts no more work, and gives what runs `limitMs` to end. */
+  /** Called when the node stops: accepts no more work, and gives what runs `limitMs` to end. */
   drain(_limitMs: number): Promise<void> {
     return Promise.resolve();
   }
@@ -61,7 +61,11 @@ export class EndpointExtensions {
     @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
   ) {}
 
-  /** Call it once, after the handlers are found. @throws McpHandlerDefinitionError */
+  /**
+   * Adds the extensions and methods. It is called once, after the handlers are found.
+   *
+   * @throws McpHandlerDefinitionError
+   */
   load(): void {
     const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
     const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
@@ -75,7 +79,7 @@ export class EndpointExtensions {
   }
 
   /**
-   * Declares the extension of views if there are any. Call it after the app has registered its handlers at the start.
+   * Declares the extension of views if there are any. It is called after the app has registered its handlers at the start.
    *
    * @throws McpHandlerDefinitionError for a tool whose view does not exist
    */
@@ -92,12 +96,12 @@ export class EndpointExtensions {
     }
   }
 
-  /** Whether a module of this package has added an extension. */
+  /** Returns whether a module of this package has added an extension. */
   has(id: string): boolean {
     return this.#added.some((extension) => extension.id === id);
   }
 
-  /** See {@link McpExtension.drain}. */
+  /** Drains all extensions, see {@link McpExtension.drain}. */
   async drain(limitMs: number): Promise<void> {
     await Promise.all(this.#added.map((extension) => extension.drain(limitMs)));
   }
@@ -137,7 +141,7 @@ export class EndpointExtensions {
   }
 }
 
-/** A decorated handler as a method of the endpoint. */
+/** Returns a decorated handler as a method of the endpoint. */
 function methodOf(entry: MethodEntry, calls: HandlerCalls): ServedMethod<Record<string, unknown>> {
   return {
     extension: entry.extension,

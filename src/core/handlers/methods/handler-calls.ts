@@ -28,7 +28,7 @@ export class HandlerCalls {
     };
   }
 
-  /** The context of a handler that cannot ask, and of the guards of a list. */
+  /** Returns the context of a handler that cannot ask, and of the guards of a list. */
   context(call: McpCall): McpContext {
     return new McpContext(call, new HandlerRun(call, this.parts));
   }
@@ -38,7 +38,7 @@ export class HandlerCalls {
    *
    * @param target the name of the tool or prompt, the URI of the resource
    * @param params the parameters that the request state is bound to, in addition to the target
-   * @param args of the handler
+   * @param args the arguments of the handler
    */
   run<Args, T>(
     call: McpCall,
@@ -54,7 +54,7 @@ export class HandlerCalls {
       if (call.fault) throw call.fault;
       run = new HandlerRun(call, this.parts, request);
     } catch (fault) {
-      // A caller from whom guards hide the handler would learn that it exists (D31).
+      // A caller from which guards hide the handler would learn that it exists (D31).
       return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(fault));
     }
     const context = new McpContext(call, run);
@@ -69,7 +69,7 @@ export class HandlerCalls {
 }
 
 /**
- * The fields that a client adds when it repeats a request with answers. An answer is an object, and not the
+ * Returns the fields that a client adds when it repeats a request with answers. An answer is an object, and not the
  * `{ method, result }` that some drafts wrapped it in: others are dropped, key by key.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
@@ -77,7 +77,7 @@ export class HandlerCalls {
 function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inputResponses' | 'requestState'> {
   const { inputResponses, requestState } = params as Record<string, unknown>;
   if (inputResponses === undefined) return requestState === undefined ? NO_RETRY : { requestState };
-  // Without a prototype: its names are the client's.
+  // The object has no prototype: its names are the client's.
   const accepted = Object.create(null) as Record<string, object>;
   for (const [key, answer] of isObject(inputResponses) ? Object.entries(inputResponses) : []) {
     if (isObject(answer) && !('method' in answer) && !('result' in answer)) accepted[key] = answer;

@@ -8,13 +8,13 @@ import { type ServedMethod, type ServedMethods, paramsReader } from './method.js
 
 export interface ServerIdentity {
   readonly serverInfo: Implementation;
-  /** Instructions for the model on how to use the server. An empty string is omitted. */
+  /** Instructs the model how to use the server. An empty string is omitted. */
   readonly instructions: string | undefined;
 }
 
 const DONE = Object.freeze({});
 
-/** `initialize` and `ping` of the legacy era, `server/discover` of revision 2026-07-28. */
+/** Serves `initialize` and `ping` of the legacy era, and `server/discover` of revision 2026-07-28. */
 export function lifecycleMethods(
   { serverInfo, instructions }: ServerIdentity,
   cache: CachePolicy,
@@ -52,7 +52,7 @@ export function lifecycleMethods(
   return { initialize, ping, 'server/discover': discover };
 }
 
-/** `logging/setLevel`: the session keeps the level, once the request has succeeded. */
+/** Serves `logging/setLevel`: the session keeps the level, once the request has succeeded. */
 export function sessionMethods(): ServedMethods {
   const setLevel: ServedMethod = {
     era: 'legacy',

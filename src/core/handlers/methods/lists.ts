@@ -12,11 +12,14 @@ import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } fr
 
 /** The prefix is the version of the format. */
 const CURSOR = /^1:(\d{1,15})$/;
-/** Behind the entries of `resources/list`: the template, how many of its resources were shown, and its own cursor. */
+/**
+ * Cursors behind the entries of `resources/list` hold the template, how many of its resources were shown, and its own
+ * cursor.
+ */
 const LISTING_CURSOR = /^2:(\d{1,15}):(\d{1,15})(?::(.*))?$/s;
 
 export interface ListOptions {
-  /** Entries per page of a list. */
+  /** A page of a list has so many entries. */
   readonly pageSize: number;
   readonly cache: CachePolicy;
 }
@@ -25,7 +28,7 @@ interface ListParams {
   readonly cursor?: string | undefined;
 }
 
-/** `tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`. */
+/** Serves `tools/list`, `resources/list`, `resources/templates/list` and `prompts/list`. */
 export function listMethods(table: HandlerTable, calls: HandlerCalls, options: ListOptions): ServedMethods {
   const list = (kind: ListedKind, field: string, type: SpecTypeName): ServedMethod<ListParams> => ({
     read: paramsReader(type, ({ cursor }) =>
@@ -52,7 +55,7 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
   };
 }
 
-/** A page of `resources/list` where templates list their resources. */
+/** Returns a page of `resources/list` where templates list their resources. */
 async function withListings(
   table: HandlerTable,
   context: McpContext,
@@ -81,7 +84,7 @@ function listingPlaceOf(cursor: string | undefined): ListingPlace | undefined {
 }
 
 /**
- * One page of what a caller may see.
+ * Returns one page of what a caller may see.
  *
  * A cursor is the ordinal of the last entry that was looked at: entries that are added or removed between two pages
  * neither shift nor repeat the others.
@@ -97,7 +100,7 @@ async function visiblePage<Kind extends ListedKind>(
 ): Promise<{ entries: EntryOf<Kind>[]; nextCursor?: string }> {
   const rest = table.after(kind, ordinalOf(cursor));
   const entries: EntryOf<Kind>[] = [];
-  // A chunk at a time: the guards of its entries run side by side, and none for entries of a later page.
+  // Entries are taken a chunk at a time: the guards of a chunk run side by side, and none for entries of a later page.
   for (let start = 0; start < rest.length; start += size) {
     const chunk = rest.slice(start, start + size);
     const shown = await Promise.all(chunk.map(async ({ entry }) => !entry.guarded || entry.visible(context)));

@@ -27,14 +27,14 @@ import type { JsonRpcRequest, RequestId } from '../../protocol/json-rpc.js';
 import { LATEST_LEGACY_REVISION } from '../../protocol/revisions.js';
 import { ProtocolError } from '../../protocol/spec.js';
 
-/** An event of a tool call: progress, any number of times, then the result. @publicApi */
+/** A tool call emits progress, any number of times, then the result. @publicApi */
 export type McpToolCallEvent =
   ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: CallToolResult };
 
 type SamplingQuestion = Extract<McpQuestion, { method: 'sampling/createMessage' }>;
 type SamplingAnswer = McpAnswer<{ method: 'sampling/createMessage'; params: object }>;
 
-/** The caller of a call from within the app, and the answers to questions of the tool. @publicApi */
+/** Describes the caller of a call from within the app, and answers questions of the tool. @publicApi */
 export interface McpToolCallOptions {
   /**
    * The principal of the call, as in `ctx.principal`.
@@ -48,13 +48,13 @@ export interface McpToolCallOptions {
    * @default within a handler that of its caller, if `principal` is not given either
    */
   request?: object;
-  /** Answers elicitations. @default the tool is told that they cannot be answered */
+  /** Answers elicitations. @default the tool gets an error: they cannot be answered */
   elicit?: (params: ElicitRequestParams) => MaybePromise<ElicitResult>;
-  /** Answers sampling requests. @default the tool is told that they cannot be answered */
+  /** Answers sampling requests. @default the tool gets an error: they cannot be answered */
   sample?: (params: SamplingQuestion['params']) => MaybePromise<SamplingAnswer>;
-  /** The answer to `roots/list`. @default the tool is told that there is no answer */
+  /** The answer to `roots/list`. @default the tool gets an error: there is no answer */
   roots?: McpAnswer<{ method: 'roots/list' }>['roots'];
-  /** Sent as `_meta`. */
+  /** The call carries it as `_meta`. */
   meta?: Readonly<Record<string, unknown>>;
 }
 
@@ -82,7 +82,7 @@ export class McpToolCaller {
   /**
    * Calls a tool.
    *
-   * @param name of the tool
+   * @param name the name of the tool
    * @param args its arguments
    * @param options beside those of all calls: `signal` cancels the call, `onprogress` is called with its progress; what it throws
    *   is logged
@@ -137,8 +137,10 @@ export class McpToolCaller {
   }
 
   /**
-   * The tools that a caller may call: those that it would see in `tools/list`, without those for views alone. Their schemas are
-   * plain JSON Schemas, as agent frameworks take them: `parameters` of OpenAI, `jsonSchema()` of the AI SDK, `schema` of LangChain.
+   * Lists the tools that a caller may call: those that it would see in `tools/list`, without those for views alone.
+   * Their schemas are
+   * plain JSON Schemas, as agent frameworks take them: `parameters` of OpenAI, `jsonSchema()` of the AI SDK, `schema`
+   * of LangChain.
    *
    * @param options the caller
    * @returns all tools, not a page of them
@@ -168,7 +170,7 @@ export class McpToolCaller {
   }
 }
 
-/** A tool as a model, or its framework, is told of it. @publicApi */
+/** A tool, as a model or its framework gets it. @publicApi */
 export type McpListedTool = Pick<
   ListToolsResult['tools'][number],
   'name' | 'title' | 'description' | 'inputSchema' | 'outputSchema' | 'annotations'
@@ -177,13 +179,13 @@ export type McpListedTool = Pick<
 type WithinEvent = ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: object };
 type ListEvent = { readonly result: ListToolsResult };
 
-/** Views call the others. */
+/** Returns whether a tool is for models: views call the others. */
 function isForModels({ _meta }: ListToolsResult['tools'][number]): boolean {
   const { visibility } = (_meta?.['ui'] ?? {}) as { visibility?: readonly string[] };
   return visibility?.includes('model') !== false;
 }
 
-/** Models get the schema alone: some refuse the name of its dialect. */
+/** Returns a tool as a model gets it, with the schema alone: some refuse the name of its dialect. */
 function listedTool({
   name,
   title,
@@ -205,7 +207,7 @@ function listedTool({
 
 let lastId = 0;
 
-/** As a client would send it. @throws TypeError for what JSON cannot write */
+/** Returns the request as a client would send it. @throws TypeError for what JSON cannot write */
 function requestOf(method: string, given: object, { meta }: McpToolCallOptions): JsonRpcRequest {
   const id = `within-${++lastId}`;
   const params = { ...given, _meta: { ...meta, progressToken: id } };
@@ -213,7 +215,7 @@ function requestOf(method: string, given: object, { meta }: McpToolCallOptions):
 }
 
 /**
- * The principal and request of a call: both from the running call, or both from the options. A timer that a handler has
+ * Returns the principal and request of a call: both from the running call, or both from the options. A timer that a handler has
  * started may run after its call: it must not have the rights of its caller.
  */
 function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
@@ -228,7 +230,7 @@ function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
 }
 
 /**
- * The client and the exchange of one call from within the app. It is of the legacy era, whose handlers ask while they
+ * Acts as the client and the exchange of one call from within the app. It is of the legacy era, whose handlers ask while they
  * run, and has no session.
  */
 class ClientWithin implements CallingClient, McpExchange {
@@ -249,7 +251,7 @@ class ClientWithin implements CallingClient, McpExchange {
     return { protocolVersion: LATEST_LEGACY_REVISION, capabilities, clientInfo: { name: 'within', version: '' } };
   }
 
-  /** The app has a log of its own. */
+  /** Returns `false`: the app has a log of its own. */
   wantsLog(): boolean {
     return false;
   }
@@ -267,7 +269,7 @@ class ClientWithin implements CallingClient, McpExchange {
     return new Promise((resolve, reject) => {
       const giveUp = (): void =>
         reject(new McpServerRequestError('CALL_OVER', `"${method}" has ended because its call is over.`));
-      // An answered call is over too; its signal does not abort.
+      // An answered call has ended too; its signal does not abort.
       if (over.aborted || call.state !== 'open') return giveUp();
       over.addEventListener('abort', giveUp, { once: true });
       const answered = this.#answerTo(method, params);

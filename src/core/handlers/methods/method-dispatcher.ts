@@ -14,7 +14,7 @@ import { type ServedMethod, type ServedMethods } from './method.js';
 /**
  * # Serves decorated handlers: a table from method to function
  *
- * One for all sessions and requests of an endpoint, in both eras, without state:
+ * One dispatcher serves all sessions and requests of an endpoint, in both eras, without state:
  *
  *     request ─▶ method of the era? ─▶ client has its extension? ─▶ parameters ─▶ the method ─▶ result as the era has it
  *                      └─ -32601                └─ -32021               └─ -32602
@@ -36,7 +36,7 @@ export class MethodDispatcher implements McpDispatcher {
     return this.declared.of(era);
   }
 
-  /** @throws Error when there is a method of that name */
+  /** Adds methods. @throws Error when there is a method of that name */
   add(methods: ServedMethods): this {
     for (const [name, method] of Object.entries(methods)) {
       if (this.#methods.has(name)) throw new Error(`There are two methods with the name "${name}".`);
@@ -65,12 +65,12 @@ export class MethodDispatcher implements McpDispatcher {
     );
   }
 
-  /** Ignored: notifications of a client concern the session, which has handled them. */
+  /** Ignores notifications of a client: they concern the session, which has handled them. */
   notification(): void {}
 
   sessionEnded(): void {}
 
-  /** The result of revision 2026-07-28: has its type, and the name of the server. */
+  /** Returns the result of revision 2026-07-28 with its type and the name of the server. */
   #modern(result: object, method: ServedMethod, { method: name, isTakenOver }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
     const other = isTakenOver ? resultType === 'task' : method.asks && isInputRequiredResult(result);
@@ -86,7 +86,7 @@ export class MethodDispatcher implements McpDispatcher {
   }
 }
 
-/** Revision 2026-07-28 asks in its results, not by this error. */
+/** Replaces the error that asks for a URL: revision 2026-07-28 asks in its results. */
 export function withoutUrlRequired(error: unknown): unknown {
   const required: number = ProtocolErrorCode.UrlElicitationRequired;
   return error instanceof ProtocolError && error.code === required

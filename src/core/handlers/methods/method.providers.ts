@@ -31,7 +31,7 @@ import { admitsResource, resourceMethods, subscriptionMethods } from './resource
 import { ToolAccess } from './tool-access.js';
 import { toolMethods } from './tools.js';
 
-/** The options of an endpoint that its methods need. */
+/** The methods of an endpoint need these options. */
 interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
   readonly serverInfo: Implementation;
   readonly instructions: string | undefined;

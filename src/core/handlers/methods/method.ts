@@ -8,24 +8,26 @@ import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } fr
 export interface ServedMethod<Params = unknown> {
   /** The era that has the method. @default both */
   readonly era?: McpEra | undefined;
-  /** Its result may be `input_required`, as of `tools/call`, `prompts/get` and `resources/read`. */
+  /** Whether its result may be `input_required`, as that of `tools/call`, `prompts/get` and `resources/read`. */
   readonly asks?: boolean;
-  /** The id of the extension that it belongs to: a client that did not declare it is refused. */
+  /** The id of its extension: a client that did not declare it is refused. */
   readonly extension?: string | undefined;
   /**
-   * The parameters, with the fields that the method has and no others.
+   * Reads the parameters, with the fields that the method has and no others.
    *
    * @throws ProtocolError -32602 that names the field
    */
   read(request: JsonRpcRequest, era: McpEra): Params;
   /**
+   * Serves a request.
+   *
    * @returns the result, or a promise of it
    * @throws an error with a JSON-RPC code and a message for the client
    */
   serve(params: Params, call: McpCall): object | Promise<object>;
 }
 
-/** Methods by name. */
+/** Maps names to methods. */
 export type ServedMethods = Readonly<Record<string, ServedMethod>>;
 
 /** Parameters before they are checked. */
@@ -37,7 +39,7 @@ const NO_PARAMS: RawParams = Object.freeze({});
  * Reads parameters: by a hand-written check that accepts the usual ones, and otherwise by the schema of the specification,
  * which names the field and the fault. The schema decides in all doubtful cases; the check only saves its time.
  *
- * @param type of the request in the specification
+ * @param type the type of the request in the specification
  * @param accept returns the parameters, or `undefined` to leave the decision to the schema
  * @param known the parameters that the era has, for the schema; by default all
  */
@@ -57,14 +59,14 @@ export function paramsReader<Params>(
   };
 }
 
-/** `_meta` as clients send it. */
+/** Returns whether `_meta` is as clients send it. */
 function isPlainMeta(meta: unknown): boolean {
   if (!isObject(meta) || RELATED_TASK in meta) return false;
   const { progressToken } = meta;
   return progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken);
 }
 
-/** The schema looks into it. */
+/** The schema checks this key of `_meta`. */
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 
 export function isRecordOfTexts(value: unknown): value is Record<string, string> {

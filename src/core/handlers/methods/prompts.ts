@@ -17,7 +17,9 @@ type CompleteParams = CompleteRequest['params'];
 const NO_ARGUMENTS: Record<string, string> = Object.freeze({});
 const NO_COMPLETION: CompleteResult['completion'] = { values: [], total: 0, hasMore: false };
 
-/** `prompts/get`, and `completion/complete` for the arguments of prompts and the variables of resource templates. */
+/**
+ * Serves `prompts/get`, and `completion/complete` for the arguments of prompts and the variables of resource templates.
+ */
 export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
   const get: ServedMethod<GetParams> = {
     asks: true,
@@ -57,12 +59,12 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
   return { 'prompts/get': get, 'completion/complete': complete };
 }
 
-/** Of a handler that the lists of the caller do not show, too. */
+/** Returns the error for a missing handler, and for one that the lists of the caller do not show. */
 function missingReference(ref: CompleteParams['ref']): Error {
   return invalidParams(`Reference ${shown(ref)} not found: completion needs an existing prompt or resource template.`);
 }
 
-/** What guards throw to deny, or to fail, has another class. */
+/** Returns whether an error is that of a missing handler: errors of guards have another class. */
 function isMissing(error: unknown): boolean {
   return error instanceof ProtocolError;
 }

@@ -13,17 +13,17 @@ import type { HandlerTable, ResourceTemplateEntry, TemplateListing } from '../re
  * each resource.
  */
 
-/** Where a page begins. */
+/** The place at which a page begins. */
 export interface ListingPlace {
-  /** Of the template. */
+  /** The ordinal of the template. */
   readonly ordinal: number;
-  /** What its method is called with: the cursor that it returned; `undefined`: none yet. */
+  /** The cursor that its method returned, and is called with; `undefined`: none yet. */
   readonly cursor: string | undefined;
-  /** How many of that call's resources were on earlier pages. */
+  /** Counts the resources of that call that were on earlier pages. */
   readonly offset: number;
 }
 
-/** The place before all templates. */
+/** Stands before all templates. */
 export const FIRST_LISTING: ListingPlace = { ordinal: 0, cursor: undefined, offset: 0 };
 
 export function hasListings(table: HandlerTable): boolean {
@@ -32,8 +32,10 @@ export function hasListings(table: HandlerTable): boolean {
 }
 
 /**
+ * Returns a page of resources.
+ *
  * @param room how many resources still fit
- * @param size how many fit on a whole page, which methods are told
+ * @param size how many fit on a whole page, which methods get as `limit`
  * @throws what a method throws, as an error of the protocol
  */
 export async function listedResources(
@@ -56,13 +58,15 @@ export async function listedResources(
     left -= taken.length;
     const end = offset + taken.length;
     if (end < listed.resources.length) return { resources, next: { ordinal, cursor, offset: end } };
-    // One call of a method for each request: a client asks for more.
+    // A method is called once for each request: a client asks for more.
     if (listed.nextCursor !== undefined) return { resources, next: { ordinal, cursor: listed.nextCursor, offset: 0 } };
   }
   return { resources };
 }
 
-/** The resources that this caller may read. One with a handler of its own stands among those. */
+/**
+ * Returns the resources that this caller may read. A resource with a handler of its own is listed among the fixed ones.
+ */
 async function admitted(
   resources: readonly Resource[],
   entry: ResourceTemplateEntry,

@@ -11,10 +11,10 @@ interface UriParams {
 
 const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === 'string' ? { uri } : undefined);
 
-/** JSON-RPC result of a request without a value. */
+/** Answers a request without a value. */
 const DONE = Object.freeze({});
 
-/** `resources/read`. */
+/** Serves `resources/read`. */
 export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache: CachePolicy): ServedMethods {
   const read: ServedMethod<UriParams> = {
     asks: true,
@@ -31,7 +31,7 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
   return { 'resources/read': read };
 }
 
-/** The subscriptions of sessions: a session keeps what it is subscribed to, once the request has succeeded. */
+/** Serves the subscriptions of sessions: a session keeps what it is subscribed to, once the request has succeeded. */
 export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
   const subscribe: ServedMethod<UriParams> = {
     era: 'legacy',
@@ -50,7 +50,7 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
 }
 
 /**
- * Whether there is a resource at a URI that the caller may read: only then may it learn when it changes. Unlike for a
+ * Returns whether there is a resource at a URI that the caller may read: only then may it learn when it changes. Unlike for a
  * list, the guards have the arguments.
  */
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
@@ -58,7 +58,7 @@ export async function admitsResource(table: HandlerTable, uri: string, context: 
   return found ? found.entry.admits(found.args, context) : false;
 }
 
-/** The resource with this URI, or the first template that matches it. */
+/** Returns the resource with this URI, or the first template that matches it. */
 export function findResource(table: HandlerTable, uri: string): Found | undefined {
   const entry = table.get('resource', uri);
   if (entry) return { entry, args: { uri } as TemplateMatch };

@@ -16,7 +16,7 @@ export class ToolAccess {
     @Inject(HandlerCalls) private readonly calls: HandlerCalls,
   ) {}
 
-  /** When calls of a tool become tasks; `undefined`: never. */
+  /** Returns when calls of a tool become tasks; `undefined`: never. */
   taskOf(tool: string): ToolTask | undefined {
     return this.table.get('tool', tool)?.task;
   }

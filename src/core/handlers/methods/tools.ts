@@ -12,7 +12,7 @@ interface CallParams {
 
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
-/** `tools/call`. */
+/** Serves `tools/call`. */
 export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
   const call: ServedMethod<CallParams> = {
     asks: true,
@@ -36,7 +36,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
   return { 'tools/call': call };
 }
 
-/** Revision 2026-07-28 has no tasks in its core: `task` is an unknown key, which is removed. */
+/** Removes `task`, which is an unknown key in revision 2026-07-28: it has no tasks in its core. */
 function withoutTask(params: RawParams, era: McpEra): RawParams {
   if (ERAS[era].hasTaskParam) return params;
   const { task: _, ...others } = params;

@@ -22,10 +22,10 @@ import { shown } from '../../protocol/errors.js';
 import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
 import { RunMemory } from './run-memory.js';
 
-/** What the runs of an endpoint share. */
+/** The runs of an endpoint share these parts. */
 export interface RunParts {
   readonly requestStates: RequestStates;
-  /** The states that outlive a call. */
+  /** Opens the states that outlive a call. */
   readonly states: {
     of(caller: McpCall, handle: string | null | undefined): Promise<McpState>;
     ofPrincipal(caller: McpCall): Promise<McpPrincipalState>;
@@ -37,9 +37,9 @@ export interface RunParts {
 
 /** A request that can be answered with questions: `tools/call`, `prompts/get`, `resources/read`. */
 export interface AskingRequest extends Pick<StateBinding, 'target' | 'params'> {
-  /** What the client answered to the round before, unchecked. */
+  /** The unchecked answers of the client to the round before. */
   readonly inputResponses?: Readonly<Record<string, object>> | undefined;
-  /** As it was sent; a string, if this endpoint created it. */
+  /** The state as it was sent; a string, if this endpoint created it. */
   readonly requestState?: unknown;
 }
 
@@ -51,11 +51,13 @@ type RunState =
 
 const RUNNING: RunState = { kind: 'running' };
 const OVER: RunState = { kind: 'over' };
-/** Limit for one question in a run: a handler that asks it more often loops, waiting for a different answer. */
+/**
+ * One question may be asked so often in a run: a handler that asks it more often loops, waiting for a different answer.
+ */
 const MAX_REPETITIONS = 1_000;
-/** A handler that returns `inputRequired()` to a client with a session is run at most so many times. */
+/** A handler that returns `inputRequired()` to a client with a session runs at most so many times. */
 const MAX_ROUNDS = 8;
-/** Milliseconds that a client has to answer a question of such a round. */
+/** A client has so many milliseconds to answer a question of such a round. */
 const ROUND_TIMEOUT_MS = 600_000;
 
 /**
@@ -79,11 +81,13 @@ export class HandlerRun implements McpClientPort {
   #state: RunState = RUNNING;
   #memory: RunMemory | undefined;
   #responses: InputResponses | undefined;
-  /** What the handler gave `inputRequired()` to keep, the last time. */
+  /** The state that the handler last gave to `inputRequired()`. */
   #own: string | undefined;
   #asked: Map<string, Asked> | undefined;
 
   /**
+   * Opens the state of the request.
+   *
    * @param request `undefined` for a request whose answer cannot be questions
    * @throws ProtocolError -32602 for an invalid `requestState`
    */
@@ -112,7 +116,7 @@ export class HandlerRun implements McpClientPort {
     return this.#own;
   }
 
-  /** @throws (rejects) Error for a notification that the era, or the client, does not know */
+  /** Sends a notification. @throws (rejects) Error for a notification that the era, or the client, does not know */
   notify(notification: OutboundMessage): Promise<void> {
     // A task sends only its own notifications.
     if (this.call.isTakenOver) return DONE;
@@ -120,7 +124,7 @@ export class HandlerRun implements McpClientPort {
       assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
       return this.call.notify(notification);
     } catch (error) {
-      // Also for values that cannot be JSON: a handler that does not await this must not fail by it.
+      // Values that cannot be JSON reject too: a handler that does not await this must not fail by it.
       return Promise.reject(error);
     }
   }
@@ -138,7 +142,11 @@ export class HandlerRun implements McpClientPort {
     return quiet(this.#remembered.once.run(key, fn));
   }
 
-  /** @throws (rejects) McpHandlerSignal when the client is asked: then the call is answered with the questions */
+  /**
+   * Turns the call into a task.
+   *
+   * @throws (rejects) McpHandlerSignal when the client is asked: then the call is answered with the questions
+   */
   async startTask(): Promise<McpTask | undefined> {
     const state = this.#state;
     if (state.kind === 'suspended') throw suspended(state.questions);
@@ -184,7 +192,7 @@ export class HandlerRun implements McpClientPort {
     }
   }
 
-  /** One run. */
+  /** Runs the handler once. */
   async #once<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
     let outcome: PromiseSettledResult<T | InputRequiredResult>;
     try {
@@ -226,7 +234,11 @@ export class HandlerRun implements McpClientPort {
     }
   }
 
-  /** @throws ProtocolError -32603 for what cannot be sent; MissingRequiredClientCapabilityError in revision 2026-07-28 */
+  /**
+   * Checks questions that a handler returned.
+   *
+   * @throws ProtocolError -32603 for what cannot be sent; MissingRequiredClientCapabilityError in revision 2026-07-28
+   */
   #assertAskable({ inputRequests, requestState }: InputRequiredResult): void {
     const { method, era } = this.call;
     const entries = Object.entries(inputRequests ?? {});
@@ -243,7 +255,10 @@ export class HandlerRun implements McpClientPort {
     }
   }
 
-  /** Asks what a handler returned, side by side, and keeps the answers for its next run. The first failure ends all. */
+  /**
+   * Asks the questions that a handler returned, side by side, and keeps the answers for its next run. The first failure
+   * ends all.
+   */
   async #fulfil({ inputRequests, requestState }: InputRequiredResult): Promise<void> {
     const { call } = this;
     const { schemas } = this.parts;
@@ -285,13 +300,17 @@ export class HandlerRun implements McpClientPort {
     this.#memory = payload === undefined ? undefined : RunMemory.revive(payload, responses);
   }
 
-  /** A tool's failure is a result, so that the model reads it. @throws ProtocolError -32603 for anything else */
+  /**
+   * Returns a tool's failure as a result, so that the model reads it.
+   *
+   * @throws ProtocolError -32603 for anything else
+   */
   #roundFailed({ message }: RoundFailure): object {
     if (this.call.method !== 'tools/call') throw new ProtocolError(ProtocolErrorCode.InternalError, message);
     return { content: [{ type: 'text', text: message }], isError: true };
   }
 
-  /** @throws (rejects) McpServerRequestError, also for an answer that is none */
+  /** Sends a question. @throws (rejects) McpServerRequestError, also for an answer that is none */
   async #send(question: Question, options?: OutboundOptions): Promise<object> {
     const { key, request, embedded } = question;
     // The answer to a task may be invalid, as in a round: then the question is sent again.
@@ -315,7 +334,7 @@ export class HandlerRun implements McpClientPort {
     return Object.fromEntries(await Promise.all(answers)) as Record<string, unknown>;
   }
 
-  /** A question that was asked before has the answer it had, or will have. */
+  /** Asks a question once: asked again, it has the answer it had, or will have. */
   #askOnce(question: Question): Promise<unknown> {
     const { key } = question;
     const byKey = (this.#asked ??= new Map<string, Asked>());
@@ -342,7 +361,7 @@ export class HandlerRun implements McpClientPort {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
     if (!this.call.asksAtOnce) throw this.#suspend(question);
-    // For tasks only: with a session, asking throws the error for the missing capability.
+    // This is checked for tasks only: with a session, asking throws the error for the missing capability.
     const missing = this.#task && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
     const answer = await this.#send(question);
@@ -350,7 +369,7 @@ export class HandlerRun implements McpClientPort {
     return answer;
   }
 
-  /** @returns what leaves the handler */
+  /** Ends the run with a mark. @returns the signal that leaves the handler */
   #suspend(question: Question): Error {
     const { key } = question;
     const { method } = this.call;
@@ -390,7 +409,7 @@ export class HandlerRun implements McpClientPort {
     };
   }
 
-  /** The handler's own state is part of the encrypted state. */
+  /** Seals a result with the state: the handler's own state is part of the encrypted state. */
   #withState(result: InputRequiredResult): InputRequiredResult {
     const { requestState: own, ...rest } = result;
     const requestState = this.#sealed(typeof own === 'string' ? own : undefined);
@@ -398,6 +417,8 @@ export class HandlerRun implements McpClientPort {
   }
 
   /**
+   * Seals the memory.
+   *
    * @returns `undefined` when there is nothing to remember
    * @throws ProtocolError -32603 when there is too much to remember, -32602 when what the client has sent has no text
    */
@@ -440,7 +461,7 @@ export class HandlerRun implements McpClientPort {
   }
 }
 
-/** Why a question that a handler returned has no answer. */
+/** Thrown when a question that a handler returned has no answer. */
 class RoundFailure extends Error {}
 
 function suspended(questions: ReadonlyMap<string, Question>): HandlerSuspended {
@@ -453,7 +474,7 @@ function lacking(key: string, method: string, requiredCapabilities: Capabilities
   return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
 }
 
-/** Without a prototype: its names are the client's. */
+/** Returns an object without a prototype: its names are the client's. */
 function bare(): InputResponses {
   return Object.create(null) as InputResponses;
 }

@@ -12,7 +12,7 @@ import {
 } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
 
-/** The reason why a handler's question cannot be asked, for the developer and the client. */
+/** Thrown when a handler's question cannot be asked; the message is for the developer and the client. */
 export class QuestionError extends Error {}
 
 /**
@@ -21,7 +21,7 @@ export class QuestionError extends Error {}
  * Its answer comes from a client: {@link accept} validates it.
  */
 export class Question {
-  /** @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
+  /** Checks a question. @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
   static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
     if (key === '' || key === '__proto__')
       throw new QuestionError(
@@ -42,15 +42,15 @@ export class Question {
 
   constructor(
     readonly key: string,
-    /** As revision 2026-07-28 has it. */
+    /** The question in the form of revision 2026-07-28. */
     readonly embedded: InputRequest,
-    /** @returns the answer; `undefined` when it does not match this question */
+    /** Validates an answer. @returns the answer; `undefined` when it does not match this question */
     readonly accept: (answer: unknown) => object | undefined,
-    /** As the revisions before have it. */
+    /** The question in the form of the revisions before. */
     readonly request: OutboundMessage = embedded,
   ) {}
 
-  /** What the client must have declared. */
+  /** Returns the capabilities that the client must have declared. */
   get required(): Capabilities {
     const { method, params } = this.request;
     return requiredCapabilities(method, params);
@@ -88,7 +88,7 @@ function elicitation(key: string, params: McpElicitation, schemas: RequestedSche
   return new Question(key, embedded, acceptForm, { method, params: { mode: 'form', ...embedded.params } });
 }
 
-/** @throws QuestionError */
+/** Compiles the schema of a form. @throws QuestionError */
 function validatorOf(key: string, schema: JsonSchemaType, schemas: RequestedSchemas): JsonSchemaValidator<unknown> {
   try {
     return schemas.getValidator(schema);
@@ -100,7 +100,7 @@ function validatorOf(key: string, schema: JsonSchemaType, schemas: RequestedSche
 }
 
 /**
- * Results of tools answer the uses of the message before, and stand alone.
+ * Checks that results of tools answer the uses of the message before, and stand alone.
  *
  * @throws ProtocolError -32602
  * @see https://modelcontextprotocol.io/specification/2025-11-25/client/sampling#message-content-constraints
@@ -140,7 +140,10 @@ interface Checked<T> {
 }
 type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonly issues: readonly unknown[] };
 
-/** Schemas that are kept compiled. Most handlers ask with a handful; one that builds its schema per call has many. */
+/**
+ * At most so many schemas are kept compiled. Most handlers ask with a handful; one that builds its schema per call has
+ * many.
+ */
 const MAX_COMPILED = 500;
 
 /**
@@ -154,7 +157,7 @@ export class RequestedSchemas {
 
   constructor(private readonly maxCompiled = MAX_COMPILED) {}
 
-  /** @throws Error when it is no schema */
+  /** Returns a compiled schema. @throws Error when it is no schema */
   getValidator(schema: JsonSchemaType): JsonSchemaValidator<unknown> {
     const text = JSON.stringify(schema);
     let validator = this.#compiled.get(text);
@@ -163,7 +166,8 @@ export class RequestedSchemas {
         this.#compiled.clear();
         this.#compiler = new AjvJsonSchemaValidator();
       }
-      // A copy, as handlers may change their schema later. Without its $id, by which Ajv would use another schema.
+      // The schema is copied, as handlers may change theirs later, and without its $id, by which Ajv would use another
+      // schema.
       const { $id: _, ...copy } = JSON.parse(text) as JsonSchemaType;
       validator = this.#compiler.getValidator(copy);
       this.#compiled.set(text, validator);

@@ -3,7 +3,7 @@ import { count, McpOptionError, option, type OptionTable, type Resolved } from '
 import { MIN_SECRET_BYTES } from './request-state.js';
 
 /**
- * How the state of a call travels, sealed, through its client, when the handler asks something in revision 2026-07-28.
+ * Decides how the state of a call travels, sealed, through its client, when the handler asks something in revision 2026-07-28.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements
  * @internal
@@ -44,7 +44,9 @@ export const REQUEST_STATE_TABLE = {
 export type ResolvedRequestStateOptions = Resolved<typeof REQUEST_STATE_TABLE>;
 
 /**
- * @param shared other nodes may have to open what this one has sealed
+ * Returns the secrets of an endpoint.
+ *
+ * @param shared whether other nodes may have to open what this one has sealed
  * @throws McpOptionError
  */
 export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: boolean): readonly Uint8Array[] {
@@ -57,7 +59,7 @@ export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: bool
   return [randomBytes(MIN_SECRET_BYTES)];
 }
 
-/** The messages never show a value: it is a secret, also when it is a bad one. */
+/** Reads the keys. The messages never show a value: it is a secret, also when it is a bad one. */
 function secretsOf(keys: unknown): Uint8Array[] {
   if (!Array.isArray(keys) || keys.length === 0)
     throw new McpOptionError(

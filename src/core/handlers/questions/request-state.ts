@@ -28,7 +28,7 @@ export class RequestStates {
     private readonly clock: Pick<McpClock, 'now'>,
   ) {}
 
-  /** @throws RequestStateTooLargeError */
+  /** Encrypts a payload. @throws RequestStateTooLargeError */
   seal(payload: string, binding: StateBinding): string {
     const { secrets, ttlMs, maxBytes } = this.options;
     const salt = randomBytes(SALT_BYTES);
@@ -50,6 +50,8 @@ export class RequestStates {
   }
 
   /**
+   * Decrypts a state.
+   *
    * @returns the payload
    * @throws ProtocolError -32602, without the reason, which would help an attacker
    */
@@ -58,7 +60,7 @@ export class RequestStates {
       const payload = state.length <= this.options.maxBytes ? this.#opened(state, binding) : undefined;
       if (payload !== undefined) return payload;
     } catch {
-      // Parameters that are nested too deeply for a digest, for one.
+      // Parameters that are nested too deeply for a digest fail here, for example.
     }
     throw invalidState();
   }
@@ -84,7 +86,7 @@ export class RequestStates {
 
   #associated({ principal, routeParams, method, target, params }: StateBinding): Buffer {
     const { name, path } = this.options.endpoint;
-    // Lists of one or none: a missing principal differs from every text.
+    // The lists have one or no element: a missing principal differs from every text.
     const owner = [optional(principal), optional(routeText(routeParams))];
     const belongs = [FORMAT_VERSION, optional(name), path, ...owner, method, target, digestOf(params)];
     return Buffer.from(JSON.stringify(belongs));
@@ -92,29 +94,29 @@ export class RequestStates {
 }
 
 export interface RequestStateOptions {
-  /** At least one, of at least {@link MIN_SECRET_BYTES} each. */
+  /** There is at least one secret, of at least {@link MIN_SECRET_BYTES}. */
   readonly secrets: readonly Uint8Array[];
   readonly ttlMs: number;
-  /** Of a sealed state, as it is sent: it is ASCII. */
+  /** A sealed state has at most so many bytes as it is sent: it is ASCII. */
   readonly maxBytes: number;
-  /** The endpoint of the app: a state of one endpoint is invalid at another. */
+  /** Names the endpoint of the app: a state of one endpoint is invalid at another. */
   readonly endpoint: { readonly name: string | undefined; readonly path: string };
 }
 
-/** What a state belongs to. */
+/** A state belongs to all of these. */
 export interface StateBinding {
-  /** `undefined`, the anonymous caller, is different from every text. */
+  /** The caller; `undefined`, the anonymous one, is different from every text. */
   readonly principal: string | undefined;
   /** The parameters of the path: a state of one tenant is invalid at another. */
   readonly routeParams?: RouteParams | undefined;
   readonly method: string;
   /** The name of the tool or prompt, the URI of the resource. */
   readonly target: string;
-  /** Of the request. `_meta`, `inputResponses` and `requestState` do not count. */
+  /** The parameters of the request. `_meta`, `inputResponses` and `requestState` do not count. */
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** A state has become larger than a client may be given. */
+/** Thrown when a state has become larger than a client may be given. */
 export class RequestStateTooLargeError extends Error {
   override readonly name = 'RequestStateTooLargeError';
   constructor(
@@ -125,7 +127,7 @@ export class RequestStateTooLargeError extends Error {
   }
 }
 
-/** Minimum length of a secret, for the strength of AES-256. */
+/** The minimum length of a secret, for the strength of AES-256. */
 export const MIN_SECRET_BYTES = 32;
 
 const FORMAT_VERSION = 1;
@@ -140,7 +142,7 @@ const NONCE_AT = SALT_AT + SALT_BYTES;
 const CONTENT_AT = NONCE_AT + NONCE_BYTES;
 const OVERHEAD_BYTES = CONTENT_AT + TAG_BYTES;
 const PURPOSE = 'nestjs-mcp-streamable requestState';
-/** What changes from round to round. */
+/** These parameters change from round to round. */
 const UNBOUND: readonly string[] = ['_meta', 'inputResponses', 'requestState'];
 
 function decrypted(bytes: Buffer, secret: Uint8Array, associated: Buffer): string | undefined {
@@ -170,16 +172,16 @@ function digestOf(params: StateBinding['params']): string {
     .digest('base64url');
 }
 
-/** The text and data of the SDK's own refusal. */
+/** Returns an error with the text and data of the SDK's own refusal. */
 export function invalidState(): ProtocolError {
   const reason = { reason: 'invalid_request_state' };
   return new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', reason);
 }
 
 /**
- * The canonical text of a JSON value: sorted keys, no white space. Equal values have the same text.
+ * Returns the canonical text of a JSON value: sorted keys, no white space. Equal values have the same text.
  *
- * @param value as it comes from `JSON.parse`; members that are `undefined` count as absent
+ * @param value a value as it comes from `JSON.parse`; members that are `undefined` count as absent
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;

@@ -2,7 +2,7 @@ import { shown } from '../../protocol/errors.js';
 import type { Question } from './question.js';
 
 /**
- * The memory of a run of a handler: the results of the runs before it.
+ * Remembers the results of the runs of a handler before this one.
  *
  * - `sealed`: answers of earlier rounds, as they came back in the state. They take precedence over answers in this
  *   request, because the handler may have acted on them
@@ -10,22 +10,22 @@ import type { Question } from './question.js';
  * - what `ctx.once()` has done
  * - the handler's own state, for handlers that return `inputRequired()` themselves
  *
- * Stored in lists and maps, not in objects, because clients can send any key.
+ * They are stored in lists and maps, not in objects, because clients can send any key.
  */
 export class RunMemory {
   readonly once: OnceResults;
-  /** The handler's own, of the round before. */
+  /** The handler's own state of the round before. */
   readonly own: string | undefined;
   readonly #sealed: Map<string, unknown>;
   readonly #given: Map<string, unknown>;
   readonly #wanted: Set<string>;
 
-  /** @param given `inputResponses` of the request */
+  /** Creates the memory of a first run. @param given `inputResponses` of the request */
   static fresh(given: object | undefined): RunMemory {
     return new RunMemory({ answers: [], wanted: [], once: [] }, given);
   }
 
-  /** @param payload as {@link toPayload} made it */
+  /** Restores the memory of the run before. @param payload as {@link toPayload} made it */
   static revive(payload: string, given: object | undefined): RunMemory {
     return new RunMemory(JSON.parse(payload) as Payload, given);
   }
@@ -38,7 +38,7 @@ export class RunMemory {
     this.own = own;
   }
 
-  /** @returns `undefined` when the client has sent no valid answer */
+  /** Returns the client's answer to a question. @returns `undefined` when the client has sent no valid answer */
   answerTo(question: Question): object | undefined {
     const { key } = question;
     this.#wanted.add(key);
@@ -55,7 +55,7 @@ export class RunMemory {
     this.#sealed.set(key, answer);
   }
 
-  /** @returns `undefined` when there is nothing to remember */
+  /** Returns the memory as text. @returns `undefined` when there is nothing to remember */
   toPayload(own: string | undefined): string | undefined {
     const given = [...this.#given].filter(([key]) => this.#wanted.has(key));
     const payload: Payload = {
@@ -71,9 +71,9 @@ export class RunMemory {
 
 interface Payload {
   readonly answers: readonly (readonly [key: string, answer: unknown])[];
-  /** Keys of all questions that were asked. */
+  /** Lists the keys of all questions that were asked. */
   readonly wanted: readonly string[];
-  /** Without a value: it was `undefined`. */
+  /** An entry without a value stands for `undefined`. */
   readonly once: readonly (readonly [key: string, value?: unknown])[];
   readonly own?: string | undefined;
 }
@@ -83,7 +83,7 @@ function textOf(value: unknown): JsonText {
 }
 
 /**
- * What `ctx.once()` has done, by key.
+ * Keeps the results of `ctx.once()`, by key.
  *
  *     absent ──run──▶ running ──returned──▶ kept
  *        ▲               │
@@ -100,19 +100,23 @@ export class OnceResults {
     this.#kept = new Map(kept);
   }
 
-  /** @throws what `fn` throws; TypeError when its result is not JSON. Then the next call runs it again */
+  /**
+   * Runs `fn`, or returns its earlier result.
+   *
+   * @throws what `fn` throws; TypeError when its result is not JSON. Then the next call runs it again
+   */
   async run(key: string, fn: () => unknown): Promise<unknown> {
     if (typeof key !== 'string') throw new TypeError(`${shown(key)} cannot be the key of ctx.once(): use a string.`);
     const kept = this.#kept.get(key);
     return parsed(kept ?? (await this.#begin(key, fn)));
   }
 
-  /** Settles when none is running. Never rejects. */
+  /** Resolves when no function is running. Never rejects. */
   async settled(): Promise<void> {
     while (this.#running.size > 0) await Promise.allSettled(this.#running.values());
   }
 
-  /** The results, to be sealed. */
+  /** Returns the results, to be sealed. */
   entries(): [string, JsonText][] {
     return [...this.#kept];
   }
@@ -120,7 +124,7 @@ export class OnceResults {
   #begin(key: string, fn: () => unknown): Promise<JsonText> {
     let running = this.#running.get(key);
     if (!running) {
-      // Runs one turn later, so that it is registered before it can end.
+      // The function runs one turn later, so that it is registered before it can end.
       running = Promise.resolve()
         .then(fn)
         .then((value) => this.#keep(key, value))

@@ -43,24 +43,24 @@ import type {
 import { type DeclaredListing, listingOf } from './template-listing.js';
 import { UriTemplate } from './uri-template.js';
 
-/** Where an entry comes from. */
+/** Describes where an entry comes from. */
 export interface EntrySource {
-  /** For messages: `OrderTools.find (OrdersModule)`. */
+  /** Names the handler in messages, such as `OrderTools.find (OrdersModule)`. */
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   readonly failures: FailureOptions & ToolResultOptions;
   readonly clock: McpClock;
-  /** Those of the entry that this one replaces. */
+  /** The places of the entry that this one replaces. */
   readonly places?: HandlerPlaces;
-  /** @param validate checks the arguments, after the guards; without it they are taken as they are */
+  /** Makes the runner. @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
-  /** Of a tool that is a route too, and has no schema of its own. */
+  /** Present if a tool is a route too, and has no schema of its own. */
   readonly route?: RouteSchema | undefined;
-  /** A pipe refuses arguments that the class of a schema does not have. */
+  /** Whether a pipe refuses arguments that the class of a schema does not have. */
   readonly closed?: boolean;
-  /** Those of its arguments. */
+  /** Proposes values for its arguments. */
   readonly completions?: readonly DeclaredCompletion[];
-  /** Of a template: lists its resources. */
+  /** Lists the resources of a template. */
   readonly listing?: DeclaredListing | undefined;
 }
 
@@ -71,13 +71,13 @@ export interface DeclaredCompletion {
   readonly propose: CompletionSource;
 }
 
-/** Makes the proposals; what it returns is checked here. */
+/** Makes the proposals; the result is checked here. */
 export type CompletionSource = (...args: Parameters<Completion>) => unknown;
 
-/** What a tool without arguments takes. Some clients insist on `properties`. */
+/** The schema of a tool without arguments. Some clients insist on `properties`. */
 const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
-/** @throws McpHandlerDefinitionError */
+/** Makes the entry of a tool. @throws McpHandlerDefinitionError */
 export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
   const { origin, compiler, runner, failures, closed } = source;
   const { name, title, description, icons, annotations } = options;
@@ -123,7 +123,11 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   };
 }
 
-/** @throws McpHandlerDefinitionError for options that only a route has whose schema is its own */
+/**
+ * Checks that options of routes have a route.
+ *
+ * @throws McpHandlerDefinitionError for options that only a route has whose schema is its own
+ */
 function assertOfRoute({ outputSchema, rename }: ToolOptions, { origin, route }: EntrySource): void {
   if (rename && !route) {
     const reason = 'it has "rename", which only a route without "inputSchema" has. Name the arguments in the schema.';
@@ -137,7 +141,7 @@ function assertOfRoute({ outputSchema, rename }: ToolOptions, { origin, route }:
   }
 }
 
-/** @throws McpHandlerDefinitionError */
+/** Reads the option `task`. @throws McpHandlerDefinitionError */
 function taskOf(task: ToolOptions['task'], origin: string): { task?: ToolTask } {
   if (task === undefined || task === false) return {};
   try {
@@ -156,7 +160,7 @@ const TASK_WORDS: Readonly<Record<string, ToolTaskOptions>> = {
   manual: { afterMs: Infinity },
 };
 
-/** @throws McpHandlerDefinitionError */
+/** Makes the entry of a resource. @throws McpHandlerDefinitionError */
 export function resourceEntry(options: ResourceOptions, source: EntrySource): ResourceEntry {
   const { origin, runner, failures } = source;
   const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
@@ -185,7 +189,7 @@ export function resourceEntry(options: ResourceOptions, source: EntrySource): Re
   };
 }
 
-/** @throws McpHandlerDefinitionError */
+/** Makes the entry of a resource template. @throws McpHandlerDefinitionError */
 export function templateEntry(options: ResourceTemplateOptions, source: EntrySource): ResourceTemplateEntry {
   const { uriTemplate, name, title, description, icons, mimeType, annotations, _meta, cache } = options;
   const { origin, runner, failures } = source;
@@ -209,13 +213,13 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   };
 }
 
-/** Guards see the parts; the method gets the variables as its arguments. */
+/** Returns the variables as the arguments of the method; guards see the parts. */
 function argsOfMethod(raw: unknown): ResourceTemplateArgs {
   const { uri, variables } = raw as TemplateMatch;
   return { ...variables, uri };
 }
 
-/** @throws McpHandlerDefinitionError */
+/** Makes the entry of a prompt. @throws McpHandlerDefinitionError */
 export function promptEntry(options: PromptOptions, source: EntrySource): PromptEntry {
   const { name, title, description, icons, _meta } = options;
   const { origin, runner, failures } = source;
@@ -232,7 +236,7 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
   };
 }
 
-/** @throws McpHandlerDefinitionError, also for a method that the specification has */
+/** Makes the entry of a method. @throws McpHandlerDefinitionError, also for a method that the specification has */
 export function methodEntry(
   options: MethodOptions,
   { origin, compiler, runner, failures, closed }: EntrySource,
@@ -271,14 +275,17 @@ function argumentsOf(
   return { list: listOf(json), validate };
 }
 
-/** Of a validator that refuses a text because it is one; other problems of the one that is tried do not matter. */
+/**
+ * Matches the message of a validator that refuses a text because it is one; other problems of the tried value do not
+ * matter.
+ */
 const REFUSES_TEXTS = /received string|must be (?:an? )?(?:number|integer|boolean|object|array)/i;
 
 /**
- * Clients send the arguments of a prompt as texts.
+ * Checks that arguments can be texts: clients send the arguments of a prompt as texts.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#getting-a-prompt
- * @throws McpHandlerDefinitionError for one that would refuse each text
+ * @throws McpHandlerDefinitionError for an argument that would refuse each text
  */
 function assertTexts({ properties = {} }: JsonSchema, validate: Validate, origin: string): void {
   for (const [name, property] of Object.entries(properties as Record<string, { type?: unknown } | undefined>)) {
@@ -300,7 +307,7 @@ function refusesTexts(name: string, validate: Validate): boolean {
   }
 }
 
-/** The properties of an object schema as the arguments of a prompt. */
+/** Returns the properties of an object schema as the arguments of a prompt. */
 function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgumentOptions[] {
   return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
     const { title, description } = (property ?? {}) as { title?: string; description?: string };
@@ -308,7 +315,7 @@ function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgumentO
   });
 }
 
-/** @throws McpArgumentsError */
+/** Checks that the required arguments are there. @throws McpArgumentsError */
 function withRequired(list: readonly PromptArgumentOptions[], raw: unknown): unknown {
   const missing = list.filter(({ name, required }) => required && !Object.hasOwn(raw as object, name));
   if (missing.length === 0) return raw;
@@ -318,7 +325,7 @@ function withRequired(list: readonly PromptArgumentOptions[], raw: unknown): unk
 type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';
 
 /**
- * What lists show of a handler, exactly as it is sent: fields without a value are absent.
+ * Returns what lists show of a handler, exactly as it is sent: fields without a value are absent.
  *
  * @throws McpHandlerDefinitionError when it does not match the specification: one such entry would break a whole list
  */
@@ -330,14 +337,14 @@ function wireOf<T extends object>(type: ListedType, fields: T, origin: string): 
   throw new McpHandlerDefinitionError(origin, reason);
 }
 
-/** What clients know a handler by. */
+/** Shows an example of each option by which clients know a handler. */
 const EXAMPLES: Readonly<Record<string, string>> = {
   name: 'Give it a name by which clients and models know it, such as "find_order".',
   uri: 'Give it an absolute URI, such as "orders://terms".',
   uriTemplate: 'Give it a template with a variable, such as "orders://{id}".',
 };
 
-/** @throws McpHandlerDefinitionError */
+/** Checks the name of a handler. @throws McpHandlerDefinitionError */
 function assertName(option: string, value: unknown, origin: string): asserts value is string {
   if (typeof value === 'string' && value.trim().length > 0) return;
   const remedy = EXAMPLES[option] ?? `Set "${option}".`;
@@ -357,7 +364,7 @@ function cacheOf(cache: McpCacheHints | undefined, origin: string): { cache?: Re
   }
 }
 
-/** @throws McpHandlerDefinitionError, also for a template of RFC 6570 that cannot be matched */
+/** Parses a template. @throws McpHandlerDefinitionError, also for a template of RFC 6570 that cannot be matched */
 function templateOf(uriTemplate: string, origin: string): UriTemplate {
   assertName('uriTemplate', uriTemplate, origin);
   try {
@@ -371,7 +378,7 @@ function templateOf(uriTemplate: string, origin: string): UriTemplate {
   }
 }
 
-/** @throws Error */
+/** Checks the variables of a template. @throws Error */
 function assertVariables(names: readonly string[]): void {
   if (names.length === 0) throw new Error('it has no variables; use @Resource()');
   if (names.includes('uri')) throw new Error('the variable "uri" would hide the URI itself; rename it');
@@ -380,7 +387,7 @@ function assertVariables(names: readonly string[]): void {
 }
 
 /**
- * By argument.
+ * Returns completions by argument.
  *
  * @throws McpHandlerDefinitionError for an argument that is not there, or that another one completes
  */
@@ -407,11 +414,11 @@ function completionsOf(
   );
 }
 
-/** Maximum number of proposals in one response, according to the specification. */
+/** One response has at most so many proposals, according to the specification. */
 const MAX_VALUES = 100;
 
 /**
- * A completion in the form of the protocol.
+ * Returns a completion in the form of the protocol.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
  */
@@ -429,7 +436,7 @@ export function completionOf(
   };
 }
 
-/** @throws TypeError unless it is a list of texts */
+/** Returns the first values. @throws TypeError unless they are a list of texts */
 function limited(returned: unknown): CompleteResult['completion'] {
   const list = Array.isArray(returned) ? { values: returned, total: returned.length } : returned;
   const { values, total, hasMore } = (list ?? {}) as Partial<CompleteResult['completion']>;

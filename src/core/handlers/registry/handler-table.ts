@@ -22,13 +22,13 @@ import type { Served } from '../results/handler-outcome.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
 
 /**
- * What an endpoint offers: one entry per tool, resource, template, prompt and method, whether it was found on a
- * provider or registered at run time. An entry is created once, at start or at registration, and shared by all
+ * An entry stands for one tool, resource, template, prompt or method, whether it was found on a provider or registered
+ * at run time. It is created once, at start or at registration, and shared by all
  * sessions; its part in lists is stored as it is sent, and frozen.
  */
 export type HandlerEntry = EntryOf<HandlerKind>;
 
-/** What lists show. */
+/** Lists show these entries. */
 export type ListedEntry = EntryOf<ListedKind>;
 
 interface EntriesByKind {
@@ -45,18 +45,21 @@ export type EntryOf<Kind extends HandlerKind> = EntriesByKind[Kind];
 
 interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result> {
   readonly kind: Kind;
-  /** Unique within its kind: the name of a tool or prompt, the URI of a resource, the URI template of a template. */
+  /**
+   * The key is unique within its kind: the name of a tool or prompt, the URI of a resource, the URI template of a
+   * template.
+   */
   readonly key: string;
-  /** What lists show. */
+  /** Lists show this part. */
   readonly wire: Readonly<Wire>;
 }
 
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
-  /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
+  /** Modern clients mirror these arguments into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
-  /** When its calls become tasks; absent: never. */
+  /** Decides when its calls become tasks; absent: never. */
   readonly task?: ToolTask;
-  /** How large its result may be; `undefined`: of any size. */
+  /** Limits its result; `undefined`: it may have any size. */
   readonly bound: ResultBound | undefined;
 }
 
@@ -66,13 +69,13 @@ export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
   Args,
   ReadResourceResult | InputRequiredResult
 > {
-  /** How long clients may keep what they read. */
+  /** Says how long clients may keep what they read. */
   readonly cache?: Readonly<McpCacheHints>;
 }
 
 export type ResourceEntry = ReadEntry<'resource', Resource, { uri: string }>;
 
-/** What a template is read with. */
+/** A template is read with this match. */
 export interface TemplateMatch {
   readonly uri: string;
   readonly variables: UriVariables;
@@ -80,7 +83,7 @@ export interface TemplateMatch {
 
 export interface ResourceTemplateEntry extends ReadEntry<'template', ResourceTemplateType, TemplateMatch> {
   readonly template: UriTemplate;
-  /** By variable. */
+  /** Completions are found by variable. */
   readonly completions: ReadonlyMap<string, Completion>;
   /** Lists its resources; absent: lists show the template alone. */
   readonly listing?: TemplateListing | undefined;
@@ -88,14 +91,14 @@ export interface ResourceTemplateEntry extends ReadEntry<'template', ResourceTem
 
 /** Lists the resources of a template for one caller. */
 export interface TemplateListing {
-  /** Whether the guards of the list's method let this caller in. */
+  /** Returns whether the guards of the list's method accept this caller. */
   visible(context: McpContext): boolean | Promise<boolean>;
-  /** @throws an error that becomes a JSON-RPC error */
+  /** Lists a page. @throws an error that becomes a JSON-RPC error */
   list(
     args: McpListResourcesArgs,
     context: McpContext,
   ): Promise<{ resources: readonly Resource[]; nextCursor?: string | undefined }>;
-  /** The variables of a listed URI. */
+  /** Returns the variables of a listed URI. */
   variablesOf(uri: string): UriVariables;
 }
 
@@ -105,18 +108,18 @@ export interface PromptEntry extends EntryBase<
   Record<string, string>,
   GetPromptResult | InputRequiredResult
 > {
-  /** By argument. */
+  /** Completions are found by argument. */
   readonly completions: ReadonlyMap<string, Completion>;
 }
 
-/** A method of an extension; it is in no list, and is registered at start. */
+/** A method of an extension is in no list, and is registered at start. */
 export interface MethodEntry extends Served<Record<string, unknown>, object> {
   readonly kind: 'method';
-  /** As clients call it. */
+  /** The name that clients call. */
   readonly key: string;
   /** The id of the extension that a client must have declared. */
   readonly extension: string | undefined;
-  /** The era that has it; `undefined`: both. */
+  /** The era that has the method; `undefined`: both. */
   readonly era: McpEra | undefined;
 }
 
@@ -128,19 +131,19 @@ export type Completion = (
   context: McpContext,
 ) => Promise<CompleteResult['completion']>;
 
-/** A list of the endpoint has changed. @internal */
+/** Describes a list of the endpoint that has changed. @internal */
 export interface McpHandlerListChange {
   readonly list: 'tools' | 'resources' | 'prompts';
 }
 
 /** An entry with its place in the order of its kind. */
 export interface PlacedEntry<Kind extends HandlerKind> {
-  /** Grows with each entry that is added; never used again. */
+  /** Grows with each entry that is added; it is never used again. */
   readonly ordinal: number;
   readonly entry: EntryOf<Kind>;
 }
 
-/** The list that shows entries of a kind; templates are resources. */
+/** Names the list that shows entries of a kind; templates are resources. */
 const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>> = {
   tool: 'tools',
   resource: 'resources',
@@ -153,7 +156,7 @@ type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> }
 /**
  * # What an endpoint offers
  *
- * One for all sessions of an endpoint: no session copies an entry. Order is that of registration, and stable, so that
+ * One table serves all sessions of an endpoint: no session copies an entry. Order is that of registration, and stable, so that
  * cursors and caches of clients hold.
  *
  * Invariants: keys are unique within a kind; an entry that replaces another takes its place.
@@ -171,7 +174,7 @@ export class HandlerTable {
   #lastOrdinal = 0;
   #refusesTasks = false;
 
-  /** The endpoint has the option `server` and serves no entry. */
+  /** Whether the endpoint has the option `server` and serves no entry. */
   private readonly ownServers: boolean;
   private readonly readOnly: boolean;
 
@@ -192,12 +195,12 @@ export class HandlerTable {
     return places.get(key)?.entry;
   }
 
-  /** The entries of a kind, in order. */
+  /** Iterates the entries of a kind, in order. */
   *all<Kind extends HandlerKind>(kind: Kind): Iterable<EntryOf<Kind>> {
     for (const { entry } of this.#of(kind).values()) yield entry;
   }
 
-  /** The entries behind a place, in order. */
+  /** Returns the entries behind a place, in order. */
   after<Kind extends HandlerKind>(kind: Kind, ordinal: number): PlacedEntry<Kind>[] {
     const places = [...this.#of(kind).values()];
     return ordinal === 0 ? places : places.filter((place) => place.ordinal > ordinal);
@@ -211,7 +214,7 @@ export class HandlerTable {
     return Object.values(this.#places).every(({ size }) => size === 0);
   }
 
-  /** @throws McpDuplicateHandlerError, McpHandlerDefinitionError */
+  /** Adds an entry. @throws McpDuplicateHandlerError, McpHandlerDefinitionError */
   add(entry: HandlerEntry): void {
     if (this.ownServers) {
       throw new McpHandlerDefinitionError(
@@ -250,24 +253,27 @@ export class HandlerTable {
     return true;
   }
 
-  /** @returns whether there was such an entry */
+  /** Removes an entry. @returns whether there was such an entry */
   remove(kind: HandlerKind, key: string): boolean {
     const removed = this.#places[kind].delete(key);
     if (removed) this.#changed(kind);
     return removed;
   }
 
-  /** The endpoint is closed. */
+  /** Completes `changes$` when the endpoint is closed. */
   close(): void {
     this.#changes$.complete();
   }
 
-  /** Whether the endpoint serves an entry: one with the option `readOnly` serves no tool that may change something. */
+  /**
+   * Returns whether the endpoint serves an entry: one with the option `readOnly` serves no tool that may change
+   * something.
+   */
   mayServe(entry: HandlerEntry): boolean {
     return !this.readOnly || entry.kind !== 'tool' || entry.wire.annotations?.readOnlyHint === true;
   }
 
-  /** @throws McpHandlerDefinitionError */
+  /** Throws unless the endpoint serves the entry. @throws McpHandlerDefinitionError */
   #assertMayServe(entry: HandlerEntry): void {
     if (this.mayServe(entry)) return;
     const reason =
@@ -284,7 +290,7 @@ export class HandlerTable {
   }
 }
 
-/** @throws McpHandlerDefinitionError */
+/** Throws for a tool with tasks. @throws McpHandlerDefinitionError */
 function assertNoTask(entry: HandlerEntry): void {
   if (entry.kind !== 'tool' || !entry.task) return;
   throw new McpHandlerDefinitionError(

@@ -28,7 +28,7 @@ import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry 
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 
 /**
- * A handler that is registered at run time: a function instead of a method. It may return what a method may: a value, a
+ * A handler that is registered at run time is a function instead of a method. It may return what a method may: a value, a
  * promise, an Observable or an async iterable of reports and one result.
  *
  * @publicApi
@@ -58,14 +58,14 @@ export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> ex
   handler: McpHandlerFunction<Args>;
   /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
   list?: (args: McpListResourcesArgs, context: McpContext) => McpListedResources | Promise<McpListedResources>;
-  /** By variable of the template. */
+  /** Completions are found by variable of the template. */
   complete?: Readonly<Record<string, CompletionFunction>>;
 }
 
 /** A prompt to be registered. @publicApi */
 export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
   handler: McpHandlerFunction<Args>;
-  /** By argument of the prompt. */
+  /** Completions are found by argument of the prompt. */
   complete?: Readonly<Record<string, CompletionFunction>>;
 }
 
@@ -87,19 +87,19 @@ export interface McpRegistration<Changes> {
   remove(): boolean;
 }
 
-/** A handler as the registry shows it. @publicApi */
+/** Describes a handler in the registry. @publicApi */
 export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
   readonly kind: 'tool' | 'resource' | 'template' | 'prompt';
   readonly key: string;
-  /** `OrderTools.find (OrdersModule)`, or that it was registered at run time. */
+  /** Names the handler, such as `OrderTools.find (OrdersModule)`, or says that it was registered at run time. */
   readonly origin: string;
-  /** What lists show of it; frozen. */
+  /** Lists show this part; frozen. */
   readonly wire: Wire;
   /** Whether guards decide who sees it. */
   readonly guarded: boolean;
 }
 
-/** What lists show, by kind. @internal */
+/** Maps a kind to what lists show of it. @internal */
 export interface McpListed {
   tool: Tool;
   resource: Resource;
@@ -108,21 +108,22 @@ export interface McpListed {
 }
 
 /**
- * The handlers of an endpoint, which can be listed and changed while it runs. Each change is announced to the sessions
+ * Lists and changes the handlers of an endpoint while it runs. Each change is announced to the sessions
  * (`list_changed`), once per list and turn of the event loop.
  *
  * ```ts
  * constructor(private readonly registry: McpRegistry) {}
  *
  * onPluginLoaded(plugin: Plugin): void {
- *   const tool = this.registry.registerTool({ name: plugin.name, inputSchema: plugin.schema, handler: (args) => plugin.run(args) });
+ *   const tool = this.registry.registerTool({ name: plugin.name, inputSchema: plugin.schema, handler: (args) =>
+ *   plugin.run(args) });
  *   plugin.onUnload(() => tool.remove());
  * }
  * ```
  *
  * It belongs to this process: what one node registers, the others do not have. Register the same on all of them.
  *
- * With several endpoints: `@InjectMcp(McpRegistry, name)`.
+ * An app with several endpoints injects it by name: `@InjectMcp(McpRegistry, name)`.
  *
  * @publicApi
  */
@@ -150,7 +151,7 @@ export class McpRegistry {
   registerTool<Schema extends TypedSchema>(
     tool: McpToolRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
   ): McpRegistration<Partial<Omit<McpToolRegistration<ArgumentsOf<Schema>>, 'name'>>>;
-  /** With a JSON Schema, or without arguments. */
+  /** Adds a tool with a JSON Schema, or without arguments. */
   registerTool<Args = Record<string, unknown>>(
     tool: McpToolRegistration<Args>,
   ): McpRegistration<Partial<Omit<McpToolRegistration<Args>, 'name'>>>;
@@ -189,7 +190,7 @@ export class McpRegistry {
   registerPrompt<Schema extends TypedSchema>(
     prompt: McpPromptRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
   ): McpRegistration<Partial<Omit<McpPromptRegistration<ArgumentsOf<Schema>>, 'name'>>>;
-  /** With a JSON Schema, or with `arguments`. */
+  /** Adds a prompt with a JSON Schema, or with `arguments`. */
   registerPrompt<Args = Record<string, unknown>>(
     prompt: McpPromptRegistration<Args>,
   ): McpRegistration<Partial<Omit<McpPromptRegistration<Args>, 'name'>>>;
@@ -199,7 +200,10 @@ export class McpRegistry {
     return this.#register('prompt', prompt);
   }
 
-  /** Everything of a kind, decorated and registered, in the order of the list, whether a caller may see it or not. */
+  /**
+   * Returns everything of a kind, decorated and registered, in the order of the list, whether a caller may see it or
+   * not.
+   */
   list<Kind extends ListedKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
     return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => ({
       kind,
@@ -234,7 +238,7 @@ export class McpRegistry {
   }
 }
 
-/** What can be registered, by kind. */
+/** Maps a kind to what can be registered. */
 interface Registrations {
   tool: McpToolRegistration<never>;
   resource: McpResourceRegistration;
@@ -242,7 +246,7 @@ interface Registrations {
   prompt: McpPromptRegistration<never>;
 }
 
-/** The option that is the key of an entry. */
+/** Names the option that is the key of an entry. */
 const KEYS = { tool: 'name', resource: 'uri', template: 'uriTemplate', prompt: 'name' } as const;
 
 const ENTRIES: {
@@ -267,7 +271,7 @@ function registeredEntry<Kind extends ListedKind>(
   return ENTRIES[kind](registration, {
     ...shared,
     origin,
-    // Collected together with the entry.
+    // The compiler is collected together with the entry.
     compiler: new SchemaCompiler(),
     runner: (validate) => functionRunner(handler, origin, validate),
     ...(list && { listing: { origin, runner: functionRunner(list, origin, undefined) } }),
@@ -275,7 +279,9 @@ function registeredEntry<Kind extends ListedKind>(
   });
 }
 
-/** Runs a function as a handler. Nothing of Nest runs around it: the guards of the endpoint have let the caller in. */
+/**
+ * Runs a function as a handler. Nothing of Nest runs around it: the guards of the endpoint have accepted the caller.
+ */
 function functionRunner(
   handler: McpHandlerFunction<never>,
   origin: string,
@@ -286,7 +292,7 @@ function functionRunner(
       const args: unknown = validate ? await validate(raw) : raw;
       const entering = context.entering();
       if (entering) await entering;
-      // Checking arguments, and storing a task, take their time: a call that is over must not have an effect.
+      // Checking arguments, and storing a task, take their time: a call that has ended must not have an effect.
       if (context.aborted) throw new HandlerCancelled(context.signal.reason);
       const returned = await handler(args as never, context);
       return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;

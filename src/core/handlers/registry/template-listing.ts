@@ -10,9 +10,9 @@ import { type HandlerRunner, reportOf } from '../results/handler-outcome.js';
 import type { TemplateListing } from './handler-table.js';
 import type { UriTemplate } from './uri-template.js';
 
-/** Lists the resources of a template; what it returns is checked here. */
+/** Lists the resources of a template; the result is checked here. */
 export interface DeclaredListing {
-  /** For messages: `NoteResources.list`. */
+  /** Names the method in messages, such as `NoteResources.list`. */
   readonly origin: string;
   readonly runner: Pick<HandlerRunner, 'run' | 'visible'>;
 }
@@ -21,7 +21,7 @@ type Listed = Pick<ResourceTemplateOptions, 'annotations' | 'icons' | 'mimeType'
   readonly failures: FailureOptions;
 };
 
-/** The list of a template's resources, in the form of the protocol. */
+/** Returns the list of a template's resources, in the form of the protocol. */
 export function listingOf(
   { origin, runner }: DeclaredListing,
   template: UriTemplate,
@@ -56,7 +56,7 @@ export function listingOf(
   };
 }
 
-/** @throws McpHandlerResultError */
+/** Checks a page. @throws McpHandlerResultError */
 function pageOf(returned: unknown, origin: string): { resources: McpListedResource[]; nextCursor: string | undefined } {
   const page = Array.isArray(returned) ? { resources: returned as unknown[] } : returned;
   if (isObject(page)) {

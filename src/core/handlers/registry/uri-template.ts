@@ -1,8 +1,8 @@
-/** The variables of a URI; those of an exploded expression are a list when they have a comma. */
+/** Maps the variables of a URI; those of an exploded expression are a list when they have a comma. */
 export type UriVariables = Record<string, string | string[]>;
 
 /**
- * One step of a match: a text that must stand there, or a run of characters that is the value of a variable.
+ * One step of a match is a text that must stand there, or a run of characters that is the value of a variable.
  * `,` may separate parts of an exploded run, none of which is empty.
  */
 type Step =
@@ -16,7 +16,7 @@ type Step =
 
 type Run = Exclude<Step, { readonly text: string }>;
 
-/** An expression of RFC 6570 that can be matched: not `{;x}`, not `{x:3}`. */
+/** Matches the expressions of RFC 6570 that can be matched: not `{;x}`, not `{x:3}`. */
 const EXPRESSION = /^(?<operator>[+#./?&]?)(?<names>[\w.%]+\*?(?:,[\w.%]+\*?)*)$/;
 
 const [SLASH, COMMA, AMPERSAND] = ['/', ',', '&'].map((character) => character.charCodeAt(0)) as [
@@ -24,14 +24,14 @@ const [SLASH, COMMA, AMPERSAND] = ['/', ',', '&'].map((character) => character.c
   number,
   number,
 ];
-/** What `.` of a regular expression does not match. */
+/** `.` of a regular expression does not match these characters. */
 const LINE_ENDS: readonly number[] = [0x0a, 0x0d, 0x2028, 0x2029];
 
 const ofSegment = (code: number): boolean => code !== SLASH && code !== COMMA;
 const ofQuery = (code: number): boolean => code !== AMPERSAND;
 const ofLine = (code: number): boolean => !LINE_ENDS.includes(code);
 
-/** No end from here. */
+/** Marks a position without an end. */
 const NOWHERE = -1;
 
 /**
@@ -61,7 +61,7 @@ export class UriTemplate {
   readonly variableNames: readonly string[];
   readonly #steps: readonly Step[];
 
-  /** @throws Error for a template that cannot be matched */
+  /** Parses the template. @throws Error for a template that cannot be matched */
   constructor(private readonly template: string) {
     this.#steps = stepsOf(template);
     this.variableNames = this.#steps.flatMap((step) => ('name' in step ? [step.name] : []));
@@ -71,7 +71,7 @@ export class UriTemplate {
     return this.template;
   }
 
-  /** @returns the variables as they stand in the URI; `null`: it does not match */
+  /** Matches a URI. @returns the variables as they stand in the URI; `null`: it does not match */
   match(uri: string): UriVariables | null {
     const [first] = this.#steps;
     // Most URIs are refused here, and cost nothing.
@@ -91,7 +91,7 @@ export class UriTemplate {
     return variables;
   }
 
-  /** By step and by position in the URI: the furthest end of the step after which all others match. */
+  /** Returns the furthest end of each step after which all others match, by step and by position in the URI. */
   #ends(uri: string): Int32Array[] | undefined {
     const ends: Int32Array[] = [];
     let rest = new Int32Array(uri.length + 1).fill(NOWHERE);
@@ -104,7 +104,7 @@ export class UriTemplate {
   }
 }
 
-/** @param rest where the steps after this one may begin */
+/** Returns the ends of a text. @param rest where the steps after this one may begin */
 function endsOfText(text: string, uri: string, rest: Int32Array): Int32Array<ArrayBuffer> {
   const ends = new Int32Array(uri.length + 1).fill(NOWHERE);
   for (let at = uri.length - text.length; at >= 0; at -= 1) {
@@ -114,10 +114,10 @@ function endsOfText(text: string, uri: string, rest: Int32Array): Int32Array<Arr
   return ends;
 }
 
-/** @param rest where the steps after this one may begin */
+/** Returns the ends of a run. @param rest where the steps after this one may begin */
 function endsOfRun({ accepts, parts }: Run, uri: string, rest: Int32Array): Int32Array<ArrayBuffer> {
   const ends = new Int32Array(uri.length + 1).fill(NOWHERE);
-  /** The furthest end of a run that has already begun, from the position behind, and the one behind that. */
+  /** Hold the furthest end of a run that has already begun, from the position behind, and the one behind that. */
   let [next, second] = [NOWHERE, NOWHERE];
   for (let at = uri.length; at >= 0; at -= 1) {
     const code = at < uri.length ? uri.charCodeAt(at) : undefined;
@@ -134,7 +134,7 @@ function endsOfRun({ accepts, parts }: Run, uri: string, rest: Int32Array): Int3
   return ends;
 }
 
-/** @throws Error */
+/** Parses a template. @throws Error */
 function stepsOf(template: string): Step[] {
   const steps: Step[] = [];
   let at = 0;
@@ -151,7 +151,7 @@ function stepsOf(template: string): Step[] {
   return steps;
 }
 
-/** @throws Error */
+/** Parses one expression. @throws Error */
 function stepsOfExpression(expression: string): Step[] {
   const { operator, names: list = '' } = EXPRESSION.exec(expression)?.groups ?? {};
   if (operator === undefined) throw new Error(`the expression {${expression}} cannot be matched`);

@@ -5,7 +5,7 @@ import { checkedBySpec, type SpecTypeName } from '../../protocol/spec.js';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import { jsonWithoutFiles } from './files.js';
 
-/** What each type of block must have besides its type. */
+/** Checks the fields that each type of block must have besides its type. */
 const BLOCK_FIELDS: Readonly<Record<string, (block: Record<string, unknown>) => boolean>> = {
   text: ({ text }) => typeof text === 'string',
   image: ({ data, mimeType }) => typeof data === 'string' && typeof mimeType === 'string',
@@ -23,7 +23,8 @@ export function isContentBlock(value: unknown): value is ContentBlock {
 }
 
 /**
- * The type of media that lack what a client needs to show them: alone, in an array, or as the content of a result. An object of
+ * Returns the type of media that lack what a client needs to show them: alone, in an array, or as the content of a
+ * result. An object of
  * the app may have the type "image" too, but then hardly `data` or bytes.
  */
 function almostBlockIn(value: unknown): string | undefined {
@@ -31,7 +32,7 @@ function almostBlockIn(value: unknown): string | undefined {
   return undefined;
 }
 
-/** A resource has contents, which JSON of a block would not be. @throws McpHandlerResultError */
+/** Throws for a block: a resource has contents, which JSON of a block would not be. @throws McpHandlerResultError */
 export function assertNoBlock(value: object): void {
   if (!isObject(value)) return;
   if (isAlmostBlock(value)) throw incompleteBlock(String(value['type']));
@@ -41,7 +42,7 @@ export function assertNoBlock(value: object): void {
   );
 }
 
-/** The entries of an array, or of the content of a result. */
+/** Returns the entries of an array, or of the content of a result. */
 function partsOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value;
   return isObject(value) && Array.isArray(value['content']) ? value['content'] : [];
@@ -71,7 +72,7 @@ export function isContentBlocks(value: unknown): value is ContentBlock[] {
   return Array.isArray(value) && isDense(value) && value.every(isContentBlock);
 }
 
-/** Holes are skipped by `every()`, and `null` in JSON. */
+/** Returns whether an array has no holes: `every()` skips them, and JSON writes `null`. */
 export function isDense(array: readonly unknown[]): boolean {
   return !array.includes(undefined);
 }
@@ -96,7 +97,7 @@ export function notSpecified(kind: string, problem: string): McpHandlerResultErr
   );
 }
 
-/** @param type of the block */
+/** Returns the error for a block without its fields. @param type the type of the block */
 function incompleteBlock(type: string): McpHandlerResultError {
   const instead = { resource: 'file(bytes, { name })', text: 'text("…")' }[type] ?? `${type}(bytes)`;
   return new McpHandlerResultError(
@@ -104,7 +105,11 @@ function incompleteBlock(type: string): McpHandlerResultError {
   );
 }
 
-/** The `toJSON()` of a value that has one, such as a date or an entity of an ORM. @throws McpHandlerResultError */
+/**
+ * Returns the `toJSON()` of a value that has one, such as a date or an entity of an ORM.
+ *
+ * @throws McpHandlerResultError
+ */
 export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
   if (isBytes(value)) {
@@ -118,7 +123,7 @@ export function plain(value: unknown): unknown {
   return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
 }
 
-/** @throws McpHandlerResultError when the value cannot be JSON */
+/** Returns the JSON of a value. @throws McpHandlerResultError when the value cannot be JSON */
 export function jsonOf(value: unknown): string {
   assertNoStream(value);
   let cause: unknown;
@@ -134,7 +139,7 @@ export function jsonOf(value: unknown): string {
   });
 }
 
-/** JSON would contain their private fields. @throws McpHandlerResultError */
+/** Throws for a stream: JSON would contain its private fields. @throws McpHandlerResultError */
 export function assertNoStream(value: unknown): void {
   if (value instanceof StreamableFile) {
     value.getStream().destroy();
@@ -145,7 +150,10 @@ export function assertNoStream(value: unknown): void {
   }
 }
 
-/** For results that are not what the handler is declared to return: the app may have an interceptor for those of routes. */
+/**
+ * Advises on results that are not what the handler is declared to return: the app may have an interceptor for those of
+ * routes.
+ */
 export const IF_WRAPPED =
   'If an interceptor of the app has wrapped it, let the interceptor skip MCP handlers: if (McpExecutionContext.isMcp(context)) return next.handle().';
 

@@ -4,10 +4,10 @@ import type { McpContext } from '../../calls/mcp-context.js';
 import { HandlerCancelled, McpHandlerResultError } from '../handlers.errors.js';
 import { isProgress, isToolEvent, sendToolEvent, type ToolLog, type ToolProgress } from './tool-event.js';
 
-/** How many reports wait before those of progress are merged: far more than a source emits in one go. */
+/** So many reports wait before those of progress are merged: far more than a source emits in one go. */
 const MAX_WAITING = 256;
 
-/** Whether a value comes in parts. */
+/** Returns whether a value comes in parts. */
 export function comesInParts(value: unknown): value is Observable<unknown> | AsyncIterable<unknown> {
   const iterate = (value as Partial<AsyncIterable<unknown>> | null | undefined)?.[Symbol.asyncIterator];
   return typeof iterate === 'function' || isObservable(value);
@@ -36,12 +36,12 @@ export class Drain {
   readonly #signal: AbortSignal;
   #waiting: (ToolProgress | ToolLog)[] = [];
   #sending: Promise<void> | undefined;
-  /** The one value without a tag. */
+  /** Holds the one value without a tag. */
   #value: { readonly value: unknown } | undefined;
   #leaveSource = (): void => {};
   #over = false;
 
-  /** @param origin for messages: `OrderTools.export` */
+  /** @param origin names the handler in messages, such as `OrderTools.export` */
   constructor(
     source: Observable<unknown> | AsyncIterable<unknown>,
     private readonly context: McpContext,
@@ -67,7 +67,7 @@ export class Drain {
   }
 
   #subscribe(source: Observable<unknown>): void {
-    // Also ends a source that emits while it is being subscribed, and does not stop by itself.
+    // This also ends a source that emits while it is being subscribed, and does not stop by itself.
     const left$ = new Subject<void>();
     this.#leaveSource = () => left$.next();
     const whenSent = (settle: () => void): void => {
@@ -82,7 +82,10 @@ export class Drain {
       });
   }
 
-  /** May continue after the end of the call if the source does not return; `stop()` does not wait for it. */
+  /**
+   * Walks the source. It may continue after the end of the call if the source does not return; `stop()` does not wait
+   * for it.
+   */
   async #walk(source: AsyncIterable<unknown>): Promise<void> {
     try {
       const iterator = source[Symbol.asyncIterator]();
@@ -120,7 +123,10 @@ export class Drain {
     this.#sending ??= this.#sendAll();
   }
 
-  /** Runs to its first `await` before `#send` returns: that is what sends the first report at once. */
+  /**
+   * Sends the waiting reports. It runs to its first `await` before `#send` returns: this sends the first report at
+   * once.
+   */
   async #sendAll(): Promise<void> {
     try {
       while (this.#waiting.length > 0) {
@@ -145,7 +151,7 @@ export class Drain {
 
   readonly #aborted = (): void => this.stop(this.#signal.reason);
 
-  /** @returns whether it was still running */
+  /** Leaves the state `running`. @returns whether it was still running */
   #leave(): boolean {
     if (this.#over) return false;
     this.#over = true;
@@ -156,7 +162,7 @@ export class Drain {
   }
 }
 
-/** A generator that waits for something takes note of this only then. */
+/** Ends a generator. One that waits for something notices this only then. */
 async function returned(iterator: AsyncIterator<unknown>): Promise<void> {
   await iterator.return?.();
 }

@@ -9,7 +9,7 @@ import { isObject } from '../../protocol/json-rpc.js';
 import { McpHandlerResultError } from '../handlers.errors.js';
 
 /**
- * Where the bytes of a file come from. A text is a path on this machine, or as a `URL` one of `file:` or `data:`.
+ * The bytes of a file come from one of these. A text is a path on this machine, or as a `URL` one of `file:` or `data:`.
  * Never make a path from the arguments of a call: the caller could read any file of the process.
  *
  * @internal
@@ -17,33 +17,33 @@ import { McpHandlerResultError } from '../handlers.errors.js';
 export type FileSource =
   Uint8Array | ArrayBuffer | Blob | Readable | ReadableStream<Uint8Array> | StreamableFile | string | URL;
 
-/** What is said of a file beside its bytes. @internal */
+/** Describes a file beside its bytes. @internal */
 export interface FileOptions {
   /** @default by the source, its name, or its first bytes */
   mimeType?: string;
-  /** Whom it is for, and how important it is. @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations */
+  /** Says whom it is for, and how important it is. @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations */
   annotations?: Annotations;
 }
 
-/** What is said of an embedded file. @internal */
+/** Describes an embedded file. @internal */
 export interface EmbeddedFileOptions extends FileOptions {
   /** The name of the file, with its extension. @default that of the path */
   name?: string;
-  /** What the file is called for clients; one of a resource of this server lets them read it again. @default `attachment:///<name>` */
+  /** Names the file for clients; one of a resource of this server lets them read it again. @default `attachment:///<name>` */
   uri?: string;
 }
 
 type FileKind = 'image' | 'audio' | 'file';
 
 /**
- * Interceptors such as `ClassSerializerInterceptor` copy what stands in an array, field by field: of a file this one alone, by
- * which it is found again. Of its stream they would call the methods.
+ * Interceptors such as `ClassSerializerInterceptor` copy what stands in an array, field by field. A file has this field
+ * alone, by which it is found again; they would call the methods of its stream.
  */
 const MARK = 'nestjs-mcp-streamable:file';
 const FILES = new WeakMap<symbol, McpFile>();
 
 /**
- * A file that a handler returns: what `image()`, `audio()` and `file()` return. It is read when the result is made, and a
+ * A file that a handler returns is made by `image()`, `audio()` and `file()`. It is read when the result is made, and a
  * larger one than `maxResultBytes` is not read to its end. From a route it is sent as any `StreamableFile`.
  *
  * @publicApi
@@ -61,7 +61,7 @@ export class McpFile extends StreamableFile {
     const { mimeType, name, length } = describe(source);
     const type = about.mimeType ?? mimeType ?? typeOfName(about.name ?? name);
     const known = { ...about, ...(type && { mimeType: type }), ...(!about.name && name && { name }) };
-    // Opened when it is read: a handler may throw before it returns the file.
+    // The source is opened when it is read: a handler may throw before it returns the file.
     super(streamOf(source), {
       ...(type && { type }),
       ...(length !== undefined && { length }),
@@ -76,24 +76,24 @@ export class McpFile extends StreamableFile {
     Object.defineProperty(this, MARK, { value: mark, enumerable: true });
   }
 
-  /** A handler may keep the file and return it again: all sources but streams are opened anew. */
+  /** Opens the source anew, unless it is a stream: a handler may keep the file and return it again. */
   override getStream(): Readable {
     const isFirst = !this.#opened;
     this.#opened = true;
     return isFirst || isStream(this.#source) ? super.getStream() : streamOf(this.#source);
   }
 
-  /** What logs show. */
+  /** Returns the text that logs show. */
   toJSON(): string {
     written++;
     return `${this.kind}(…)`;
   }
 }
 
-/** How many files were written as JSON. */
+/** Counts the files that were written as JSON. */
 let written = 0;
 
-/** @throws McpHandlerResultError for a file inside an object of the app: JSON has nothing of it */
+/** Returns the JSON of a value. @throws McpHandlerResultError for a file inside an object of the app: JSON has nothing of it */
 export function jsonWithoutFiles(value: unknown): string | undefined {
   const before = written;
   const text = JSON.stringify(value) as string | undefined;
@@ -104,7 +104,7 @@ export function jsonWithoutFiles(value: unknown): string | undefined {
 }
 
 /**
- * An image, as content that the model sees.
+ * Returns an image, as content that the model sees.
  *
  * ```ts
  * @Tool({ name: 'chart', description: 'Draws the sales of a year' })
@@ -123,9 +123,9 @@ export function image(source: FileSource, options: FileOptions = {}): McpFile {
 }
 
 /**
- * A recording, as content that the model hears.
+ * Returns a recording, as content for the model.
  *
- * @param source as for {@link image}
+ * @param source the same as for {@link image}
  * @throws as {@link image}
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#audio-content
  * @publicApi
@@ -135,9 +135,9 @@ export function audio(source: FileSource, options: FileOptions = {}): McpFile {
 }
 
 /**
- * Any file, as an embedded resource: as text if it is one, otherwise as bytes.
+ * Returns any file as an embedded resource: as text if it is one, otherwise as bytes.
  *
- * @param source as for {@link image}
+ * @param source the same as for {@link image}
  * @throws as {@link image}
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#embedded-resources
  * @publicApi
@@ -147,10 +147,10 @@ export function file(source: FileSource, options: EmbeddedFileOptions = {}): Mcp
 }
 
 /**
- * A resource that the client may read later, instead of its content.
+ * Returns a link to a resource that the client may read later, instead of its content.
  *
- * @param uri of a resource of this server, or one that the client can fetch
- * @param options its `name`, by default the last part of the URI, and what else is known of it
+ * @param uri the URI of a resource of this server, or one that the client can fetch
+ * @param options its `name`, by default the last part of the URI, and its other fields
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#resource-links
  * @publicApi
  */
@@ -160,7 +160,7 @@ export function resourceLink(uri: string, options: Partial<Omit<ResourceLink, 't
 }
 
 /**
- * A text, for results that have several parts; alone, a string is enough.
+ * Returns a text, for results that have several parts; alone, a string is enough.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#text-content
  * @publicApi
@@ -169,10 +169,10 @@ export function text(content: string, options: Pick<FileOptions, 'annotations'> 
   return { ...options, type: 'text', text: content };
 }
 
-/** In place of a result whose files are larger than it may be. */
+/** Stands in place of a result whose files are larger than it may be. */
 export class TooManyBytes extends Error {
   constructor(
-    /** Bytes of the files so far. */
+    /** Counts the bytes of the files so far. */
     readonly read: number,
   ) {
     super(`The files of a result have ${read} bytes or more.`);
@@ -180,15 +180,15 @@ export class TooManyBytes extends Error {
 }
 
 interface Reading {
-  /** Resources have contents, everything else has content blocks. */
+  /** Decides the form: resources have contents, everything else has content blocks. */
   readonly as: 'blocks' | 'contents';
   readonly maxBytes: number;
   readonly signal: () => AbortSignal;
 }
 
-/** The fields of results that hold content. */
+/** These fields of results hold content. */
 const HOLDERS = ['content', 'contents', 'messages'];
-/** A result, its messages, one message, its content, one block. */
+/** A result, its messages, one message, its content and one block are so many levels. */
 const DEEPEST = 4;
 
 /**
@@ -209,7 +209,7 @@ function hasFiles(value: unknown, depth: number): boolean {
   return false;
 }
 
-/** Those that were not read would keep their files open. */
+/** Closes files that were not read: they would stay open. */
 function closeFiles(value: unknown, depth: number): void {
   if (!hasFiles(value, depth)) return;
   const found = fileIn(value);
@@ -218,7 +218,7 @@ function closeFiles(value: unknown, depth: number): void {
   for (const part of parts) closeFiles(part, depth + 1);
 }
 
-/** The file that a value is, or is a copy of. */
+/** Returns the file that a value is, or is a copy of. */
 function fileIn(value: unknown): StreamableFile | Blob | undefined {
   if (value instanceof Blob) return value;
   const { [MARK]: mark } = (value ?? {}) as { readonly [MARK]?: unknown };
@@ -229,7 +229,7 @@ function fileIn(value: unknown): StreamableFile | Blob | undefined {
 const isBytes = (value: unknown): value is Uint8Array | ArrayBuffer | Blob =>
   value instanceof Uint8Array || value instanceof ArrayBuffer || value instanceof Blob;
 
-/** Whether it is a content block, or contents, with bytes where the protocol has base64. */
+/** Returns whether it is a content block, or contents, with bytes where the protocol has base64. */
 function hasBytes({ type, data, blob, resource }: Record<string, unknown>): boolean {
   if (type === 'image' || type === 'audio') return isBytes(data);
   return isBytes(blob) || (type === 'resource' && isObject(resource) && isBytes(resource['blob']));
@@ -262,7 +262,7 @@ class FileReader {
     return { ...value, ...Object.fromEntries(held.map((name, at) => [name, fields[at]])) };
   }
 
-  /** One after the other, so that no more than one is read beyond the maximum. */
+  /** Reads one after the other, so that no more than one is read beyond the maximum. */
   async #each(values: readonly unknown[]): Promise<unknown[]> {
     const replaced: unknown[] = [];
     for (const value of values) replaced.push(await this.replaced(value));
@@ -299,7 +299,7 @@ class FileReader {
     return bytes.toString('base64');
   }
 
-  /** @throws (rejects) TooManyBytes before it has read much more than the maximum */
+  /** Reads a file. @throws (rejects) TooManyBytes before it has read much more than the maximum */
   async #read(one: StreamableFile): Promise<Buffer> {
     const { maxBytes, signal } = this.reading;
     const stream = one.getStream();
@@ -314,7 +314,7 @@ class FileReader {
       const counted = async function* (this: FileReader): AsyncGenerator<Buffer> {
         let read = 0;
         for await (const chunk of addAbortSignal(signal(), stream) as AsyncIterable<Buffer>) {
-          // As far as its length was not known.
+          // The length may have been unknown.
           read += chunk.length;
           if (read > length) this.#count(Math.min(chunk.length, read - length), maxBytes);
           yield chunk;
@@ -331,23 +331,23 @@ class FileReader {
     }
   }
 
-  /** Encoded they are more, which the limit of the whole result finds. */
+  /** Counts bytes. Encoded they are more, which the limit of the whole result finds. */
   #count(length: number, maxBytes: number): void {
     this.#bytes += length;
     if (this.#bytes > maxBytes) throw new TooManyBytes(this.#bytes);
   }
 }
 
-/** Not every text with a colon: `C:\a.png` and `notes:today.txt` are paths. */
+/** Matches URLs, and not every text with a colon: `C:\a.png` and `notes:today.txt` are paths. */
 const IS_URL = /^(?:data|file|https?):/i;
 
-/** A file that does not say how it is to be shown: by its type. */
+/** Returns the file of a source that does not say how it is shown: its type decides. */
 function fileOfType(source: StreamableFile | Blob, type: string): McpFile {
   const [family] = type.split('/');
   return new McpFile(family === 'image' || family === 'audio' ? family : 'file', source, {});
 }
 
-/** What a source says of itself. @throws TypeError for one of another kind */
+/** Returns what a source declares about itself. @throws TypeError for a source of another kind */
 function describe(source: FileSource): EmbeddedFileOptions & { length?: number } {
   if (source instanceof Uint8Array || source instanceof ArrayBuffer) return { length: source.byteLength };
   if (source instanceof Blob) {
@@ -397,7 +397,7 @@ const isStream = (source: FileSource): source is Readable | ReadableStream<Uint8
 
 function streamOf(source: FileSource): Readable {
   if (source instanceof StreamableFile) return source.getStream();
-  // It may fail before its turn to be read, and without a listener that ends the process.
+  // The source may fail before its turn to be read; without a listener that ends the process.
   if (source instanceof Readable) return source.on('error', () => {});
   if (source instanceof ReadableStream) return Readable.fromWeb(source as Parameters<typeof Readable.fromWeb>[0]);
   return Readable.from(chunks(source), { objectMode: false });
@@ -416,7 +416,7 @@ async function* chunks(source: Uint8Array | ArrayBuffer | Blob | string | URL): 
 
 const OCTETS = 'application/octet-stream';
 
-/** The extensions of files that handlers return. */
+/** Maps extensions of files to media types. */
 const TYPES: Readonly<Record<string, string>> = {
   png: 'image/png',
   jpg: 'image/jpeg',
@@ -452,7 +452,7 @@ function typeOfName(name: string | undefined): string | undefined {
   return Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined;
 }
 
-/** How files begin, as Latin-1. */
+/** Files begin with these bytes, read as Latin-1. */
 const BEGINNINGS: readonly (readonly [RegExp, string])[] = [
   [/^\x89PNG\r\n/, 'image/png'],
   [/^\xFF\xD8\xFF/, 'image/jpeg'],
@@ -471,7 +471,7 @@ const BEGINNINGS: readonly (readonly [RegExp, string])[] = [
   [/^PK\x03\x04/, 'application/zip'],
 ];
 
-/** @throws McpHandlerResultError for an image, or a recording, of no such type */
+/** Returns the media type of a file. @throws McpHandlerResultError for an image, or a recording, of no such type */
 function mediaTypeOf(kind: FileKind, declared: string | undefined, bytes: Buffer): string {
   const beginning = bytes.toString('latin1', 0, 256);
   const type = declared ?? BEGINNINGS.find(([pattern]) => pattern.test(beginning))?.[1];
@@ -485,7 +485,7 @@ function mediaTypeOf(kind: FileKind, declared: string | undefined, bytes: Buffer
 
 const IS_TEXT = /^text\/|^application\/(?:json|xml|yaml|javascript)\b|\+(?:json|xml)\b/;
 
-/** @returns `undefined` for a file that is no text, or not in UTF-8 */
+/** Returns the text of a file. @returns `undefined` for a file that is no text, or not in UTF-8 */
 function textOf(bytes: Buffer, mimeType: string): string | undefined {
   if (!IS_TEXT.test(mimeType) || mimeType.startsWith('image/')) return undefined;
   try {
@@ -495,5 +495,5 @@ function textOf(bytes: Buffer, mimeType: string): string | undefined {
   }
 }
 
-/** What a method of a handler may return as content. @publicApi */
+/** A method of a handler may return these values as content. @publicApi */
 export type McpContent = ContentBlock | McpFile;

@@ -38,10 +38,10 @@ import { textBlock } from './content.js';
 /** Logs an error that is not sent to the client, or not whole. */
 export type FailureReport = (error: unknown) => void;
 
-/** Whose failure it is. */
+/** Describes the handler that failed. */
 export interface FailedHandler {
   readonly kind: McpHandlerKind;
-  /** Of the tool or prompt, or the URI that was asked for. */
+  /** The name of the tool or prompt, or the URI that was requested. */
   readonly name: string;
   readonly failures: FailureOptions;
   /** The HTTP request of the call, or its replacement. */
@@ -49,12 +49,17 @@ export interface FailedHandler {
   readonly report: FailureReport;
 }
 
-/** Characters of the message of an `Error` that are sent to a client at most: some libraries put whole documents into it. */
+/**
+ * At most so many characters of the message of an `Error` are sent to a client: some libraries put whole documents into
+ * it.
+ */
 const MAX_DETAIL = 2_000;
-/** The first line of a stack trace inside a message. */
+/** Matches the first line of a stack trace inside a message. */
 const STACK = /^[ \t]*at .+:\d+:\d+\)?$/m;
 
 /**
+ * Converts the failure of a tool.
+ *
  * @returns the result that says that the tool failed
  * @throws an error that becomes a JSON-RPC error or an HTTP status instead
  */
@@ -67,7 +72,7 @@ export function toToolFailure(error: unknown, failed: FailedHandler): CallToolRe
   return { content: [textBlock(passed?.message ?? textFor(seen, error, failed))], isError: true };
 }
 
-/** @returns the error to throw */
+/** Converts the failure of a read. @returns the error to throw */
 export function toReadFailure(error: unknown, failed: FailedHandler): Error {
   const seen = seenAs(error);
   if (seen.passed) return seen.passed;
@@ -81,7 +86,8 @@ export function toReadFailure(error: unknown, failed: FailedHandler): Error {
 }
 
 /**
- * The answer for a handler that does not exist; to a completion also for one that the caller's lists do not show (D30).
+ * Returns the answer for a handler that does not exist; a completion gets it also for one that the caller's lists do
+ * not show (D30).
  *
  * @param asked the name or the URI that the client sent
  */
@@ -92,26 +98,29 @@ export function notFound(kind: McpHandlerKind, asked: string): Error {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `${what} ${shown(asked)} not found. ${available}`);
 }
 
-/** How a client sees an error. */
+/** Describes how a client sees an error. */
 interface Seen {
   /** An error with its own form on the wire. */
   readonly passed?: Error;
-  /** Text of an error that was thrown for the client. */
+  /** The text of an error that was thrown for the client. */
   readonly text?: string;
   readonly status?: number;
   /** The JSON-RPC code of a read that fails by it. */
   readonly code?: number;
-  /** Message of an error that was not thrown for the client. */
+  /** The message of an error that was not thrown for the client. */
   readonly detail?: string | undefined;
 }
 
-/** Never throws, even if reading the error does (a Proxy, a getter): the second error could reach the client. */
+/**
+ * Returns how a client sees an error. Never throws, even if reading the error does (a Proxy, a getter): the second
+ * error could reach the client.
+ */
 function seenAs(error: unknown): Seen {
   try {
     if (error instanceof McpHandlerSignal || error instanceof RefusedCall) return { passed: error };
     const passed = error instanceof McpError ? new ProtocolError(error.rpcCode, error.message, error.data) : error;
     if (passed instanceof ProtocolError) {
-      // Read here, where it may throw.
+      // It is read here, where it may throw.
       JSON.stringify([passed.code, passed.message, passed.data]);
       return { passed };
     }
@@ -129,9 +138,9 @@ function seenAs(error: unknown): Seen {
   }
 }
 
-/** @returns `undefined` for a message that says nothing */
+/** Shortens a message. @returns `undefined` for a message that says nothing */
 function bounded(detail: string): string | undefined {
-  // Cut first: a message may hold what a client has sent, of any length.
+  // The message is cut first: it may hold what a client has sent, of any length.
   const shown = detail.slice(0, MAX_DETAIL);
   const { index } = STACK.exec(shown) ?? {};
   const text = shown.slice(0, index).trim();
@@ -151,7 +160,8 @@ function textFor(
 }
 
 /**
- * What an `HttpException` says to the client: its message, or its messages, one per line; else its whole response, which
+ * Returns the text of an `HttpException` for the client: its message, or its messages, one per line; else its whole
+ * response, which
  * was meant for a client too.
  */
 export function textOf(exception: HttpException): string {
@@ -164,7 +174,10 @@ export function textOf(exception: HttpException): string {
   return jsonOrUndefined(message ?? response) ?? exception.message;
 }
 
-/** The response may be an entity with a cycle or a bigint; the error that JSON throws for it is not for the client. */
+/**
+ * Returns JSON, or nothing: the response may be an entity with a cycle or a bigint, and the error of JSON is not for
+ * the client.
+ */
 function jsonOrUndefined(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
@@ -173,7 +186,7 @@ function jsonOrUndefined(value: unknown): string | undefined {
   }
 }
 
-/** An error for the log. Never throws, although reading an error (a Proxy, a getter) may. */
+/** Returns an error for the log. Never throws, although reading an error (a Proxy, a getter) may. */
 export function inspected(error: unknown): string {
   try {
     return inspect(error);

@@ -24,7 +24,7 @@ export interface HandlerRunner {
    */
   run(raw: unknown, context: McpContext): Promise<unknown>;
   /**
-   * Whether the guards that can decide without arguments let this caller in. Never rejects.
+   * Returns whether the guards that can decide without arguments accept this caller. Never rejects.
    *
    * No cost without guards. With guards: their own work, plus 2 µs, and 0.3 for each guard beyond the first. For a
    * provider that is not static, Nest makes its enhancers for each entry of each list, which costs 20 µs (Nest 12; up
@@ -32,74 +32,77 @@ export interface HandlerRunner {
    */
   visible(context: McpContext): boolean | Promise<boolean>;
   /**
-   * Whether all guards, global ones included, let this caller in with these arguments. Nothing else runs. Never rejects.
+   * Returns whether all guards, global ones included, accept this caller with these arguments. Nothing else runs. Never rejects.
    *
    * @param raw the arguments as the client sent them
    */
   admits(raw: unknown, context: McpContext): Promise<boolean>;
   /**
-   * Does the same for a caller that must be told.
+   * Does the same, and throws the denial.
    *
    * @throws HandlerDeniedError when a guard refuses, or fails because an argument is missing
    * @throws HttpException of another status
    */
   assertAdmits(raw: unknown, context: McpContext): Promise<void>;
-  /** Whether the caller may make requests about an earlier call, such as `tasks/get`: not without the scopes of the handler. */
+  /**
+   * Returns whether the caller may make requests about an earlier call, such as `tasks/get`: not without the scopes of
+   * the handler.
+   */
   permits(context: McpContext): boolean;
-  /** Does the same for a caller that must be told. @throws HandlerDeniedError */
+  /** Does the same, and throws the denial. @throws HandlerDeniedError */
   assertPermits(context: McpContext): void;
-  /** There are guards that `visible` asks. */
+  /** Whether there are guards that `visible` asks. */
   readonly guarded: boolean;
 }
 
-/** Which handler runs, for its failures and for messages. */
+/** Names the handler that runs, for its failures and for messages. */
 export interface ServedHandler {
   readonly kind: McpHandlerKind;
   /** The name of the tool or prompt, the URI of the resource, the URI template of the template. */
   readonly name: string;
-  /** `OrderTools.find`. */
+  /** Names the method, such as `OrderTools.find`. */
   readonly origin: string;
   readonly failures: FailureOptions;
   /** The limit of its results; absent: none. */
   readonly bound?: ResultBound | undefined;
-  /** How long it runs, and how many of its calls; absent: without limits. */
+  /** Limits how long it runs, and how many of its calls run; absent: without limits. */
   readonly limits?: HandlerLimits | undefined;
 }
 
 /** A handler whose results and failures are those of the protocol. */
 export interface Served<Args, Result> {
-  /** For messages: `OrderTools.find`, or that it was registered at run time. */
+  /** Names the handler in messages, such as `OrderTools.find`, or says that it was registered at run time. */
   readonly origin: string;
   /**
    * Runs the handler with everything that Nest puts around it.
    *
-   * @param args as the client sent them
+   * @param args the arguments as the client sent them
    * @returns the result in the form of the protocol
    * @throws an error that becomes a JSON-RPC error; the failure of a tool is part of its result instead
    */
   invoke(args: Args, context: McpContext): Promise<Result>;
-  /** Whether a list shows the entry to this caller: decided by the guards that do not read arguments. */
+  /** Returns whether a list shows the entry to this caller: decided by the guards that do not read arguments. */
   visible(context: McpContext): boolean | Promise<boolean>;
   /**
-   * Whether all of its guards accept this caller with these arguments, as in `invoke`; nothing else runs. For updates
-   * of a resource, which a caller gets without a call.
+   * Returns whether all of its guards accept this caller with these arguments, as in `invoke`; nothing else runs. It is
+   * for updates of a resource, which a caller gets without a call.
    */
   admits(args: Args, context: McpContext): Promise<boolean>;
   /**
-   * The same for a completion, which runs another method than its handler's, with the arguments that are known so far.
+   * Does the same for a completion, which runs another method than its handler's, with the arguments that are known so far.
    *
    * @throws the error that `invoke` throws for a denial
    */
   assertAdmits(args: Partial<Args>, context: McpContext): Promise<void>;
-  /** Whether the caller may make requests about an earlier call: not without the scopes of the handler. */
+  /** Returns whether the caller may make requests about an earlier call: not without the scopes of the handler. */
   permits(context: McpContext): boolean;
-  /** Does the same for a caller that must be told. @throws HandlerDeniedError */
+  /** Does the same, and throws the denial. @throws HandlerDeniedError */
   assertPermits(context: McpContext): void;
   /** Whether guards decide who sees it: then lists are cached per caller. */
   readonly guarded: boolean;
 }
 
-/** How the files of a result are sent. Methods of extensions have results of their own. */
+/** Decides how the files of a result are sent. Methods of extensions have results of their own. */
 const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
   tool: 'blocks',
   prompt: 'blocks',
@@ -107,7 +110,11 @@ const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
   template: 'contents',
 };
 
-/** @param toResult makes the result of the protocol; throws McpHandlerResultError for a value that cannot be sent */
+/**
+ * Makes a handler whose results and failures are those of the protocol.
+ *
+ * @param toResult makes the result of the protocol; throws McpHandlerResultError for a value that cannot be sent
+ */
 export function served<Args, Result>(
   handler: HandlerRunner,
   { kind, name, origin, failures, bound, limits }: ServedHandler,
@@ -115,10 +122,13 @@ export function served<Args, Result>(
 ): Served<Args, Result> {
   const as = SENT_AS[kind];
   const maxBytes = bound?.maxBytes ?? Infinity;
-  /** What a client asked for: of a template the URI, if there is one. */
+  /** Returns the name or URI that a client asked for: the URI of a template, if there is one. */
   const asked = (args: Partial<Args>): string =>
     (kind === 'template' ? (args as { uri?: string }).uri : undefined) ?? name;
-  /** Whether the lists of a caller who was denied do not show the handler: then it is "not found" for this caller (D31). */
+  /**
+   * Returns whether the lists of a caller who was denied do not show the handler: then it is "not found" for this
+   * caller (D31).
+   */
   const isHidden = async (error: unknown, context: McpContext): Promise<boolean> => {
     if (!handler.guarded || !isPlainDenial(error) || (await handler.visible(context))) return false;
     logger.debug(`${origin} is "not found" for a caller from whom a guard hides it: ${error.message}`);
@@ -167,8 +177,8 @@ export function served<Args, Result>(
 }
 
 /**
- * Logs an error with its causes, where a result that does not fit its schema says why. The failure of a call that is over
- * mostly comes from its end, so it is logged at `debug`.
+ * Logs an error with its causes, where a result that does not fit its schema says why. The failure of a call that has
+ * ended mostly comes from its end, so it is logged at `debug`.
  */
 export function reportOf({ origin, context }: { origin: string; context: Pick<McpContext, 'aborted'> }): FailureReport {
   return (error) => logger[context.aborted ? 'debug' : 'error'](`${origin} failed: ${inspected(error)}`);

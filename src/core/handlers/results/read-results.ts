@@ -22,19 +22,19 @@ import {
 
 type Contents = ReadResourceResult['contents'][number];
 
-/** A resource that is read, as far as its contents say it again. */
+/** A resource that is read, with the fields that its contents repeat. */
 interface ReadResource {
-  /** As the client asked for it. */
+  /** The URI as the client asked for it. */
   readonly uri: string;
-  /** As its list entry says. */
+  /** The media type of its list entry. */
   readonly mimeType: string | undefined;
-  /** Of a view: what its sandbox may do. */
+  /** Says what the sandbox of a view may do. */
   readonly ui?: object | undefined;
 }
 
 /**
- * The result of a resource from what its method returned: a string, bytes, contents (one or several), a whole result,
- * or any other object, which is sent as JSON. Every entry of the contents says its URI and media type: its own, else
+ * Makes the result of a resource from what its method returned: a string, bytes, contents (one or several), a whole result,
+ * or any other object, which is sent as JSON. Every entry of the contents has its URI and media type: its own, else
  * those of the resource, else what follows from the value.
  *
  * @throws ResourceNotFoundError for `undefined` and `null`
@@ -79,7 +79,7 @@ function contentsOf(value: unknown, { uri, mimeType }: ReadResource): Contents {
   return { uri, mimeType: mimeType ?? 'application/json', text: jsonOf(value) };
 }
 
-/** An entry of the contents, whose URI and media type may be left out. */
+/** Returns whether a value is an entry of the contents, whose URI and media type may be left out. */
 function isContents(value: unknown): value is Partial<Contents> & ({ text: string } | { blob: string }) {
   return isObject(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
 }
@@ -90,7 +90,7 @@ function base64(bytes: ArrayBufferView | ArrayBuffer): string {
 }
 
 /**
- * The result of a prompt from what its method returned: a string or a content block (a message of the user), messages
+ * Makes the result of a prompt from what its method returned: a string or a content block (a message of the user), messages
  * (one or several), or a whole result. Nothing gives no messages.
  *
  * @throws McpHandlerResultError for anything else
@@ -123,7 +123,7 @@ function isMessage(value: unknown): value is PromptMessage {
 }
 
 /**
- * The result of a method of an extension from what its handler returned: an object as it is; nothing gives an empty one.
+ * Makes the result of a method of an extension from what its handler returned: an object as it is; nothing gives an empty one.
  *
  * @throws McpHandlerResultError for anything else, also for questions, which such a method cannot ask by its result
  */

@@ -1,12 +1,12 @@
 import type { McpContext } from '../../calls/mcp-context.js';
 
-/** A registered symbol: events of another copy of this package are events too. */
+/** The symbol is registered: events of another copy of this package are events too. */
 const TOOL_EVENT: unique symbol = Symbol.for('nestjs-mcp-streamable:tool-event');
 
-/** Severity of a log message, from `debug` to `emergency` (RFC 5424). @publicApi */
+/** The severity of a log message, from `debug` to `emergency` (RFC 5424). @publicApi */
 export type McpLogLevel = Parameters<McpContext['log']>[0];
 
-/** What a handler reports while it runs. @publicApi */
+/** A handler reports progress while it runs. @publicApi */
 export interface ToolProgress {
   readonly [TOOL_EVENT]: 'progress';
   readonly progress: number;
@@ -22,12 +22,12 @@ export interface ToolLog {
   readonly logger: string | undefined;
 }
 
-/** What can become the result of a tool. @internal */
+/** These values can become the result of a tool. @internal */
 export type ToolValue = string | number | boolean | null | undefined | object;
 
 /**
- * What an Observable or an async iterable of a handler emits: any number of reports, sent at once, and one value without
- * a tag, which is the result.
+ * An Observable or an async iterable of a handler emits any number of reports, which are sent at once, and one value
+ * without a tag, which is the result.
  *
  * ```ts
  * @Tool({ name: 'export_orders', description: 'Exports all orders' })
@@ -43,7 +43,7 @@ export type ToolValue = string | number | boolean | null | undefined | object;
 export type ToolEvent<T = ToolValue> = ToolProgress | ToolLog | T;
 
 /**
- * A report of progress, to be emitted by a handler. Nothing is sent when the client did not ask for it.
+ * Makes a report of progress, to be emitted by a handler. Nothing is sent when the client did not ask for it.
  *
  * @param progress grows with every report
  * @param total the final value of `progress`, if known
@@ -56,7 +56,7 @@ export function toolProgress(progress: number, total?: number, message?: string)
 }
 
 /**
- * A log message, to be emitted by a handler. Sent if the client wants messages of that level.
+ * Makes a log message, to be emitted by a handler. It is sent if the client wants messages of that level.
  *
  * @param data anything that can be JSON
  * @param logger name of the logger

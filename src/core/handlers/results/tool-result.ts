@@ -28,7 +28,7 @@ export type OutputCheck = (structured: unknown) => unknown;
 export type ToolResult = CallToolResult | InputRequiredResult;
 
 /**
- * The result of a tool from what its method returned.
+ * Makes the result of a tool from what its method returned.
  *
  * | returned | becomes |
  * |---|---|
@@ -67,7 +67,11 @@ async function checkedResult(value: unknown, check: OutputCheck, textMirror: boo
   return asSpecified({ ...value, structuredContent: await checked(value.structuredContent, check) });
 }
 
-/** @throws McpHandlerResultError that holds the value's fault as its cause only: it may quote the value */
+/**
+ * Checks a value.
+ *
+ * @throws McpHandlerResultError that holds the value's fault as its cause only: it may quote the value
+ */
 async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
   if (value === undefined) {
     throw new McpHandlerResultError('The tool has an output schema, but its result has no structured content.');
@@ -97,11 +101,15 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
   return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
 }
 
-/** @throws McpHandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
+/**
+ * Makes structured content.
+ *
+ * @throws McpHandlerResultError unless it is an object: output schemas demand one, and clients check it by them
+ */
 function structured(value: unknown, textMirror: boolean): CallToolResult {
   if (!isObject(value)) throw notAnObject();
   assertNoStream(value);
-  // Also made when it is not sent: it refuses files inside.
+  // The text is made also when it is not sent: it refuses files inside.
   const json = jsonBlock(value);
   return { content: textMirror ? [json] : [], structuredContent: withoutClass(value) };
 }
@@ -110,7 +118,7 @@ function notAnObject(): McpHandlerResultError {
   return notSpecified('tool', 'structuredContent: not an object');
 }
 
-/** The fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
+/** Returns the fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
 function withoutClass(value: unknown): unknown {
   if (!isObject(value)) return value;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -125,12 +133,15 @@ function asSpecified(result: CallToolResult): CallToolResult {
   assertSpecified('CallToolResult', 'tool', sent);
   if (content === undefined) return sent;
   if (!isObject(content)) throw notAnObject();
-  // Refuses files inside, of which JSON has nothing.
+  // This refuses files inside, of which JSON has nothing.
   jsonOf(content);
   return sent;
 }
 
-/** Whether a value is a whole result of text blocks only, as most are: it is valid without a check of the schema. */
+/**
+ * Returns whether a value is a whole result of text blocks only, as most are: it is valid without a check of the
+ * schema.
+ */
 export function isPlainText(value: unknown): boolean {
   if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return false;
   const { content, ...rest } = value;
@@ -147,7 +158,7 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 }
 
 /**
- * The limit of a tool's result. A larger result is replaced by a text that asks the model to request less.
+ * Returns the limit of a tool's result. A larger result is replaced by a text that asks the model to request less.
  *
  * @param args the names of its arguments; `undefined`: it takes some whose names are not known
  * @returns `undefined` for results of any size
@@ -174,7 +185,10 @@ export function boundOf(name: string, args: readonly string[] | undefined, maxBy
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];
 
-/** Whether `content` is made of blocks. An empty page of an app, `{ content: [], total: 0 }`, is not a whole result. */
+/**
+ * Returns whether `content` is made of blocks. An empty page of an app, `{ content: [], total: 0 }`, is not a whole
+ * result.
+ */
 function isWholeResult(value: unknown): value is CallToolResult {
   if (!isObject(value) || !isContentBlocks(value['content'])) return false;
   return value['content'].length > 0 || Object.keys(value).every((field) => RESULT_FIELDS.includes(field));

@@ -6,23 +6,27 @@ import type { McpArgumentProblem } from '../handlers.errors.js';
 import { requireClassPackages } from './class-packages.cjs';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
-/** Where @nestjs/swagger keeps the options of `@ApiProperty()`: texts, examples and defaults, which class-validator has not. */
+/**
+ * @nestjs/swagger stores the options of `@ApiProperty()` here: texts, examples and defaults, which class-validator has
+ * not.
+ */
 const API_PROPERTY = 'swagger/apiModelProperties';
 
-/** Of rules, those that only decide whether others hold, or whether a property is kept. */
+/** Validators of this type only switch others on or off, such as `IsOptional`. */
 const CONDITIONAL = 'conditionalValidation';
 const WHITELIST = 'whitelistValidation';
 const NESTED = 'nestedValidation';
 
-/** What a class describes. */
+/** Says what a class describes. */
 export interface ClassUse {
   readonly use: SchemaUse;
-  /** A pipe refuses properties without rules. */
+  /** Whether a pipe refuses properties without rules. */
   readonly closed?: boolean | undefined;
 }
 
 /**
- * The JSON Schema of a class: from the rules of its class-validator decorators, what `@ApiProperty()` says, and, for arguments, the
+ * Returns the JSON Schema of a class, from the rules of its class-validator decorators, the options of
+ * `@ApiProperty()`, and, for arguments, the
  * values of its fields in a new instance, which a client may leave out.
  *
  * @param outer the classes that this one is part of
@@ -61,12 +65,14 @@ export function jsonOfClass(dto: Type, packages: ClassPackages, as: ClassUse, ou
 
 const RAW = new WeakMap<object, object>();
 
-/** The arguments that an instance was made of, if {@link validateClass} made it. */
+/** Returns the arguments that an instance was made of, if {@link validateClass} made it. */
 export function rawOf(instance: unknown): object | undefined {
   return RAW.get(instance as object);
 }
 
-/** The check that class-validator makes of a class; what comes in becomes an instance, what goes out plain again. */
+/**
+ * Returns the check that class-validator makes of a class: arguments become an instance, results become plain again.
+ */
 export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
   const { validator, transformer } = packages;
   return async (raw) => {
@@ -96,7 +102,10 @@ function jsonOfRules(designType: unknown, rules: readonly ValidationRule[], nest
   return { ...whole, type: 'array', ...(Object.keys(items).length > 0 && { items }) };
 }
 
-/** Of a property that is itself an object, or an array of them: `@Type()` says of which class, or else TypeScript. */
+/**
+ * Returns the schema of a property that is itself an object, or an array of them: `@Type()` names its class, or else
+ * TypeScript.
+ */
 function jsonOfNested(
   dto: Type,
   name: string,
@@ -122,7 +131,7 @@ function designType(dto: Type, name: string): unknown {
   return Reflect.getMetadata('design:type', dto.prototype as object, name);
 }
 
-/** What `@ApiProperty()` says of a property; `examples` is a list in JSON Schema. */
+/** Returns the options of `@ApiProperty()` of a property; `examples` is a list in JSON Schema. */
 function documented(dto: Type, name: string): JsonSchema {
   const api = Reflect.getMetadata(API_PROPERTY, dto.prototype as object, name) as ApiProperty | undefined;
   if (!api) return {};
@@ -146,7 +155,7 @@ interface Example {
   readonly value?: unknown;
 }
 
-/** The values that fields have in a new instance, as class-transformer makes one of arguments. */
+/** Returns the values that fields have in a new instance, as class-transformer makes one of arguments. */
 function defaultsOf(dto: Type, names: readonly string[]): Record<string, { default: unknown }> {
   let instance: object;
   try {
@@ -160,7 +169,7 @@ function defaultsOf(dto: Type, names: readonly string[]): Record<string, { defau
   );
 }
 
-/** Whether JSON has the value: no function, no cycle, not `undefined`. */
+/** Returns whether JSON has the value: no function, no cycle, not `undefined`. */
 function isJson(value: unknown): boolean {
   try {
     return JSON.stringify(value) !== undefined;
@@ -175,17 +184,19 @@ function problemsOf({ property, constraints = {}, children = [] }: ValidationErr
   return [...own, ...children.flatMap((child) => problemsOf(child, path))];
 }
 
-/** The optional packages that validate and convert classes. */
+/** Holds the optional packages that validate and convert classes. */
 export interface ClassPackages {
   readonly validator: typeof ClassValidator;
   readonly transformer: typeof ClassTransformer;
-  /** Where class-transformer keeps what `@Type()` said. */
+  /** class-transformer stores the types of `@Type()` here. */
   readonly types: { findTypeMetadata(target: Type, property: string): { typeFunction?(): Type } | undefined };
 }
 
 type ValidationRule = ReturnType<MetadataStorage['getTargetValidationMetadatas']>[number];
 
 /**
+ * Loads the packages.
+ *
  * @param load finds the packages
  * @throws Error that says what to install
  */
@@ -205,7 +216,7 @@ export function loadClassPackages(load = requireClassPackages): ClassPackages {
   }
 }
 
-/** A rule of class-validator as keywords of JSON Schema, from what the decorator was given. */
+/** Converts a rule of class-validator to keywords of JSON Schema, by the arguments of the decorator. */
 type Keywords = (constraints: readonly unknown[]) => JsonSchema;
 
 const always =
@@ -215,7 +226,8 @@ const always =
 const text = (format?: string): Keywords => always({ type: 'string', ...(format && { format }) });
 
 /**
- * The common decorators of class-validator as JSON Schema. Other rules are still checked when a handler is called, but clients
+ * Converts the common decorators of class-validator to JSON Schema. Other rules are still checked when a handler is
+ * called, but clients
  * do not learn of them beforehand.
  */
 const KEYWORDS: Readonly<Record<string, Keywords>> = {
@@ -255,12 +267,12 @@ const KEYWORDS: Readonly<Record<string, Keywords>> = {
   arrayUnique: always({ uniqueItems: true }),
 };
 
-/** The keywords of one rule; none for a rule that JSON Schema cannot express. */
+/** Returns the keywords of one rule; none for a rule that JSON Schema cannot express. */
 function keywordsOf(name: string, constraints: readonly unknown[] = []): JsonSchema {
   return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name]!(constraints) : {};
 }
 
-/** The types that TypeScript emits for properties, as JSON Schema. */
+/** Maps the types that TypeScript emits for properties to JSON Schema. */
 const DESIGN_TYPES = new Map<unknown, JsonSchema>([
   [String, { type: 'string' }],
   [Number, { type: 'number' }],

@@ -3,7 +3,7 @@ import type { StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import type { McpArgumentProblem } from '../handlers.errors.js';
 
 /**
- * A JSON Schema as a plain object. It goes over the wire as it is.
+ * A JSON Schema is a plain object. It goes over the wire as it is.
  *
  * @see https://json-schema.org/draft/2020-12
  * @internal
@@ -11,7 +11,7 @@ import type { McpArgumentProblem } from '../handlers.errors.js';
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /**
- * What describes the arguments or the result of a handler:
+ * One of these describes the arguments or the result of a handler:
  *
  * - a Standard Schema that converts itself to JSON Schema: Zod from 4.2 on, ArkType, Valibot through
  *   `toStandardJsonSchema()` of `@valibot/to-json-schema`
@@ -38,10 +38,10 @@ export type Misfit = (problems: readonly McpArgumentProblem[]) => Error;
 
 /** A schema as the endpoint uses it. */
 export interface CompiledSchema {
-  /** As it goes over the wire; frozen. */
+  /** The schema as it goes over the wire; frozen. */
   readonly json: JsonSchema;
   readonly validate: Validate;
 }
 
-/** Whether a schema describes arguments or results: with defaults, its JSON Schema differs. */
+/** Says whether a schema describes arguments or results: with defaults, its JSON Schema differs. */
 export type SchemaUse = 'input' | 'output';

@@ -11,7 +11,7 @@ import {
 } from '@nestjs/common';
 import type { JsonSchema } from './handler-schema.js';
 
-/** The types that TypeScript emits for parameters, as JSON Schema. */
+/** Maps the types that TypeScript emits for parameters to JSON Schema. */
 export const TYPES = new Map<unknown, JsonSchema>([
   [String, { type: 'string' }],
   [Number, { type: 'number' }],
@@ -20,12 +20,12 @@ export const TYPES = new Map<unknown, JsonSchema>([
   [Array, { type: 'array' }],
 ]);
 
-/** What a pipe of Nest says of its value. */
+/** Describes the value of a pipe of Nest. */
 export interface PipeSays {
   readonly json: JsonSchema;
-  /** It refuses a call without the value. */
+  /** Whether the pipe refuses a call without the value. */
   readonly needed: boolean;
-  /** Between the values of a list that is one text. */
+  /** Separates the values of a list that is one text. */
   readonly separator?: string | undefined;
 }
 
@@ -39,14 +39,14 @@ const PIPES: readonly (readonly [Type, (pipe: PipeLike) => JsonSchema])[] = [
   [ParseArrayPipe, ({ options }) => ({ type: 'array', ...itemsOf(options?.items) })],
 ];
 
-/** The options of Nest's pipes, which are protected members of theirs. */
+/** Nest's pipes keep their options in these protected members. */
 interface PipeLike {
   readonly options?: { readonly optional?: boolean; readonly items?: unknown; readonly separator?: string };
   readonly enumType?: object;
   readonly defaultValue?: unknown;
 }
 
-/** In their order: behind a default, nothing is absent. */
+/** Describes the values of pipes, in their order: behind a default, nothing is absent. */
 export function pipesSay(pipes: readonly unknown[]): PipeSays[] {
   let defaulted = false;
   return pipes.flatMap((pipe): PipeSays[] => {
@@ -68,7 +68,7 @@ export function isPipe(pipe: unknown, type: Type): boolean {
   return pipe instanceof type || pipe === type;
 }
 
-/** The values of an enum of TypeScript, whose numbers also lead back to their names. */
+/** Returns the values of an enum of TypeScript, whose numbers also lead back to their names. */
 function enumJson(given: object = {}): JsonSchema {
   const names = Object.keys(given).filter(
     (name) => typeof (given as Record<string, unknown>)[Reflect.get(given, name) as string] !== 'number',

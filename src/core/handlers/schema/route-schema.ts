@@ -13,16 +13,16 @@ import {
 } from './route-values.js';
 import { frozenJson, type SchemaCompiler, standardOf } from './schema-compiler.js';
 
-/** A parameter of a route that is arguments. */
+/** A parameter of a route that takes arguments. */
 export interface RouteParam {
   readonly index: number;
   readonly part: RequestPart;
   /** The name in its part; `undefined`: the whole part. */
   readonly field: string | undefined;
-  /** From the decorator metadata of TypeScript. */
+  /** The type from the decorator metadata of TypeScript. */
   readonly type: unknown;
   readonly pipes: readonly unknown[];
-  /** Of Nest 12: `@Body({ schema })`. */
+  /** The schema of `@Body({ schema })`, on Nest 12. */
   readonly schema: unknown;
 }
 
@@ -32,19 +32,19 @@ export interface RouteSchema extends RoutePlaces {
   readonly checks: RouteChecks;
 }
 
-/** What a route is, beside its parameters. */
+/** Describes a route, beside its parameters. */
 export interface RouteUse {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   /** The names in the path of the route, and whether each path of it has them. */
   readonly pathNames: ReadonlyMap<string, boolean>;
-  /** `{ 'body.id': 'newId' }` */
+  /** Renames arguments, such as `{ 'body.id': 'newId' }`. */
   readonly rename: Readonly<Record<string, string>>;
-  /** Whether a `ValidationPipe` stands around the parameter: it checks the class, and nobody else does. */
+  /** Returns whether a `ValidationPipe` stands around the parameter: it checks the class, and nothing else does. */
   readonly piped: (param: RouteParam) => boolean;
-  /** A pipe refuses properties that a class does not have. */
+  /** Whether a pipe refuses properties that a class does not have. */
   readonly closed: boolean;
-  /** What `@nestjs/swagger` says of a parameter. */
+  /** Returns what `@nestjs/swagger` documents of a parameter. */
   readonly documented: (place: RoutePlace) => JsonSchema;
 }
 
@@ -117,7 +117,7 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
 const DECORATORS: Readonly<Record<RequestPart, string>> = { params: '@Param()', query: '@Query()', body: '@Body()' };
 const BY_HAND = 'Give @Tool() an "inputSchema" with all arguments.';
 
-/** On the route a path has all its parameters when guards decide, whatever the method takes of them. */
+/** Adds the parameters of the path: on the route it has all of them when guards decide, whatever the method takes. */
 function pathPieces(declared: readonly RoutePiece[], { pathNames, documented }: RouteUse): RoutePiece[] {
   const ofPath = declared.filter(({ part }) => part === 'params');
   const free = [...pathNames].filter(([name]) => ofPath.every(({ field }) => field !== name));
@@ -187,7 +187,11 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   };
 }
 
-/** A path has all its parameters, and none of them is empty: what its route relies on. @throws McpArgumentsError */
+/**
+ * Checks that a path has all its parameters, and none of them is empty: its route relies on it.
+ *
+ * @throws McpArgumentsError
+ */
 function assertInPath(value: unknown, needed: boolean): void {
   if (value === undefined && needed) throw missing();
   if (value === null) throw new McpArgumentsError([{ path: '', message: 'must be a text' }]);
@@ -199,7 +203,7 @@ function missing(): McpArgumentsError {
   return new McpArgumentsError([{ path: '', message: 'is missing' }]);
 }
 
-/** The check of one value: Ajv checks objects, so it is the property of one. */
+/** Returns the check of one value: Ajv checks objects, so it is the property of one. */
 function checkOf(
   json: JsonSchema,
   compiler: SchemaCompiler,
@@ -240,7 +244,7 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
     return wholeOf(json, check);
   }
   if (part === 'params') {
-    // They are the names in the path, which are pieces of their own.
+    // The names in the path are pieces of their own.
     return { part, field: undefined, properties: {}, required: [] };
   }
   const [list] = param.pipes.filter((pipe) => isPipe(pipe, ParseArrayPipe));
@@ -256,7 +260,7 @@ function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSche
   const { compiler, origin, closed } = use;
   try {
     const { json, validate } = compiler.compile(type, 'input', origin, { closed });
-    // Where a ValidationPipe stands, it makes the instance, of what a URL says.
+    // A ValidationPipe at the parameter makes the instance, of what a URL says.
     return use.piped(param) ? { json } : { json, check: validate };
   } catch (error) {
     const why = ((error as Error).cause as Error | undefined)?.message ?? (error as Error).message;
@@ -275,7 +279,7 @@ function twice(argument: string, one: RoutePlace, other: RoutePlace, { origin }:
   return new McpHandlerDefinitionError(origin, reason);
 }
 
-/** @throws McpHandlerDefinitionError when two schemas call different things by one name */
+/** Merges definitions. @throws McpHandlerDefinitionError when two schemas call different things by one name */
 function defsOf(wholes: readonly RoutePiece[], origin: string): JsonSchema {
   const defs: Record<string, unknown> = {};
   for (const { json } of wholes) {
@@ -290,7 +294,7 @@ function defsOf(wholes: readonly RoutePiece[], origin: string): JsonSchema {
   return Object.keys(defs).length > 0 ? { $defs: defs } : {};
 }
 
-/** Whether a schema lets a call without the value pass. */
+/** Returns whether a schema lets a call without the value pass. */
 function acceptsNothing(validate: Validate): boolean {
   try {
     const checked = validate(undefined);

@@ -4,14 +4,14 @@ import { isObject } from '../../protocol/json-rpc.js';
 import { type McpArgumentProblem, McpArgumentsError } from '../handlers.errors.js';
 import type { JsonSchema, Validate } from './handler-schema.js';
 
-/** Where the arguments of a route stand in its request. */
+/** The arguments of a route stand in these parts of its request. */
 export type RequestPart = 'params' | 'query' | 'body';
 
-/** An argument of the tool, and where the route has it. */
+/** Names where the route has an argument of the tool. */
 export interface RoutePlace {
   readonly part: RequestPart;
   readonly field: string;
-  /** Between the values of a list in a path. */
+  /** Separates the values of a list in a path. */
   readonly separator?: string | undefined;
 }
 
@@ -19,11 +19,11 @@ export type RouteParts = Readonly<Record<RequestPart, unknown>>;
 
 export type JsonArguments = Readonly<Record<string, unknown>>;
 
-/** Where the arguments of a tool stand in the request of its route. */
+/** Maps the arguments of a tool to places in the request of its route. */
 export interface RoutePlaces {
-  /** By the name of the argument. */
+  /** Places are found by the name of the argument. */
   readonly places: ReadonlyMap<string, RoutePlace>;
-  /** The part that gets arguments which have no place; absent: nobody. */
+  /** The part that gets arguments which have no place; absent: none does. */
   readonly rest: RequestPart | undefined;
 }
 
@@ -31,18 +31,21 @@ export interface RoutePlaces {
 export interface RoutePiece {
   readonly part: RequestPart;
   readonly field: string | undefined;
-  /** By name in its part. */
+  /** Properties are found by their name in the part. */
   readonly properties: Readonly<Record<string, JsonSchema>>;
   readonly required: readonly string[];
-  /** Between the values of a list in a path. */
+  /** Separates the values of a list in a path. */
   readonly separator?: string | undefined;
-  /** Of a whole part. */
+  /** The schema of a whole part. */
   readonly json?: JsonSchema;
   /** Checks the value of the parameter; absent: its pipes do. */
   readonly check?: Validate;
 }
 
-/** What a parameter of a route gets: its pipes get what they would get from a URL, and a parameter without pipes what was checked. */
+/**
+ * A parameter of a route gets this value: its pipes get what they would get from a URL, and a parameter without pipes
+ * the checked value.
+ */
 export class RouteValue {
   constructor(
     readonly raw: unknown,
@@ -50,7 +53,7 @@ export class RouteValue {
   ) {}
 }
 
-/** The checked arguments of one call, by parameter. */
+/** Holds the checked arguments of one call, by parameter. */
 export class RouteValues {
   constructor(
     private readonly parts: RouteParts,
@@ -65,19 +68,22 @@ export class RouteValues {
   }
 }
 
-/** The parts of a request that has the arguments: those of a path and a query are texts. */
+/** Returns the parts of a request that has the arguments: those of a path and a query are texts. */
 export function partsOf(args: JsonArguments, { places, rest }: RoutePlaces): RouteParts {
   const parts: Record<RequestPart, [string, unknown][]> = { params: [], query: [], body: [] };
   for (const [name, value] of Object.entries(args)) {
     const place = placeOf(name, { places, rest });
     if (place && value !== undefined) parts[place.part].push([place.field, asSent(value, place.part, place.separator)]);
   }
-  // No assignment: a client may name an argument `__proto__`.
+  // The names are not assigned: a client may name an argument `__proto__`.
   const { params, query, body } = parts;
   return { params: Object.fromEntries(params), query: Object.fromEntries(query), body: Object.fromEntries(body) };
 }
 
-/** Where an argument stands. One that is called as another one was before `rename` stands nowhere: it would take its place. */
+/**
+ * Returns where an argument stands. One that has the name that another had before `rename` stands nowhere: it would
+ * take its place.
+ */
 function placeOf(name: string, { places, rest }: RoutePlaces): RoutePlace | undefined {
   const place = places.get(name);
   if (place || !rest) return place;
@@ -85,7 +91,7 @@ function placeOf(name: string, { places, rest }: RoutePlaces): RoutePlace | unde
   return isTaken ? undefined : { part: rest, field: name };
 }
 
-/** A value as a part of a request has it: in a path, a list is one text. */
+/** Returns a value as a part of a request has it: in a path, a list is one text. */
 export function asSent(value: unknown, part: RequestPart, separator = ','): unknown {
   if (part === 'body') return value;
   const sent = texts(value);
@@ -93,13 +99,13 @@ export function asSent(value: unknown, part: RequestPart, separator = ','): unkn
   return part === 'params' && isTexts ? sent.join(separator) : sent;
 }
 
-/** Whether a part of a request holds a value as it was sent: a list or an object may have been written into. */
+/** Returns whether a part of a request holds a value as it was sent: a list or an object may have been written into. */
 export function isAsSent(value: unknown, argument: unknown, part: RequestPart): boolean {
-  // That of a body is the argument itself, with all that was written into it.
+  // A body holds the argument itself, with all that was written into it.
   return part === 'body' || typeof value !== 'object' || isDeepStrictEqual(value, asSent(argument, part));
 }
 
-/** What a guard has written into a query, as its schema has it. */
+/** Converts a value that a guard has written into a query to the type of its schema. */
 function fromText(value: unknown, type: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true';
@@ -114,7 +120,10 @@ function texts(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, texts(each)]));
 }
 
-/** A URL has texts and lists of texts; objects where the schema has them, as a parser of queries may make them. */
+/**
+ * Returns whether a URL can have the value: texts and lists of texts; objects where the schema has them, as a parser of
+ * queries may make them.
+ */
 function fitsUrl(value: unknown, part: RequestPart, json: JsonSchema | undefined): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (COMBINED.some((key) => json && key in json)) return true;
@@ -126,9 +135,9 @@ function fitsUrl(value: unknown, part: RequestPart, json: JsonSchema | undefined
 
 const COMBINED = ['anyOf', 'oneOf', 'allOf', '$ref'];
 
-/** Checks what stands in the request of a call, parameter by parameter. One for all calls. */
+/** Checks what stands in the request of a call, parameter by parameter. One object serves all calls. */
 export class RouteChecks {
-  /** The arguments by where they stand. */
+  /** Names the arguments by where they stand. */
   readonly #names: ReadonlyMap<string, string>;
   readonly #properties: ReadonlyMap<string, JsonSchema>;
 
@@ -145,8 +154,10 @@ export class RouteChecks {
   }
 
   /**
+   * Checks the arguments.
+   *
    * @param parts the request as guards and interceptors have left it
-   * @param sent the same as it was before them, and the arguments that it was made of: what nobody touched keeps its type
+   * @param sent the same as it was before them, and the arguments that it was made of: an untouched value keeps its type
    * @returns the values, or a promise of them where a schema needs one
    * @throws McpArgumentsError, or rejects with it
    */
@@ -179,7 +190,7 @@ export class RouteChecks {
     return waiting.length > 0 ? Promise.all(waiting).then(end) : end();
   }
 
-  /** Arguments that no URL could have: what reads a path or a query relies on texts. */
+  /** Returns problems of arguments that no URL could have: what reads a path or a query relies on texts. */
   #misfits(args: JsonArguments): McpArgumentProblem[] {
     return Object.entries(args).flatMap(([name, value]) => {
       const { part, field } = placeOf(name, this.places) ?? { part: 'body' };
@@ -190,7 +201,7 @@ export class RouteChecks {
     });
   }
 
-  /** What a parameter gets, with the types that the client sent. */
+  /** Returns what a parameter gets, with the types that the client sent. */
   #jsonOf({ part, field }: RoutePiece, parts: RouteParts, sent: SentArguments): unknown {
     const whole = parts[part];
     const asJson = (name: string, value: unknown): unknown => {
@@ -204,7 +215,7 @@ export class RouteChecks {
     return Object.fromEntries(Object.entries(whole).map(([name, value]) => [name, asJson(name, value)]));
   }
 
-  /** A problem by the name of the argument, instead of that in the request. */
+  /** Returns a problem under the name of the argument, instead of that in the request. */
   #named({ part, field }: RoutePiece, { path, message }: McpArgumentProblem): McpArgumentProblem {
     const places = path === '' ? [] : path.split('.');
     const [first, below] = field === undefined ? [places[0], places.slice(1)] : [field, places];
@@ -213,18 +224,18 @@ export class RouteChecks {
   }
 }
 
-/** The arguments of a call, and the request that was made of them. */
+/** Holds the arguments of a call, and the request that was made of them. */
 export interface SentArguments {
   readonly parts: RouteParts;
   readonly args: JsonArguments;
 }
 
-/** A value of a part by its name; never one of its prototype. */
+/** Returns a value of a part by its name; never one of its prototype. */
 export function valueOf(holder: unknown, field: string): unknown {
   return isObject(holder) && Object.hasOwn(holder, field) ? holder[field] : undefined;
 }
 
-/** `body.note`, or `body` for the whole of it. */
+/** Returns a key such as `body.note`, or `body` for the whole of it. */
 export function keyOf(part: RequestPart, field: string | undefined): string {
   return field === undefined ? part : `${part}.${field}`;
 }

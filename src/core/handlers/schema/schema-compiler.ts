@@ -16,7 +16,6 @@ const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
   output: (problems) => new Error(`The result is not valid: ${problemsText(problems)}.`),
 };
 
-/** The dialect of the protocol. */
 const TARGET = { target: 'draft-2020-12' } as const;
 
 type Standard = StandardSchemaWithJSON['~standard'];
@@ -34,6 +33,8 @@ export class SchemaCompiler {
   #shared: jsonSchemaValidator | undefined;
 
   /**
+   * Compiles a schema.
+   *
    * @param origin the handler, for messages
    * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have; `anyRoot`: it
    *   describes one argument, which need not be an object
@@ -87,14 +88,14 @@ export class SchemaCompiler {
     return { json, validate: use === 'output' ? orAsJson(validate) : validate };
   }
 
-  /** Ajv would use the first schema in place of a second one with the same `$id`. */
+  /** Returns a validator of its own: Ajv would use the first schema in place of a second one with the same `$id`. */
   #validatorFor(schema: JsonSchema): jsonSchemaValidator {
     if (JSON.stringify(schema).includes('"$id"')) return new AjvJsonSchemaValidator();
     return (this.#shared ??= new AjvJsonSchemaValidator());
   }
 }
 
-/** Arguments and structured results are objects. @throws Error */
+/** Checks that the root is an object, as arguments and structured results are. @throws Error */
 function objectRoot(json: JsonSchema): JsonSchema {
   if (json.type === 'object') return json;
   throw new Error(
@@ -104,14 +105,14 @@ function objectRoot(json: JsonSchema): JsonSchema {
   );
 }
 
-/** Whether a value claims to be a Standard Schema; those of ArkType are functions. */
+/** Returns whether a value claims to be a Standard Schema; those of ArkType are functions. */
 function isStandardSchema(schema: unknown): schema is StandardSchemaWithJSON {
   if ((typeof schema !== 'object' && typeof schema !== 'function') || schema === null) return false;
   const standard = (schema as Record<string, unknown>)['~standard'] as Partial<Standard> | undefined;
   return typeof standard?.validate === 'function';
 }
 
-/** A Standard Schema, or that of a class: `createZodDto()` of nestjs-zod keeps it in `schema`. */
+/** Returns a Standard Schema, or that of a class: `createZodDto()` of nestjs-zod keeps it in `schema`. */
 export function standardOf(given: unknown): StandardSchemaWithJSON | undefined {
   if (isStandardSchema(given)) return given;
   if (typeof given !== 'function') return undefined;
@@ -119,7 +120,7 @@ export function standardOf(given: unknown): StandardSchemaWithJSON | undefined {
   return isStandardSchema(schema) ? schema : undefined;
 }
 
-/** @throws Error that says why the schema cannot be converted */
+/** Converts a Standard Schema. @throws Error that says why the schema cannot be converted */
 function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUse): JsonSchema {
   if (!jsonSchema) throw new Error(CONVERSIONS[String(vendor)] ?? noConversion(String(vendor)));
   let json: JsonSchema;
@@ -133,7 +134,7 @@ function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUs
   return json;
 }
 
-/** A union of objects has no `type`. @throws Error */
+/** Adds `type` to a union of objects, which has none. @throws Error */
 function objectOrAlternatives(json: JsonSchema): JsonSchema {
   return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
 }
@@ -181,7 +182,7 @@ function noConversion(vendor: string): string {
   return `the schema library "${vendor}" does not convert to JSON Schema ("~standard.jsonSchema"). Install a version that does, or give the JSON Schema itself.`;
 }
 
-/** The check of a Standard Schema. Stays synchronous where the schema does. */
+/** Returns the check of a Standard Schema. It stays synchronous where the schema does. */
 function validateStandard(
   standard: Pick<Standard, 'validate'>,
   problemsOf: (issue: Issue) => McpArgumentProblem[],
@@ -197,7 +198,7 @@ function validateStandard(
   };
 }
 
-/** A result is sent as JSON: what does not fit as it is, such as a `Date`, may fit as that. */
+/** Checks a result as JSON, too: what does not fit as it is, such as a `Date`, may fit as that. */
 function orAsJson(validate: Validate): Validate {
   return (raw) => {
     try {
@@ -218,7 +219,7 @@ function issueProblems({ path = [], message }: Issue): McpArgumentProblem[] {
   return [{ path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'), message }];
 }
 
-/** Ajv's one text for all problems: `data/a/0 must be string, data must have required property 'b'`. */
+/** Matches one problem in Ajv's one text for all: `data/a/0 must be string, data must have required property 'b'`. */
 const PROBLEM = /(?:^|, )data(?<pointer>(?:\/[^ ]*)?) (?<message>.+?)(?=, data[ /]|$)/gs;
 
 function ajvProblems({ message: text }: Issue): McpArgumentProblem[] {
@@ -229,14 +230,14 @@ function ajvProblems({ message: text }: Issue): McpArgumentProblem[] {
   return problems.length > 0 ? problems : [{ path: '', message: text }];
 }
 
-/** `/address/lines/0` → `address.lines.0` */
+/** Converts `/address/lines/0` to `address.lines.0`. */
 function pathOf(pointer: string): string {
   const parts = pointer.split('/').slice(1);
   return parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')).join('.');
 }
 
 /**
- * A copy of a value as JSON transports it, frozen throughout: what goes over the wire is shared by all sessions.
+ * Returns a copy of a value as JSON transports it, frozen throughout: what goes over the wire is shared by all sessions.
  *
  * @throws TypeError for cycles and bigints
  */

@@ -13,7 +13,7 @@ import type { ToolLog, ToolProgress } from '../results/tool-event.js';
  * takes them. A pipe may make anything of an argument; `schema as McpHandlerSchema` turns the check off.
  */
 
-/** A schema whose types TypeScript knows: a Standard Schema, or a class. */
+/** TypeScript knows the types of these schemas: a Standard Schema, or a class. */
 export type TypedSchema = StandardSchemaWithJSON | Type;
 
 /** Inference of the type on one side of a schema; `unknown` for a JSON Schema. */
@@ -28,24 +28,27 @@ type TypeOf<Schema, Side extends 'input' | 'output'> = Schema extends {
     : unknown;
 
 /**
- * The arguments that a handler gets: what the schema makes of those of the client. A JSON Schema has no type.
+ * The arguments that a handler gets are what the schema makes of those of the client. A JSON Schema has no type.
  *
  * @internal
  */
 export type ArgumentsOf<Schema> = TypeOf<Schema, 'output'>;
 
 /**
- * What a handler with an output schema returns, before the schema has checked it. A JSON Schema has no type.
+ * A handler with an output schema returns this type, before the schema has checked it. A JSON Schema has no type.
  *
  * @internal
  */
 export type ResultOf<Schema> = TypeOf<Schema, 'input'>;
 
-/** A value, or the whole result of the protocol in its place; alone, in a promise, or as the last of several parts. */
+/**
+ * A handler returns a value, or the whole result of the protocol in its place; alone, in a promise, or as the last of
+ * several parts.
+ */
 type Returned<Value> = Part<Value> | Promise<Part<Value>>;
 type Part<Value> = Whole<Value> | Observable<Whole<Value> | Report> | AsyncIterable<Whole<Value> | Report>;
 type Whole<Value> = Value | WholeToolResult | QuestionsResult;
-/** Interfaces, whose names the compiler shows. */
+/** These are interfaces, because the compiler shows their names. */
 interface WholeToolResult extends Omit<CallToolResult, 'content'> {
   content: McpContent[];
 }
@@ -54,7 +57,7 @@ type Report = ToolProgress | ToolLog;
 
 type Primitive = string | number | bigint | boolean | symbol | null | undefined;
 
-/** Whether an object is data alone: its values are no functions, and its keys are known. */
+/** Decides whether an object is data alone: its values are no functions, and its keys are known. */
 type IsData<Value> = Value extends Primitive | McpContext | readonly unknown[]
   ? false
   : string extends keyof Value
@@ -81,7 +84,10 @@ type Verdicts<Parameters extends readonly unknown[], Args> = {
   [Index in keyof Parameters]: Verdict<Parameters[Index], Args>;
 }[number];
 
-/** `unknown` for a method that can take the arguments; otherwise a text, which no descriptor is: the compiler shows it. */
+/**
+ * Is `unknown` for a method that can take the arguments; otherwise a text, which no descriptor is: the compiler shows
+ * it.
+ */
 type FitsArguments<Method, Args> = unknown extends Args
   ? unknown
   : [keyof Args] extends [never]
@@ -95,8 +101,8 @@ type FitsArguments<Method, Args> = unknown extends Args
       : unknown;
 
 /**
- * A decorator for methods that take the arguments of one schema, and return what another one describes. It is no decorator of
- * classes: that type only lets `applyDecorators()` take it.
+ * A decorator for methods that take the arguments of one schema, and return what another one describes. It is no
+ * decorator of classes: the type `ClassDecorator` only lets `applyDecorators()` take it.
  *
  * @publicApi
  */

@@ -4,7 +4,8 @@ import type { JsonSchema } from './handler-schema.js';
 import type { RoutePlace } from './route-values.js';
 
 /**
- * What `@nestjs/swagger` keeps on methods and classes. It is read by its keys, so that the package is no dependency; a test
+ * `@nestjs/swagger` stores its options on methods and classes. They are read by their keys, so that the package is no
+ * dependency; a test
  * compares them with those of the package.
  */
 export const SWAGGER = {
@@ -29,7 +30,7 @@ export function operationOf(method: object): OperationTexts {
 
 const PLACES = { params: 'path', query: 'query', body: 'body' } as const;
 
-/** What `@ApiParam()` and `@ApiQuery()` of a method or its class say of a parameter. */
+/** Returns what `@ApiParam()` and `@ApiQuery()` of a method or its class declare for a parameter. */
 export function parameterDocs(holders: readonly object[], { part, field }: RoutePlace): JsonSchema {
   const all = holders.flatMap((holder) => (Reflect.getMetadata(SWAGGER.parameters, holder) ?? []) as ApiParameter[]);
   const found = all.find((each) => each.in === PLACES[part] && each.name === field);
@@ -50,12 +51,14 @@ interface ApiParameter {
   readonly schema?: unknown;
 }
 
-/** Whether a schema is in parts that only the document of the app has: `getSchemaPath()`. */
+/** Returns whether a schema is in parts that only the document of the app has: `getSchemaPath()`. */
 function refers(schema: unknown): boolean {
   return JSON.stringify(schema)?.includes('"$ref"') ?? false;
 }
 
-/** The class that `@ApiOkResponse()` or `@ApiCreatedResponse()` names, or that of any answer that is a success. */
+/**
+ * Returns the class that `@ApiOkResponse()` or `@ApiCreatedResponse()` names, or that of any answer that is a success.
+ */
 export function responseTypeOf(method: object): { readonly type: unknown; readonly isArray: boolean } | undefined {
   const responses = (Reflect.getMetadata(SWAGGER.response, method) ?? {}) as Record<string, ApiResponse>;
   const found = Object.entries(responses).find(([status, { type }]) => /^(?:2..|default)$/.test(status) && type);
@@ -68,7 +71,7 @@ interface ApiResponse {
 }
 
 /**
- * The JSON Schema of a class whose properties have `@ApiProperty()`.
+ * Returns the JSON Schema of a class whose properties have `@ApiProperty()`.
  *
  * @param outer the classes that this one is part of
  * @returns nothing for a class without such properties
@@ -96,7 +99,7 @@ interface ApiProperty extends Readonly<Record<string, unknown>> {
   readonly nullable?: unknown;
 }
 
-/** What a property says that JSON Schema has too. */
+/** JSON Schema has these options of a property too. */
 const KEYWORDS = ['description', 'enum', 'items', 'format', 'minimum', 'maximum', 'pattern', 'additionalProperties'];
 const PRIMITIVES = new Map<unknown, JsonSchema>([
   [String, { type: 'string' }],
@@ -108,7 +111,7 @@ const PRIMITIVES = new Map<unknown, JsonSchema>([
 function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): JsonSchema {
   const lists = api.isArray === true || Array.isArray(api.type);
   let given: unknown = Array.isArray(api.type) ? (api.type as unknown[])[0] : (api.type ?? design);
-  // `() => Class`, or `() => [Class]`.
+  // The type is `() => Class`, or `() => [Class]`.
   if (typeof given === 'function' && given.name === 'type') given = (given as () => unknown)();
   const many = lists || Array.isArray(given);
   if (Array.isArray(given)) [given] = given as unknown[];
@@ -122,7 +125,7 @@ function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): 
   return api.nullable === true ? { anyOf: [json, { type: 'null' }], ...texts } : { ...json, ...texts };
 }
 
-/** Others are of the document only: `file`. */
+/** Other types exist in the document only: `file`. */
 const JSON_TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'];
 
 function typeOf(given: unknown, outer: readonly Type[]): JsonSchema {

@@ -20,7 +20,7 @@ export class InMemoryStateStore implements McpStateStore {
 
   constructor(private readonly clock: McpClock = systemClock) {}
 
-  /** How many values there are. */
+  /** Counts the values. */
   get size(): number {
     this.#expire();
     return this.#entries.size;
@@ -49,7 +49,7 @@ export class InMemoryStateStore implements McpStateStore {
     return entry !== undefined;
   }
 
-  /** All values, for the journal of an app under development. @internal */
+  /** Returns all values, for the journal of an app under development. @internal */
   dump(): StateDump {
     return [...this.#entries];
   }
@@ -70,7 +70,7 @@ export class InMemoryStateStore implements McpStateStore {
     return undefined;
   }
 
-  /** @returns the time */
+  /** Removes expired values. @returns the time */
   #expire(): number {
     const now = this.clock.now();
     for (const [key, entry] of this.#entries) {
@@ -95,5 +95,5 @@ interface Entry {
   readonly expiresAt: number;
 }
 
-/** What {@link InMemoryStateStore.dump} returns: values that the structured clone algorithm copies. */
+/** {@link InMemoryStateStore.dump} returns values that the structured clone algorithm copies. */
 export type StateDump = [key: string, entry: Entry][];

@@ -4,7 +4,7 @@
  * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It needs the operations of any key-value
  * store: an instance of Keyv is a state store.
  *
- * Written for the implementer of a store:
+ * For implementers of a store:
  *
  * - **Keys** have the form `<owner>:<id>`: letters, digits and `.-_%:`. The owner names the endpoint and the principal, the
  *   principal as a hash.
@@ -18,7 +18,7 @@
  * @publicApi
  */
 export interface McpStateStore {
-  /** @returns the value; `undefined` if there is none, or it has expired */
+  /** Reads a value. @returns the value; `undefined` if there is none, or it has expired */
   get(key: string): Promise<unknown>;
 
   /**
@@ -31,17 +31,17 @@ export interface McpStateStore {
    */
   set(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean | void>;
 
-  /** @returns whether there was a value */
+  /** Deletes a value. @returns whether there was one */
   delete(key: string): Promise<boolean>;
 }
 
 /** The injection token of the {@link McpStateStore}. @publicApi */
 export const McpStateStore = Symbol('nestjs-mcp-streamable:McpStateStore');
 
-/** The methods that a {@link McpStateStore} of an app must have. */
+/** A {@link McpStateStore} of an app must have these methods. */
 export const STATE_STORE_METHODS = ['get', 'set', 'delete'] as const;
 
-/** How many values one owner may have. @publicApi */
+/** Bounds how many values one owner may have. @publicApi */
 export interface McpStateQuota {
   /** The part of the key before the last colon. */
   readonly owner: string;

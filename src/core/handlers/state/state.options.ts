@@ -1,6 +1,6 @@
 import { count, type OptionTable, type Resolved } from '../../common/options.js';
 
-/** Bounds of state that outlives a call. @internal */
+/** Bounds the state that outlives a call. @internal */
 export interface McpStateOptions {
   /**
    * Maximum number of states (`ctx.state()`, `ctx.principalState()`) per principal. A `patch` that would create one

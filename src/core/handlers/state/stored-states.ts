@@ -11,9 +11,9 @@ import type { ResolvedStateOptions } from './state.options.js';
 /** The format of {@link randomToken}. Any other handle of a client is refused without a call to the store. */
 const HANDLE = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 
-/** In place of the hash of a principal. */
+/** Stands for the hash of an anonymous principal. */
 const ANONYMOUS = '-';
-/** In place of a handle: the state of a principal. */
+/** Stands for the handle of the state of a principal. */
 const OWN = '-';
 
 const NOTHING: Data = Object.freeze({});
@@ -64,7 +64,7 @@ export class StoredStates {
     return new StoredState(this, place, data);
   }
 
-  /** The state of a caller that has no handle. @throws (rejects) McpStateError NO_PRINCIPAL */
+  /** Opens the state of a caller that has no handle. @throws (rejects) McpStateError NO_PRINCIPAL */
   async ofPrincipal(caller: StateOwner): Promise<McpPrincipalState> {
     if (caller.principal === undefined) {
       const message = 'This call needs state of its caller, but the caller is anonymous. Sign in, and call again.';
@@ -86,7 +86,7 @@ export class StoredStates {
     return { key, quota, anonymous, handle };
   }
 
-  /** Opening a state is a use of it. @returns `undefined` if there is none, or it has expired */
+  /** Reads a state; opening it is a use of it. @returns `undefined` if there is none, or it has expired */
   #open(place: StatePlace): Promise<Data | undefined> {
     return this.#turns.run(place.key, async () => {
       const kept = await this.#get(place);
@@ -98,7 +98,9 @@ export class StoredStates {
   }
 
   /**
-   * @param begins the state may begin with this
+   * Changes a state.
+   *
+   * @param begins whether the state may begin with this
    * @returns the data after the change
    * @throws McpUnknownStateError, McpStateError
    * @internal
@@ -134,12 +136,15 @@ export class StoredStates {
     });
   }
 
-  /** At most ten times per `ttlMs`. Clocks of nodes may differ: a use in the future is one that is due. */
+  /**
+   * Returns whether a use is to be stored: at most ten times per `ttlMs`. Clocks of nodes may differ: a use in the
+   * future is due.
+   */
   #isToBeRenewed({ usedAt }: Kept): boolean {
     return Math.abs(this.clock.now() - usedAt) >= this.options.ttlMs / 10;
   }
 
-  /** @throws McpStateError STORE_UNAVAILABLE */
+  /** Calls the store. @throws McpStateError STORE_UNAVAILABLE */
   async #asking<T>(ask: () => Promise<T>): Promise<T> {
     try {
       return await ask();
@@ -162,21 +167,21 @@ export class StoredStates {
 }
 
 export interface StoredStatesOptions extends ResolvedStateOptions {
-  /** Separates the states of endpoints that share a store; the same on all nodes. Without colons. */
+  /** Separates the states of endpoints that share a store; it is the same on all nodes, and without colons. */
   readonly endpoint: string;
-  /** Milliseconds after its last use when a state ends. */
+  /** A state ends so many milliseconds after its last use. */
   readonly ttlMs: number;
 }
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** Whose a state is. */
+/** Identifies the owner of a state. */
 type StateOwner = Pick<McpHttpCall, 'principal' | 'routeParams'>;
 
 /** A value in the store. */
 interface Kept {
   readonly data: Data;
-  /** Milliseconds since the epoch, by the clock of the node that set it. */
+  /** The time of the last use, in milliseconds since the epoch, by the clock of the node that set it. */
   readonly usedAt: number;
 }
 
@@ -195,7 +200,7 @@ interface StatePlace {
  *     of a principal: a patch begins it whenever there is none
  */
 class StoredState implements McpState {
-  /** Whether a patch may begin it. */
+  /** Whether a patch may begin the state. */
   #begins: boolean;
   #data: Data;
 
@@ -229,7 +234,7 @@ class StoredState implements McpState {
     return existed;
   }
 
-  /** Of a principal. */
+  /** Returns whether the state is that of a principal. */
   get #own(): boolean {
     return this.place.handle === undefined;
   }
@@ -248,7 +253,7 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
-/** Key by key, `null` removes. Uses a Map, so that keys such as `__proto__` are not special. */
+/** Merges key by key; `null` removes a key. It uses a Map, so that keys such as `__proto__` are not special. */
 function merged(data: Data, changes: Data): Data {
   const entries = new Map(Object.entries(data));
   for (const [key, value] of Object.entries(changes)) {
@@ -258,7 +263,7 @@ function merged(data: Data, changes: Data): Data {
   return Object.fromEntries(entries);
 }
 
-/** @throws TypeError for what is no object, or cannot be JSON */
+/** Checks that changes are plain JSON. @throws TypeError for what is no object, or cannot be JSON */
 function plainJson(changes: unknown): Record<string, unknown> {
   const plain: unknown = changes === undefined ? undefined : JSON.parse(JSON.stringify(changes) ?? 'null');
   if (typeof plain === 'object' && plain !== null && !Array.isArray(plain)) return plain as Record<string, unknown>;
