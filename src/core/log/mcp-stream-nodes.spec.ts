@@ -418,4 +418,63 @@ describe('answers of the log that cross', () => {
     await clock.advance(100);
     expect([reading.got, replica.mock.calls.length]).toEqual([[1], 1]);
   });
+
+  it.each(['a reader that is open', 'a client that comes back'])(
+    'G12: %s waits behind events that the log has lost, until there is another one',
+    async (who) => {
+      const { clock, log, node } = await setup();
+      const { environment } = node('b');
+      const [gaps, got]: [number[][], number[]] = [[], []];
+      const evicted = (_: McpStream, after: number, oldest: number): void => void gaps.push([after, oldest]);
+      const stream = new McpStream('post', 's', environment, { ...SILENT, evicted });
+      const ends: unknown[] = [];
+      const read = async (): Promise<void> => {
+        const next = ({ index }: McpStoredEvent): void => void got.push(index);
+        const end = (error?: unknown): void => void ends.push(error);
+        stream.subscribe({ next, error: end, complete: end }, got.length, undefined, got.length);
+        await clock.advance(0);
+      };
+      const opens = { node: 'a', requests: [1] };
+      const events = who === 'a reader that is open' ? ['"x"'] : [];
+      if (events.length > 0) {
+        await log.append('s', 'post', events, { writer: 'w', seq: 1, newest: 0, opens });
+        await read();
+      }
+      const asked = log.read.bind(log);
+      const reads = vi.spyOn(log, 'read').mockImplementation(async (...args) => {
+        if (reads.mock.calls.length > 50) throw new Error('asked too often');
+        return asked(...args);
+      });
+      // The node of the stream tells the log that it begins behind what was lost.
+      await log.append('s', 'post', [], { writer: 'w', seq: events.length + 1, newest: 4, opens });
+      if (events.length === 0) await read();
+      stream.look();
+      await clock.advance(0);
+      expect([ends, gaps]).toEqual([[], [[events.length, 5]]]);
+      expect(reads.mock.calls.length).toBeLessThan(6);
+      await log.append('s', 'post', ['"y"'], { writer: 'w', seq: events.length + 2, newest: 4, opens });
+      stream.look();
+      await clock.advance(0);
+      expect([got, ends, gaps.length]).toEqual([[...events.map(() => 1), 5], [], 1]);
+      stream.close();
+    },
+  );
+
+  it('G12: a reader that has handed out the end of a stream completes, though a signal came while it read', async () => {
+    const { clock, log, store, node } = await setup();
+    const { environment } = node('b');
+    const opens = { node: 'a', requests: [1] };
+    await log.append('s', 'post', ['"x"'], { writer: 'w', seq: 1, newest: 0, opens, end: true });
+    const stream = new McpStream('post', 's', environment, SILENT);
+    const got: unknown[] = [];
+    const complete = (): void => void got.push('complete');
+    store.faults = { delayAnswer: ({ method }) => (method === 'read' ? 10 : 0) };
+    stream.subscribe({ next: ({ index }) => got.push(index), error: ignore, complete }, 0, undefined, 1);
+    await clock.advance(5);
+    stream.look();
+    // The log fails over to a replica that lacks the end.
+    vi.spyOn(log, 'read').mockReturnValue({ events: [], more: false, last: 0, oldest: 1, delivered: 0, ended: false });
+    await clock.advance(50);
+    expect(got).toEqual([1, 'complete']);
+  });
 });

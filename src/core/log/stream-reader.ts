@@ -212,9 +212,14 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     );
   }
 
-  #handOut({ events, more, ended, oldest }: McpReadResult): void {
+  #handOut({ events, more, ended, oldest, last }: McpReadResult): void {
     const after = this.#cursor;
-    if (oldest > after + 1) {
+    // The newest event is never evicted: the log has lost all after the cursor, and the next one comes behind them (G12).
+    const lost = events.length === 0 && more;
+    if (lost) {
+      this.log.evicted(after, last + 1);
+      this.#cursor = last;
+    } else if (oldest > after + 1) {
       if (this.#begun) throw new EventsEvictedError(this.log.id, after, oldest);
       this.log.evicted(after, oldest);
     }
@@ -228,8 +233,9 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
       if (index > this.#cursor + 1 && index > oldest) this.log.evicted(this.#cursor, index);
       this.#emit(index, data);
     }
-    if (more) this.#behind = true;
-    if (ended && !this.#behind && !this.#silent) this.finish();
+    if (more && !lost) this.#behind = true;
+    // Also if a signal came meanwhile: nothing follows the end, and after a failover the log may not know it any more (G12).
+    else if (ended && !this.#silent) this.finish();
   }
 
   #rest(): void {

@@ -164,14 +164,13 @@ export class World implements Surroundings {
   /** Each is heard by all once, in the order of its node, if its node says that it was sent. */
   async #announce(): Promise<void> {
     let next = 0;
-    const announce = async (): Promise<void> => {
+    const announce = async (client: WorldClient): Promise<boolean> => {
       const living = this.#nodes.filter((node) => node !== undefined);
       const { service } = living[this.random(living.length)]!;
-      const client = this.#clients[this.random(CLIENTS)]!;
       const data = ++next;
       const message = { method: 'notifications/message', params: { level: 'error', data } };
       const sent = service.notify(client.sessionId!, message);
-      await sent.then(
+      return sent.then(
         () => {
           this.#announcements.set(client.name, [...(this.#announcements.get(client.name) ?? []), data]);
           const wait = this.waits.begin(`announcement ${data} to ${client.name}`, 0);
@@ -180,14 +179,18 @@ export class World implements Surroundings {
             clearInterval(look);
             wait.end();
           }, 20);
+          return true;
         },
-        () => {},
+        () => false,
       );
     };
     while (this.#chaos) {
-      void announce();
+      void announce(this.#clients[this.random(CLIENTS)]!);
       await pause(30 + this.random(150));
     }
+    if (!this.loses) return;
+    // A client finds that it has missed the newest one by the gap before the next.
+    for (const client of this.#clients) while (!(await announce(client))) await pause(50);
   }
   #over = false;
 
