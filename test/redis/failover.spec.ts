@@ -1,4 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { Redis } from 'ioredis';
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -46,7 +47,7 @@ describeRedis(
     });
 
     /** A node behind a proxy of its own: nodes notice a failover at different times. */
-    const node = async (pair: Pair) => {
+    const node = async (pair: Pair, keepAliveMs?: number) => {
       const proxy = await Proxy.start(new URL(pair.master.url));
       const asker = new Asker();
       const backend = redisBackend(proxy.url.href, {
@@ -61,6 +62,7 @@ describeRedis(
         requestStateKeys: KEYS,
         backend,
         module,
+        ...(keepAliveMs !== undefined && { keepAliveMs }),
       });
       closing.push(async () => {
         await app.app.close();
@@ -102,6 +104,30 @@ describeRedis(
       },
       60_000 + WORLDS * 5_000,
     );
+
+    it('G12: after FLUSHALL responses end, calls too, and a client is told to start anew', async () => {
+      vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+      const pair = await Pair.start();
+      closing.push(() => pair.stop());
+      const [runs, other] = [await node(pair, 300), await node(pair, 300)];
+      const client = await runs.app.client().initialize(LATEST, { elicitation: { form: {} } });
+      const call = (await client.call('ask', { questions: 1 })).sse();
+      await call.count(1);
+      const listening = await at(other.app, client).listen();
+      const admin = new Redis(pair.master.url);
+      await admin.flushall();
+      admin.disconnect();
+      // A tick of each node finds that the log is gone.
+      await Promise.all([call.end(), listening.end()]);
+      for (const { app } of [runs, other]) expect((await at(app, client).get(call.primes[0])).status).toBe(404);
+      await vi.waitFor(() => expect(runs.app.service.nodeCounts()).toMatchObject({ live: 0, inFlight: 0 }), PATIENT);
+      const anew = await other.app.client().initialize(LATEST, { elicitation: { form: {} } });
+      const again = (await anew.call('ask', { questions: 1 })).sse();
+      await again.count(1);
+      await answer(anew, again, 0);
+      await again.count(2);
+      expect(again.messages.at(-1).result.content).toEqual([{ type: 'text', text: 'all answered' }]);
+    }, 60_000);
 
     it.each([1, 2, 3, 4, 5, 6, 7, 8])(
       'answers that a client sends through another node reach their handler, or are 503 (seed %i)',
