@@ -4,7 +4,7 @@ import { SESSION_ID_HEADER } from '../core/protocol/headers.js';
 import type { JsonRpcRequest, RequestId } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError, closedError, McpSessionLostError } from './client.errors.js';
 import type { SessionHeaders } from './http-endpoint.js';
-import { discard } from './response-body.js';
+import { closeUnread } from './response-body.js';
 import { abortable, sharedController } from './waiting.js';
 
 /**
@@ -118,8 +118,8 @@ export class ClientSession {
 
   /** Opens the gate: `initialize` was answered. @throws the new session has another revision than the lost one */
   establish(sessionId: string | undefined, result: Record<string, unknown>, initialize: JsonRpcRequest): void {
-    const { protocolVersion: said } = result;
-    const protocolVersion = typeof said === 'string' ? said : undefined;
+    const { protocolVersion: revision } = result;
+    const protocolVersion = typeof revision === 'string' ? revision : undefined;
     const recovering = this.state.is === 'recovering';
     const before = this.#protocolVersion;
     if (recovering && protocolVersion !== before)
@@ -132,7 +132,7 @@ export class ClientSession {
   }
 
   /** Fails the messages that waited for `initialize`, which has failed. */
-  abandon(cause: unknown): void {
+  fail(cause: unknown): void {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
     const message = 'The message was not sent, because the session could not be started.';
@@ -241,7 +241,7 @@ export class ClientSession {
 export function sessionIdOf(response: Response, sent: string | undefined): string | undefined {
   const id = response.headers.get(SESSION_ID_HEADER) ?? undefined;
   if (id === undefined || (sent === undefined ? /^[\x21-\x7e]+$/.test(id) : id === sent)) return id;
-  discard(response);
+  closeUnread(response);
   const what =
     sent === undefined ? 'a session id that is not visible ASCII' : 'another session id than that of the request';
   throw new McpClientTransportError('SESSION_CHANGED', `The server answered with ${what}. The answer was not used.`);

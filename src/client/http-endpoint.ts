@@ -18,7 +18,7 @@ import {
   McpUnexpectedContentError,
 } from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
-import { discard, mediaTypeOf, readText } from './response-body.js';
+import { closeUnread, mediaTypeOf, readText } from './response-body.js';
 import { networkErrorOf, retryAfterMs } from './retry.js';
 import { abortable, LinkedAbort } from './waiting.js';
 
@@ -141,7 +141,7 @@ export class HttpEndpoint {
       if (response.ok) return response;
       const sessionId = headers[SESSION_ID_HEADER];
       if (response.status !== 404 || sessionId === undefined) throw await this.#errorOf(response, method, signal);
-      discard(response);
+      closeUnread(response);
       throw new McpSessionLostError(sessionId, method === 'GET');
     } finally {
       link.release();
@@ -155,7 +155,7 @@ export class HttpEndpoint {
 
   /** Returns the error for a 2xx that is neither JSON nor an event stream. */
   unexpectedContent(response: Response): McpUnexpectedContentError {
-    discard(response);
+    closeUnread(response);
     const type = response.headers.get('content-type');
     const message = `${this.#place} answered with ${type === null ? 'no content type' : shown(type)}, not with "application/json" or "text/event-stream". Is this the URL of an MCP server?`;
     return new McpUnexpectedContentError(message, type);
@@ -209,7 +209,7 @@ export class HttpEndpoint {
     if (location === null || ![307, 308].includes(response.status) || url !== this.url) return response;
     const target = URL.canParse(location, url.href) ? new URL(location, url) : url;
     if (target === url || target.origin !== url.origin) return response;
-    discard(response);
+    closeUnread(response);
     return this.#fetch(request, target);
   }
 
@@ -220,15 +220,15 @@ export class HttpEndpoint {
     const page = await readText(response, { maxMessageBytes: MAX_ERROR_BYTES, signal }).catch(() => '');
     signal.throwIfAborted();
     const text = page || undefined;
-    const told = `${method} ${this.#place} was answered with HTTP ${status}${text ? `: ${shown(text)}` : ''}`;
+    const outcome = `${method} ${this.#place} was answered with HTTP ${status}${text ? `: ${shown(text)}` : ''}`;
     if (status !== 401 && status !== 403) {
       const after = retryAfterMs(headers.get('retry-after'), this.options.clock.now());
       const advice = adviceFor(status, headers.get('location'));
-      return new McpHttpStatusError(`${told}. ${advice}`, { status, statusText, text }, after);
+      return new McpHttpStatusError(`${outcome}. ${advice}`, { status, statusText, text }, after);
     }
     const challenge = parseAuthChallenge(headers.get('www-authenticate'));
     const asking = challenge ? `, asking for ${challenge.scheme}` : '';
-    const message = `${told}${asking}. Return valid credentials from the option "headers", or refresh them in "onUnauthorized".`;
+    const message = `${outcome}${asking}. Return valid credentials from the option "headers", or refresh them in "onUnauthorized".`;
     return new McpHttpUnauthorizedError(message, { status, statusText, text }, challenge);
   }
 }

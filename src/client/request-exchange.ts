@@ -95,7 +95,7 @@ export class RequestExchange extends EventStream {
   run(): Promise<JsonRpcResponse> {
     this.#serve()
       .catch((error: unknown) => {
-        if (this.#initializes) this.connection.session.abandon(error);
+        if (this.#initializes) this.connection.session.fail(error);
         this.#outcome.reject(error);
       })
       .finally(() => this.#end());
@@ -152,9 +152,9 @@ export class RequestExchange extends EventStream {
     try {
       await this.#receive(await this.connection.endpoint.send(request), sent, signal);
     } catch (error) {
-      const told = errorBodyOf(error, this.#wireId);
-      if (!told) throw error;
-      this.take(told);
+      const answer = errorBodyOf(error, this.#wireId);
+      if (!answer) throw error;
+      this.take(answer);
     }
   }
 
@@ -228,7 +228,7 @@ export class RequestExchange extends EventStream {
     if ('result' in answer) {
       idempotency.learn(this.request, answer.result);
       if (this.#initializes) session.establish(this.#begun, answer.result, this.request);
-    } else if (this.#initializes) session.abandon(answer.error);
+    } else if (this.#initializes) session.fail(answer.error);
     this.#is = 'answered';
     if (this.recovery) this.recovery(answer);
     else this.connection.deliver(answer);
@@ -354,7 +354,7 @@ export async function sendOneWay(
     }
   } finally {
     link.release();
-    if (answers) serverRequests.over(message.id!);
+    if (answers) serverRequests.settle(message.id!);
   }
 }
 

@@ -24,7 +24,7 @@ export function mediaTypeOf(response: Response): string | undefined {
 }
 
 /** Frees the connection of a response that is not read. */
-export function discard(response: Response): void {
+export function closeUnread(response: Response): void {
   response.body?.cancel().catch(() => {});
 }
 

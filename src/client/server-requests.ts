@@ -35,7 +35,7 @@ export class ServerRequests {
   admit(message: JsonRpcMessage): boolean {
     if (!isRequest(message)) {
       if ('method' in message && message.method === 'notifications/cancelled')
-        this.over(message.params?.['requestId'] as RequestId);
+        this.settle(message.params?.['requestId'] as RequestId);
       return true;
     }
     if (this.#count >= MAX_UNANSWERED) {
@@ -48,7 +48,7 @@ export class ServerRequests {
   }
 
   /** Settles a request that was answered, or cancelled by the server, which then expects no answer. */
-  over(id: RequestId): void {
+  settle(id: RequestId): void {
     const left = this.#unanswered.get(id);
     if (left === undefined) return;
     if (left === 1) this.#unanswered.delete(id);

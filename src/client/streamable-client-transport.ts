@@ -22,7 +22,7 @@ import {
 import { StandaloneStream } from './event-streams.js';
 import { claimedRevision, sessionHeaders } from './http-endpoint.js';
 import { RequestExchange, sendOneWay } from './request-exchange.js';
-import { discard } from './response-body.js';
+import { closeUnread } from './response-body.js';
 import { LinkedAbort } from './waiting.js';
 
 /**
@@ -145,7 +145,7 @@ export class StreamableClientTransport implements Transport {
       const headers = sessionHeaders({ sessionId, protocolVersion });
       // A session that cannot be ended expires.
       const ending = endpoint.send({ method: 'DELETE', headers, signal, timeoutMs: options.closeTimeoutMs });
-      await ending.then(discard, () => {});
+      await ending.then(closeUnread, () => {});
     }
     try {
       // It is called before the requests end, so that calls fail with the reason of the client.

@@ -155,7 +155,7 @@ export class McpTaskTransport implements Transport {
     }
     call.followed = true;
     call.pollMs = pollMsOf(pollIntervalMs);
-    this.#tell(call, result as Partial<Task>);
+    this.#reportProgress(call, result as Partial<Task>);
     void this.#follow(call, taskId);
     return true;
   }
@@ -170,16 +170,16 @@ export class McpTaskTransport implements Transport {
         await pause(inputResponses === undefined || call.polls > 0 ? call.pollMs : POLL_MS.least, this.clock, signal);
         const task = (await this.#ask(call, 'tasks/get', { taskId })) as unknown as Task;
         call.pollMs = pollMsOf(task.pollIntervalMs);
-        this.#tell(call, task);
+        this.#reportProgress(call, task);
         const answer = this.#answerTo(call, task, inputResponses);
         if (!answer) continue;
         // The official client hands progress over a microtask later, and forgets the callback with the answer.
         await nextTurn();
-        if (signal.aborted) return await this.#giveUp(call, taskId);
+        if (signal.aborted) return await this.#cancelFollowed(call, taskId);
         return this.#answer(call, answer);
       }
     } catch (error) {
-      if (signal.aborted) return this.#giveUp(call, taskId);
+      if (signal.aborted) return this.#cancelFollowed(call, taskId);
       const { code = REQUEST_FAILED, data } = error as { code?: unknown; data?: unknown };
       const text = `The task ${taskId} of "${String(call.request.params?.['name'])}" could not be followed: ${(error as Error).message}`;
       const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : REQUEST_FAILED, text, data);
@@ -223,7 +223,7 @@ export class McpTaskTransport implements Transport {
   }
 
   /** Cancels the task of a call that the client has cancelled. */
-  async #giveUp(call: FollowedCall, taskId: string): Promise<void> {
+  async #cancelFollowed(call: FollowedCall, taskId: string): Promise<void> {
     if (this.#calls.delete(call.request.id)) await this.#cancel(taskId, call.meta);
   }
 
@@ -231,15 +231,15 @@ export class McpTaskTransport implements Transport {
     await this.#request(meta, 'tasks/cancel', { taskId }).catch(() => {});
   }
 
-  #tell({ request, said }: FollowedCall, { taskId, statusMessage }: Partial<Task>): void {
+  #reportProgress({ request, reported }: FollowedCall, { taskId, statusMessage }: Partial<Task>): void {
     const progressToken = request.params?._meta?.progressToken;
     if (progressToken === undefined) return;
     const send = (progress: TaskReport['report'] & { _meta?: Record<string, unknown> }): void => {
-      const params = { progressToken, progress: ++said.count, ...progress };
+      const params = { progressToken, progress: ++reported.count, ...progress };
       this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/progress', params });
     };
-    const news = !this.reports && statusMessage !== undefined && statusMessage !== said.message;
-    if (news) said.message = statusMessage;
+    const news = !this.reports && statusMessage !== undefined && statusMessage !== reported.message;
+    if (news) reported.message = statusMessage;
     for (const report of this.reports?.(taskId!) ?? []) send(report);
     send(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } });
   }
@@ -297,7 +297,7 @@ class FollowedCall {
   pollMs = POLL_MS.default;
   polls = 0;
   /** The last progress that the client received of the task. */
-  readonly said: { message: string | undefined; count: number } = { message: undefined, count: 0 };
+  readonly reported: { message: string | undefined; count: number } = { message: undefined, count: 0 };
 
   constructor(
     readonly request: JsonRpcRequest,

@@ -13,7 +13,7 @@ import {
   type OutboundMessage,
   runInCall,
 } from '../core/calls/mcp-call.js';
-import type { McpSaid } from '../core/calls/mcp-dispatcher.js';
+import type { McpSessionSettings } from '../core/calls/mcp-dispatcher.js';
 import { CallObserver } from '../core/calls/call-observer.js';
 import { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
 import { McpSession } from '../core/sessions/live/mcp-session.js';
@@ -83,7 +83,7 @@ function setup(make: Make = () => {}) {
     return { session, status: (reply as { status?: number }).status, answer: bodyOf(reply) };
   };
   /** A session as it is rebuilt from its record. */
-  const rebuild = async (said: Partial<McpSaid> = {}) => {
+  const rebuild = async (said: Partial<McpSessionSettings> = {}) => {
     await store.open('s');
     const { logLevel, subscribe = [] } = said;
     const record: McpSessionRecord = {

@@ -2,7 +2,7 @@ import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { firstValueFrom } from 'rxjs';
 import { quiet } from '../core/common/promises.js';
 import type { McpCall, McpHttpCall } from '../core/calls/mcp-call.js';
-import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../core/calls/mcp-dispatcher.js';
+import type { McpDispatchedSession, McpDispatcher, McpSessionSettings } from '../core/calls/mcp-dispatcher.js';
 import type { McpSession } from '../core/sessions/live/mcp-session.js';
 import { withoutSessions } from '../core/protocol/client-capabilities.js';
 import { McpError, RefusedCall, rpcErrorOf } from '../core/protocol/errors.js';
@@ -60,16 +60,16 @@ export class SdkDispatcher implements McpDispatcher {
   }
 
   /** Creates the server at once, since it may send notifications; requests wait for it. */
-  sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
-    const rebuilding: Rebuilding = { said: [said], made: undefined };
+  sessionRebuilt(session: McpDispatchedSession, settings: McpSessionSettings): void {
+    const rebuilding: Rebuilding = { settings: [settings], made: undefined };
     this.#rebuilding.set(session, rebuilding);
     void quiet(this.#rebuild(session as McpSession, rebuilding));
   }
 
-  sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
+  sessionChanged(session: McpDispatchedSession, settings: McpSessionSettings): void {
     const rebuilding = this.#rebuilding.get(session);
-    if (rebuilding) rebuilding.said.push(said);
-    else void this.#sessions.get(session)?.replay(said);
+    if (rebuilding) rebuilding.settings.push(settings);
+    else void this.#sessions.get(session)?.replay(settings);
   }
 
   /**
@@ -117,10 +117,10 @@ export class SdkDispatcher implements McpDispatcher {
     }));
   }
 
-  async #remake(session: McpSession, { said }: Rebuilding): Promise<void> {
+  async #remake(session: McpSession, { settings }: Rebuilding): Promise<void> {
     const transport = await this.#connect(session, undefined);
     // It may grow meanwhile.
-    for (const part of said) await transport?.replay(part);
+    for (const part of settings) await transport?.replay(part);
     this.#rebuilding.delete(session);
   }
 
@@ -235,7 +235,7 @@ function failure(text: string, status?: number): Error {
 
 interface Rebuilding {
   /** The state of the record, then the messages that other nodes have taken since: its server gets them. */
-  readonly said: McpSaid[];
+  readonly settings: McpSessionSettings[];
   made: Promise<void> | undefined;
 }
 

@@ -7,7 +7,7 @@ import type {
 } from '@modelcontextprotocol/server';
 import { randomToken } from '../core/common/random-token.js';
 import { McpCall, runInCall } from '../core/calls/mcp-call.js';
-import type { McpSaid } from '../core/calls/mcp-dispatcher.js';
+import type { McpSessionSettings } from '../core/calls/mcp-dispatcher.js';
 import type { McpSession } from '../core/sessions/live/mcp-session.js';
 import { McpServerFactoryError } from '../core/sessions/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../core/protocol/errors.js';
@@ -59,7 +59,7 @@ export class SessionTransport implements Transport {
   }
 
   /** Hands a message to the server that the client has sent to another one: when a session is rebuilt, or changed on another node. */
-  async replay({ initialize, logLevel, subscribe = [], unsubscribe = [] }: McpSaid): Promise<void> {
+  async replay({ initialize, logLevel, subscribe = [], unsubscribe = [] }: McpSessionSettings): Promise<void> {
     if (initialize) {
       await this.#replay('initialize', initialize).catch((error: unknown) => {
         throw new McpServerFactoryError(notRebuilt((error as Error).message));

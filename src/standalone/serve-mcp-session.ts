@@ -80,7 +80,7 @@ class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
     const reply = exchange.reply.then((answer): McpReply => {
       return answer.kind === 'json' ? { ...answer, headers: named } : answer;
     });
-    return { reply, abandon: () => exchange.abandon() };
+    return { reply, cancel: () => exchange.cancel() };
   }
 
   get({ headers }: McpIncoming): Promise<McpReply> {

@@ -291,7 +291,7 @@ export class StdioConnection {
       if (!session) throw new McpError('SESSION_NOT_FOUND', 'The session has ended.');
       const headers = cursor === undefined ? {} : { [LAST_EVENT_ID_HEADER]: cursor };
       const incoming: McpIncoming = { ...this.#incoming('legacy', NO_BODY, headers), method: 'GET', session };
-      return { reply: this.endpoint.get(incoming), abandon: () => {} };
+      return { reply: this.endpoint.get(incoming), cancel: () => {} };
     };
     return events$(opening, this.#flow);
   }
@@ -349,19 +349,19 @@ export class StdioConnection {
 /** Returns a reply as events. Unsubscribing cancels it. */
 function events$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Observable<McpEvent> {
   return new Observable((subscriber) => {
-    let abandon: (() => void) | undefined;
+    let cancel: (() => void) | undefined;
     const read = async (): Promise<void> => {
       const serving = await serve();
-      if (subscriber.closed) return serving.abandon();
-      abandon = () => serving.abandon();
-      const reply = await serving.reply.finally(() => (abandon = undefined));
+      if (subscriber.closed) return serving.cancel();
+      cancel = () => serving.cancel();
+      const reply = await serving.reply.finally(() => (cancel = undefined));
       if (subscriber.closed) return;
       if (reply.kind === 'json') subscriber.next({ data: reply.body });
       if (reply.kind !== 'events') return subscriber.complete();
       reply.open(flow).subscribe(subscriber);
     };
     read().catch((error: unknown) => subscriber.error(error));
-    return () => abandon?.();
+    return () => cancel?.();
   });
 }
 

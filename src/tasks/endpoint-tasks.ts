@@ -72,7 +72,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     private readonly fault: ReportStoreFault,
   ) {
     this.#state = new ShutdownState(clock, () => this.#running.size);
-    nodes.signals$.subscribe((message) => this.#hear(message));
+    nodes.signals$.subscribe((message) => this.#onSignal(message));
     nodes.missed$.subscribe(() => this.#missed());
   }
 
@@ -257,7 +257,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
 
   // ---- signals, ticks and dead nodes -----------------------------------------------------------------------------
 
-  #hear(message: unknown): void {
+  #onSignal(message: unknown): void {
     const { type, id } = (message ?? {}) as { type?: unknown; id?: unknown };
     if (type !== 'task' || typeof id !== 'string') return;
     this.#running.get(id)?.look();

@@ -237,9 +237,9 @@ export class RunningTask implements McpTask {
   #changeOf(outcome: TaskOutcome): McpTaskChange {
     const lastUpdatedAt = this.node.clock.now();
     if (outcome.status === 'rejected') {
-      const told = rpcErrorOf(outcome.reason);
-      if (!told) this.#report('failed.', outcome.reason);
-      const error = told ? this.#kept('error', told) : new Fault(HANDLER_FAILED);
+      const rpcError = rpcErrorOf(outcome.reason);
+      if (!rpcError) this.#report('failed.', outcome.reason);
+      const error = rpcError ? this.#kept('error', rpcError) : new Fault(HANDLER_FAILED);
       return failed(error, lastUpdatedAt);
     }
     const result = this.#kept('result', this.#bounded(outcome.value));
@@ -300,8 +300,8 @@ export class RunningTask implements McpTask {
 
 export function failed(error: McpTaskFailure, lastUpdatedAt: number): McpTaskChange {
   const { code, message, data } = error;
-  const told = data === undefined ? { code, message } : { code, message, data };
-  return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
+  const failure = data === undefined ? { code, message } : { code, message, data };
+  return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: failure, lastUpdatedAt };
 }
 
 /** Returns the size as JSON; 0 if it cannot be JSON, which is found later. */

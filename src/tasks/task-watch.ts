@@ -42,7 +42,7 @@ class Watched {
   #pause: ClockTimer | undefined;
   #over = false;
   /** The state in the last notification; at first, the state in the answer to the call. */
-  #said = 'working';
+  #lastGist = 'working';
 
   constructor(
     private readonly id: string,
@@ -57,7 +57,7 @@ class Watched {
   }
 
   go(): void {
-    if (this.#dirty && !this.#over && !this.#reading && !this.#pause && !this.flow.paused) void this.#say();
+    if (this.#dirty && !this.#over && !this.#reading && !this.#pause && !this.flow.paused) void this.#send();
   }
 
   end(): void {
@@ -66,7 +66,7 @@ class Watched {
     this.#pause = undefined;
   }
 
-  async #say(): Promise<void> {
+  async #send(): Promise<void> {
     this.#dirty = false;
     this.#reading = true;
     try {
@@ -74,9 +74,9 @@ class Watched {
       this.#reading = false;
       if (this.#over) return;
       if (!task) return this.end();
-      const said = gistOf(task);
-      if (said !== this.#said) {
-        this.#said = said;
+      const gist = gistOf(task);
+      if (gist !== this.#lastGist) {
+        this.#lastGist = gist;
         this.subscriber.next({ method: 'notifications/tasks', params: detailedTask(task) });
         if (hasEnded(task.status)) return this.end();
         this.#rest();

@@ -110,8 +110,8 @@ const readerTests = ofShared({
     assert.equal(await append(1), undefined);
     for (const [position, reader] of [a, b].entries()) {
       await store.claim(SESSION, STANDALONE_STREAM, reader);
-      const told = await append(position + 2);
-      if (told) assert.deepEqual(told, reader);
+      const got = await append(position + 2);
+      if (got) assert.deepEqual(got, reader);
     }
     await store.release(SESSION, STANDALONE_STREAM, b);
     assert.equal(await append(4), undefined);
@@ -217,8 +217,8 @@ const dropTests: Tests = {
         return found.map(({ data }) => JSON.parse(data) as unknown);
       };
       const errors = [1, 'two "quoted"'].map((id) => ({ jsonrpc: '2.0', id, error: LAST_ERROR }));
-      const [said, ...last] = await texts(open.stream);
-      assert.deepEqual(said, [1]);
+      const [first, ...last] = await texts(open.stream);
+      assert.deepEqual(first, [1]);
       const order = (x: unknown): string => JSON.stringify(x);
       assert.deepEqual(last.map(order).toSorted(), errors.map(order).toSorted());
       assert.deepEqual(await texts(answered.stream), [['answer']]);

@@ -116,11 +116,11 @@ const lifeTests: ContractTests<McpMessageBusHarness> = {
 
   'after an interruption `reconnected$` emits, and messages arrive again': async ({ nodes: [a, b], interrupt }) => {
     if (!interrupt) return;
-    const told = new Promise<void>((resolve) => {
+    const received = new Promise<void>((resolve) => {
       b.reconnected$.subscribe(() => resolve());
     });
     await interrupt();
-    await told;
+    await received;
     const reader = listen(b);
     // The sender may still be interrupted, and a message that it cannot send then is lost.
     const sending = setInterval(() => a.send(b.nodeId, 'again'), 20);

@@ -111,7 +111,7 @@ export class CallAdmission {
     const caller = call.admittedAs as Caller;
     this.#running--;
     caller.calls--;
-    this.#forget(caller);
+    this.#release(caller);
   }
 
   /** Returns whether a call must wait; then `begin` is called in its turn. */
@@ -133,7 +133,7 @@ export class CallAdmission {
     return true;
   }
 
-  #forget({ key, calls, waiting }: Caller): void {
+  #release({ key, calls, waiting }: Caller): void {
     if (calls === 0 && waiting.length === 0) this.#callers.delete(key);
   }
 
@@ -167,7 +167,7 @@ export class CallAdmission {
       const caller = this.#turns.shift()!;
       const { call } = caller.waiting.shift()!;
       if (caller.waiting.length > 0) this.#turns.push(caller);
-      else this.#forget(caller);
+      else this.#release(caller);
       if (call.state !== 'open') continue;
       const now = this.lag.now();
       caller.paceMs += (now - caller.begunAt - caller.paceMs) / PACE_OF;

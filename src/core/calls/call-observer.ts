@@ -65,7 +65,7 @@ export class CallObserver {
     const durationMs = performance.now() - begun.at;
     const handled = call.handled || outcome === 'ok';
     const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, result };
-    this.#tell((instrumentation) => instrumentation.ended?.(end));
+    this.#notify((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
   }
 
@@ -79,12 +79,12 @@ export class CallObserver {
     const { id: sessionId, principal, protocolVersion } = session;
     const question = { method, requestId: id, sessionId, principal, protocolVersion };
     const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
-    this.#tell((instrumentation) => instrumentation.question?.(question, outcome));
+    this.#notify((instrumentation) => instrumentation.question?.(question, outcome));
   }
 
   /** Notifies observers of a session that has ended for good. */
   sessionEnded(end: McpSessionEnd): void {
-    this.#tell((instrumentation) => instrumentation.sessionEnded?.(end));
+    this.#notify((instrumentation) => instrumentation.sessionEnded?.(end));
     this.#sessionEnds$.next(end);
   }
 
@@ -93,11 +93,11 @@ export class CallObserver {
   }
 
   /** Notifies the instrumentations; their errors and rejections are logged. */
-  #tell(say: (instrumentation: McpInstrumentation) => unknown): void {
+  #notify(call: (instrumentation: McpInstrumentation) => unknown): void {
     for (const instrumentation of this.#instrumentations) {
       try {
-        const told = say(instrumentation);
-        if (isThenable(told)) told.then(undefined, logError);
+        const returned = call(instrumentation);
+        if (isThenable(returned)) returned.then(undefined, logError);
       } catch (error) {
         logError(error);
       }

@@ -294,7 +294,7 @@ describe('a call of a client that goes away', () => {
     const hold = deferred<object>();
     const { begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
-    exchange.abandon();
+    exchange.cancel();
     expectEnded(call, 'cancelled');
     expect(call.signal.reason).toEqual(new Error('gone'));
     hold.resolve({});
@@ -530,7 +530,7 @@ describe('a client that leaves before its call begins', () => {
   it('P4: a call of a session that has not begun is cancelled, and never begun', () => {
     const { calls, add, dispatched } = setup();
     const { call } = add({ client: 'in a session' });
-    calls.abandon(call);
+    calls.cancelWaiting(call);
     calls.dispatch(call);
     expect(call.state).toBe('cancelled');
     expect(dispatched).toEqual([]);
@@ -539,7 +539,7 @@ describe('a client that leaves before its call begins', () => {
   it('P4: a call of a session that has begun goes on', () => {
     const { calls, begin } = setup();
     const { call } = begin({ client: 'in a session' });
-    calls.abandon(call);
+    calls.cancelWaiting(call);
     expect(call.state).toBe('open');
   });
 });

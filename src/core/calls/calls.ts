@@ -98,8 +98,8 @@ export class Calls {
     this.#begin(call);
   }
 
-  /** Cancels a call whose client has disconnected and cannot resume. A call that waits does not begin (P4). */
-  abandon(call: McpCall): void {
+  /** Cancels a call that waits for its turn, because its client has disconnected and cannot resume (P4). */
+  cancelWaiting(call: McpCall): void {
     if (!call.begun) this.cancel(call, new Error('The client closed the connection.'));
   }
 
@@ -126,7 +126,7 @@ export class Calls {
   cancel(call: McpCall, reason: unknown): void {
     if (call.state !== 'open') return;
     this.#cancelled(call, reason);
-    call.exchange!.dismiss(call.requestId!);
+    call.exchange!.settle(call.requestId!);
   }
 
   /** Ends a call with an error that is not its handler's. */
@@ -182,18 +182,18 @@ export class Calls {
   #failed(call: McpCall, error: unknown): void {
     if (call.state !== 'open') return;
     const id = call.requestId!;
-    const told = rpcErrorOf(error);
-    this.observer.ended(call, call.denied ? 'denied' : (told?.code ?? INTERNAL_ERROR));
+    const rpcError = rpcErrorOf(error);
+    this.observer.ended(call, call.denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR));
     // Its text may contain details that clients must not receive.
-    if (!told) this.report(error, call);
-    const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
+    if (!rpcError) this.report(error, call);
+    const refusal = rpcError ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
     let http: HttpRefusal | undefined = error instanceof RefusedCall ? error : undefined;
     if (ERAS[call.era].refusesByStatus) {
       // The dispatcher refused before a handler ran (M5): HTTP has the status of that. Errors of handlers are of other
       // classes.
       if (refusal instanceof McpError && call.exchange!.refuse(refusal)) {
         call.answered();
-        return this.#over(call);
+        return this.#ended(call);
       }
       const lacking = refusalOf(error);
       if (lacking) http ??= { status: lacking.status, headers: {} };
@@ -204,7 +204,7 @@ export class Calls {
 
   #answer(call: McpCall, text: string, refusal?: HttpRefusal): void {
     call.answered();
-    this.#over(call);
+    this.#ended(call);
     // The other fields of an error are left out.
     const http = refusal && { status: refusal.status, headers: refusal.headers };
     call.exchange!.answer(call.requestId!, text, http);
@@ -226,10 +226,10 @@ export class Calls {
   #cancelled(call: McpCall, reason: unknown): void {
     call.cancelled(reason);
     this.observer.ended(call, 'cancelled');
-    this.#over(call);
+    this.#ended(call);
   }
 
-  #over(call: McpCall): void {
+  #ended(call: McpCall): void {
     if (call.timer) this.options.clock.clear(call.timer);
     const owner = ownerOf(call);
     const calls = this.#running.get(owner)!;

@@ -35,7 +35,7 @@ class StreamSink implements ExchangeSink {
   disconnect(): boolean {
     return this.stream.disconnectReaders();
   }
-  abandon(): void {
+  end(): void {
     this.stream.write({ end: true }).catch(ignore);
   }
 }
@@ -145,10 +145,10 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     const { exchange, begun, clientGone } = await setup(kind);
     exchange.answer(1, '"first"');
     exchange.answer(1, '"second"');
-    exchange.dismiss(1);
+    exchange.settle(1);
     await exchange.send('"late"');
     expect(exchange.stream()).toBeUndefined();
-    exchange.abandon();
+    exchange.cancel();
     expect(await exchange.reply).toEqual({ kind: 'json', body: '"first"' });
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
   });
@@ -235,7 +235,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
   it('with the answers that were there before, and without requests that were cancelled', async () => {
     const { clock, exchange, begun } = await setup(kind, { batch: true, requests: [1, 2, 3] });
     exchange.answer(2, '"b"');
-    exchange.dismiss(3);
+    exchange.settle(3);
     await clock.advance(500);
     const reader = await Reader.of(exchange);
     expect([reader.messages, reader.end, begun]).toEqual([['"b"'], undefined, [[1, 2]]]);
@@ -275,7 +275,7 @@ describe('over a log, a POST that has become a stream', () => {
   it('has its requests in the log until they are settled there', async () => {
     const { clock, store, exchange, open } = await setup('a log', { batch: true, requests: [1, 2, 3] });
     exchange.answer(2, '"b"');
-    exchange.dismiss(3);
+    exchange.settle(3);
     await clock.advance(500);
     expect(await store.unfinished('n')).toMatchObject([{ stream: 'stream', requests: [1] }]);
     exchange.answer(1, '"a"');
@@ -288,7 +288,7 @@ describe('over a log, a POST that has become a stream', () => {
 describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
   it('before anything was sent, is a head and its end, without a stream', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind);
-    exchange.dismiss(1);
+    exchange.settle(1);
     const reader = await Reader.of(exchange);
     expect([reader.events, reader.end, exchange.carries, clock.pending]).toEqual([[], 'complete', 'nothing', 0]);
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
@@ -297,7 +297,7 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
   it('answers what is left of a batch as JSON', async () => {
     const { exchange } = await setup(kind, { batch: true, requests: [1, 2] });
     exchange.answer(1, '"a"');
-    exchange.dismiss(2);
+    exchange.settle(2);
     expect(await exchange.reply).toEqual({ kind: 'json', body: '["a"]' });
   });
 
@@ -305,7 +305,7 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
     const { exchange, open, clientGone } = await setup(kind);
     void exchange.send('"progress"');
     const reader = await Reader.of(exchange);
-    exchange.dismiss(1);
+    exchange.settle(1);
     await turn();
     expect([reader.messages, reader.end, exchange.carries]).toEqual([['"progress"'], 'complete', 'nothing']);
     expect([await open(), clientGone.mock.calls]).toEqual([[], []]);
@@ -314,7 +314,7 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
   it('before its response was opened, ends that too', async () => {
     const { clock, exchange } = await setup(kind);
     await clock.advance(500);
-    exchange.dismiss(1);
+    exchange.settle(1);
     const reader = await Reader.of(exchange);
     expect([reader.messages, reader.end]).toEqual([[], 'complete']);
   });
@@ -343,19 +343,19 @@ describe.each(SINKS)('over %s, a POST is refused', (kind) => {
 describe.each(SINKS)('over %s, a POST whose client leaves', (kind) => {
   it('before its form is decided, keeps nothing, as its answer cannot be sent', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind, { requests: [1, 2] });
-    exchange.abandon();
-    exchange.abandon();
+    exchange.cancel();
+    exchange.cancel();
     expect(await exchange.reply).toEqual({ kind: 'accepted' });
     expect([exchange.carries, exchange.closeStream(), clock.pending]).toEqual(['nothing', false, 0]);
     exchange.answer(1, '"a"');
-    exchange.dismiss(2);
+    exchange.settle(2);
     expect([exchange.carries, begun, clientGone.mock.calls]).toEqual(['nothing', [], [[]]]);
   });
 
   it('before its response was opened, ends the stream, which will never be read', async () => {
     const { clock, exchange, clientGone } = await setup(kind);
     await clock.advance(500);
-    exchange.abandon();
+    exchange.cancel();
     expect([exchange.carries, exchange.sink]).toEqual(['nothing', undefined]);
     expect(clientGone).toHaveBeenCalledOnce();
     exchange.answer(1, '"a"');
@@ -370,7 +370,7 @@ describe('over a log, a POST whose client leaves', () => {
   it('before its response was opened, leaves nothing open in the log', async () => {
     const { clock, store, exchange, open } = await setup('a log');
     await clock.advance(500);
-    exchange.abandon();
+    exchange.cancel();
     exchange.answer(1, '"a"');
     await turn();
     expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 0, ended: true });
@@ -381,11 +381,11 @@ describe('over a log, a POST whose client leaves', () => {
     const { store, exchange, clientGone } = await setup('a log');
     await exchange.send('"progress"');
     const reader = await Reader.of(exchange);
-    exchange.abandon();
+    exchange.cancel();
     reader.leave();
     expect([exchange.carries, clientGone.mock.calls]).toEqual(['messages', []]);
     exchange.answer(1, '"a"');
-    exchange.abandon();
+    exchange.cancel();
     await turn();
     expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 2, ended: true });
     expect(clientGone).not.toHaveBeenCalled();
@@ -398,7 +398,7 @@ describe('over the response, a POST whose client leaves', () => {
     exchange.stream();
     const reader = await Reader.of(exchange);
     reader.leave();
-    exchange.abandon();
+    exchange.cancel();
     expect([exchange.carries, clientGone.mock.calls]).toEqual(['nothing', [[]]]);
     exchange.answer(1, '"a"');
     expect(reader.events).toEqual([]);
@@ -417,7 +417,7 @@ describe('over the response, a POST whose client leaves', () => {
     const { exchange, clientGone } = await setup('the response');
     const waiting = exchange.send('1');
     expect(await settled(waiting)).toBe(false);
-    exchange.abandon();
+    exchange.cancel();
     expect([await settled(waiting), clientGone.mock.calls]).toEqual([true, [[]]]);
     expect(await settled(exchange.send('2'))).toBe(true);
   });

@@ -45,7 +45,7 @@ export class Exchange implements McpExchange {
     this.#unsettled = requests.length;
     const { mode, clock, sseAfterMs } = form;
     const timer = mode === 'auto' ? clock.setTimeout(() => this.stream(), sseAfterMs) : undefined;
-    this.#state = { is: 'undecided', answers: [], dismissed: [], timer };
+    this.#state = { is: 'undecided', answers: [], settled: [], timer };
   }
 
   get carries(): 'messages' | 'answers' | 'nothing' {
@@ -78,11 +78,11 @@ export class Exchange implements McpExchange {
     }
   }
 
-  dismiss(id: RequestId): void {
+  settle(id: RequestId): void {
     const last = --this.#unsettled === 0;
     const state = this.#state;
     if (state.is === 'undecided') {
-      state.dismissed.push(id);
+      state.settled.push(id);
       if (last) this.#replyWithJson(state);
     } else if (state.is === 'streaming') {
       if (last) this.#state = OVER;
@@ -109,11 +109,11 @@ export class Exchange implements McpExchange {
    * Ends the exchange of a client that has disconnected. Unless a response was opened, it has no event id to resume
    * from.
    */
-  abandon(): void {
+  cancel(): void {
     const state = this.#state;
     if (state.is === 'over' || (state.is === 'streaming' && state.opened)) return;
     this.#state = OVER;
-    if (state.is === 'streaming') state.sink.abandon();
+    if (state.is === 'streaming') state.sink.end();
     else {
       this.form.clock.clear(state.timer);
       this.#reply.resolve({ kind: 'accepted' });
@@ -128,8 +128,8 @@ export class Exchange implements McpExchange {
     if (state.is === 'streaming') return state.sink;
     this.form.clock.clear(state.timer);
     // Cancelled requests are settled: the log does not wait for them.
-    const { dismissed, answers } = state;
-    const open = dismissed.length > 0 ? this.requests.filter((id) => !dismissed.includes(id)) : this.requests;
+    const { settled, answers } = state;
+    const open = settled.length > 0 ? this.requests.filter((id) => !settled.includes(id)) : this.requests;
     const sink = this.form.sink(open, () => this.#cut());
     const streaming: ExchangeState = { is: 'streaming', sink, opened: false };
     this.#state = streaming;
@@ -188,8 +188,8 @@ export interface ExchangeSink {
   events$(flow: StreamFlow, headOnly: boolean): Observable<McpEvent>;
   /** Closes the response of a stream that can be resumed. @returns whether there was one */
   disconnect(): boolean;
-  /** Called when no response will read the stream. */
-  abandon(): void;
+  /** Ends the stream, because no response will read it. */
+  end(): void;
 }
 
 export interface SinkEntry {
@@ -202,7 +202,7 @@ type ExchangeState =
   | {
       is: 'undecided';
       answers: { readonly data: string; readonly settles: RequestId }[];
-      dismissed: RequestId[];
+      settled: RequestId[];
       timer: ClockTimer | undefined;
     }
   | { is: 'streaming'; sink: ExchangeSink; opened: boolean }

@@ -36,9 +36,9 @@ export interface McpDispatcher {
    * Called when a live session was made from its record. Dispatchers with state per session restore it, and requests that arrive
    * meanwhile wait for it. Never throws.
    */
-  sessionRebuilt?(session: McpDispatchedSession, said: McpSaid): void;
+  sessionRebuilt?(session: McpDispatchedSession, settings: McpSessionSettings): void;
   /** Called when another node has taken a change that the client made to its session. */
-  sessionChanged?(session: McpDispatchedSession, said: McpSaid): void;
+  sessionChanged?(session: McpDispatchedSession, settings: McpSessionSettings): void;
 }
 
 /** The injection token of the {@link McpDispatcher} of an endpoint. */
@@ -50,7 +50,7 @@ export interface McpDispatchedSession {
 }
 
 /** The settings that a client made for its session, which can be applied to another server. */
-export interface McpSaid {
+export interface McpSessionSettings {
   /** The parameters of `initialize`, with the revision that was agreed on. */
   readonly initialize?: Readonly<Record<string, unknown>>;
   readonly logLevel?: string;

@@ -58,13 +58,13 @@ export interface PendingReply {
   /** Resolves when it is clear how to answer. Rejects with an `McpError`. */
   readonly reply: Promise<McpReply>;
   /** Called when the client has disconnected before the reply was ready. */
-  abandon(): void;
+  cancel(): void;
 }
 
 const accepted: McpReply = { kind: 'accepted' };
 
 /** The reply to notifications and responses that were taken (P1). @internal */
-export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), abandon: () => {} };
+export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), cancel: () => {} };
 
 /**
  * Takes the messages and answers of all requests of one POST.
@@ -84,7 +84,7 @@ export interface McpExchange extends PendingReply {
    */
   answer(id: RequestId, data: string, refusal?: HttpRefusal): void;
   /** Settles one of the requests without an answer. */
-  dismiss(id: RequestId): void;
+  settle(id: RequestId): void;
   /** Refuses the POST, if no part of an answer was sent and it has one request. @returns whether it did */
   refuse(error: Error): boolean;
   /** Closes the connection and keeps the stream: the client reconnects for the rest. @returns whether it can */

@@ -167,7 +167,7 @@ describe('ResponseSink', () => {
     reader.paused = true;
     const waiting = write('1');
     reader.close();
-    sink.abandon();
+    sink.end();
     expect(await settled(Promise.all([waiting, write('2')]))).toBe(true);
     reader.resume();
     expect([reader.read, cut.mock.calls, reader.resumed$.observed]).toEqual([[], [[]], false]);
@@ -185,7 +185,7 @@ describe('ResponseSink', () => {
   it('that is abandoned keeps no writer waiting, and ends a late response', async () => {
     const { sink, write, opened } = setup();
     const waiting = write('1');
-    sink.abandon();
+    sink.end();
     expect(await settled(waiting)).toBe(true);
     expect(opened().end).toBe('error');
   });

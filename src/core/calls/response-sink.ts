@@ -56,7 +56,7 @@ export class ResponseSink implements ExchangeSink {
     return false;
   }
 
-  abandon(): void {
+  end(): void {
     this.#close();
   }
 

@@ -101,6 +101,6 @@ export type ToolResultOptions = Pick<McpHandlerOptions, 'maxResultBytes' | 'text
 /**
  * Returns whether callers on this machine receive the messages of errors, if the option `errorDetails` is not given.
  */
-export function tellsLocalCallers(): boolean {
+export function detailsForLocalCallers(): boolean {
   return process.env['NODE_ENV'] !== 'production';
 }

@@ -76,7 +76,7 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
   }
 
   async #stop(): Promise<void> {
-    this.#forgetSignals();
+    this.#removeListeners();
     for (const part of this.#parts) part.leave?.();
     this.#connections?.leave();
     const delayMs = Math.max(0, ...this.#parts.map((part) => part.delayMs ?? 0));
@@ -92,7 +92,7 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
 
   readonly #note = (signal: NodeJS.Signals): void => {
     this.#signal = signal;
-    this.#forgetSignals();
+    this.#removeListeners();
     // The other listeners have stopped listening since: the signal ends the process again.
     if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
   };
@@ -101,7 +101,7 @@ export class EndpointShutdown implements OnModuleInit, OnModuleDestroy {
    * Removes our listeners. Nest ends the process by the same signal in the end, which takes effect only if nothing
    * listens.
    */
-  #forgetSignals(): void {
+  #removeListeners(): void {
     for (const signal of STOP_SIGNALS) process.off(signal, this.#note);
   }
 }

@@ -130,8 +130,8 @@ export class McpRequestReader {
     const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held)) : NO_BODY;
     request[BODY] = body;
     if (refusal && body.messages.some(isRequest)) throw refusal;
-    const said: unknown = strained ? early : this.options.principal(request);
-    const principal = this.#principal(isThenable(said) ? await said : said, request);
+    const returned: unknown = strained ? early : this.options.principal(request);
+    const principal = this.#principal(isThenable(returned) ? await returned : returned, request);
     const protocolVersion = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
     const era = method === 'POST' ? classifyPost({ protocolVersion }, body) : 'legacy';
     const { params: routeParams } = request;
@@ -151,8 +151,8 @@ export class McpRequestReader {
   }
 
   /** Returns why a call of this request would be refused. */
-  #refusal(request: PlatformRequest, said: unknown): McpError | undefined {
-    return this.admission.refusal(principalText(said), singleHeader(request.headers[SESSION_ID_HEADER]));
+  #refusal(request: PlatformRequest, returned: unknown): McpError | undefined {
+    return this.admission.refusal(principalText(returned), singleHeader(request.headers[SESSION_ID_HEADER]));
   }
 
   /** Reads the body. @param refusal of calls of this caller: only what may be an answer or a notification is read */
@@ -207,8 +207,8 @@ export class McpRequestReader {
     return body;
   }
 
-  #principal(said: unknown, request: object): string | undefined {
-    const principal = principalText(said);
+  #principal(returned: unknown, request: object): string | undefined {
+    const principal = principalText(returned);
     if (principal !== undefined) return principal;
     const user = userOf(request);
     if (user === undefined) {

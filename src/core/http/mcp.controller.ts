@@ -43,7 +43,7 @@ export abstract class McpController {
     const reply = await this.responses.replyOf(exchange, response);
     if (reply.kind !== 'events') return this.responses.send(response, this.challenger?.reply(reply, request) ?? reply);
     const stream = this.responses.stream(response);
-    if (!stream) return exchange.abandon();
+    if (!stream) return exchange.cancel();
     this.requests.release(request);
     const events$: Observable<McpEvent> = reply.open(stream);
     // A request with a valid token is answered even if the token expires meanwhile; a subscription would never end.

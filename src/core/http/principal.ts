@@ -114,16 +114,16 @@ const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
  * @returns `undefined` for the anonymous caller
  * @throws UnknownPrincipalError
  */
-export function principalText(said: unknown): string | undefined {
-  if (said === undefined || said === null || said === '' || Number.isNaN(said)) return undefined;
-  if (typeof said === 'string') return said;
-  if (typeof said === 'bigint') return String(said);
+export function principalText(value: unknown): string | undefined {
+  if (value === undefined || value === null || value === '' || Number.isNaN(value)) return undefined;
+  if (typeof value === 'string') return value;
+  if (typeof value === 'bigint') return String(value);
   // Larger numbers are not exact: two ids could be the same number.
-  if (typeof said === 'number' && Math.abs(said) <= Number.MAX_SAFE_INTEGER) return String(said);
-  const { toHexString } = said as { toHexString?: unknown };
-  const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
+  if (typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER) return String(value);
+  const { toHexString } = value as { toHexString?: unknown };
+  const hex: unknown = typeof toHexString === 'function' ? toHexString.call(value) : undefined;
   if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
-  const text = `The option "principal" must return a string, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests with any other principal are refused. Return the id of the caller, such as request.user.email.`;
+  const text = `The option "principal" must return a string, a number, a bigint or undefined; it returned ${kindOf(value)}. Requests with any other principal are refused. Return the id of the caller, such as request.user.email.`;
   throw new UnknownPrincipalError(text);
 }
 

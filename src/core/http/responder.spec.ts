@@ -141,7 +141,7 @@ describe('the reply to a POST', () => {
     for (const response of responses) expect(response.listeners('close').filter(isOurs)).toEqual([]);
   });
 
-  const isOurs = ({ name }: { name: string }): boolean => name === 'abandon';
+  const isOurs = ({ name }: { name: string }): boolean => name === 'cancel';
 
   async function post(): Promise<{ request: ClientRequest; response: ServerResponse }> {
     const { port } = server.address() as AddressInfo;
@@ -154,8 +154,8 @@ describe('the reply to a POST', () => {
 
   function exchange() {
     const { promise, resolve, reject } = deferred<McpReply>();
-    const abandon = vi.fn();
-    return { reply: promise, abandon, resolve, reject };
+    const cancel = vi.fn();
+    return { reply: promise, cancel, resolve, reject };
   }
 
   it('is awaited, and not abandoned by a client that leaves afterwards', async () => {
@@ -166,7 +166,7 @@ describe('the reply to a POST', () => {
     expect(await replied).toEqual({ kind: 'accepted' });
     request.destroy();
     await once(response, 'close');
-    expect(pending.abandon).not.toHaveBeenCalled();
+    expect(pending.cancel).not.toHaveBeenCalled();
   });
 
   it('may be a refusal', async () => {
@@ -182,7 +182,7 @@ describe('the reply to a POST', () => {
     const replied = responder.replyOf(pending, response);
     request.destroy();
     await once(response, 'close');
-    expect(pending.abandon).toHaveBeenCalledOnce();
+    expect(pending.cancel).toHaveBeenCalledOnce();
     pending.resolve({ kind: 'accepted' });
     await replied;
   });
@@ -193,7 +193,7 @@ describe('the reply to a POST', () => {
     await once(response, 'close');
     const pending = exchange();
     const replied = responder.replyOf(pending, response);
-    expect(pending.abandon).toHaveBeenCalledOnce();
+    expect(pending.cancel).toHaveBeenCalledOnce();
     pending.resolve({ kind: 'accepted' });
     await replied;
     expect(responder.stream(response)).toBeUndefined();

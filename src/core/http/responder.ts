@@ -69,14 +69,14 @@ export class McpResponder {
   async replyOf(exchange: PendingReply, response: object): Promise<McpReply> {
     const raw = rawResponse(response);
     // The response is watched: the request's own "close" comes when its body is read.
-    const abandon = (): void => exchange.abandon();
-    raw.on('close', abandon);
+    const cancel = (): void => exchange.cancel();
+    raw.on('close', cancel);
     // The response may have closed while the request was read, guarded, or its session looked up.
-    if (hasGone(raw)) abandon();
+    if (hasGone(raw)) cancel();
     try {
       return await exchange.reply;
     } finally {
-      raw.off('close', abandon);
+      raw.off('close', cancel);
     }
   }
 

@@ -154,7 +154,7 @@ class Initialization implements PendingReply {
     this.reply = this.#run();
   }
 
-  abandon(): void {
+  cancel(): void {
     this.#gone = true;
     if (!this.#begun) return void this.#session?.end('initialize-failed');
     // The session exists, but its client will never receive its id.

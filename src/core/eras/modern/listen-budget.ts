@@ -36,7 +36,7 @@ export class ListenBudget {
   /** Takes tokens for a subscription. @throws McpError TOO_MANY_REQUESTS, and takes nothing then */
   take(principal: string | undefined, names: number): void {
     const at = this.clock.now();
-    this.#forgetFull(at);
+    this.#removeFull(at);
     const bucket = this.#buckets.get(principal) ?? { tokens: CAPACITY, at };
     const elapsedMs = Math.max(0, at - bucket.at);
     const tokens = Math.min(CAPACITY, bucket.tokens + (elapsedMs / 1_000) * PER_SECOND);
@@ -49,7 +49,7 @@ export class ListenBudget {
     this.#buckets.set(principal, { tokens: tokens - cost, at });
   }
 
-  #forgetFull(at: number): void {
+  #removeFull(at: number): void {
     for (const [principal, bucket] of this.#buckets) {
       if (at - bucket.at < FULL_AFTER_MS) return;
       this.#buckets.delete(principal);

@@ -193,7 +193,7 @@ describe('Subscriptions', () => {
       expect(admits).toHaveBeenCalledTimes(120);
       expect(response.gists).toEqual(['ack', 'end']);
       admits.mockClear();
-      listen({ resourceSubscriptions: uris }, 'x').abandon();
+      listen({ resourceSubscriptions: uris }, 'x').cancel();
       await new Promise(setImmediate);
       await new Promise(setImmediate);
       expect(admits.mock.calls.length).toBeLessThanOrEqual(1);
@@ -238,7 +238,7 @@ describe('Subscriptions', () => {
 
   describe('that a caller opens and closes again and again', () => {
     const uris = Array.from({ length: 999 }, (_, n) => `a://${n}`);
-    const openAndClose = (filter: object, principal?: string): void => listen(filter, principal).abandon();
+    const openAndClose = (filter: object, principal?: string): void => listen(filter, principal).cancel();
 
     it('M7: are refused with 429 above 10,000 names at once; 100 of them come back in a second', async () => {
       for (let n = 0; n < 10; n++) openAndClose({ resourceSubscriptions: uris }, 'ann');
@@ -284,7 +284,7 @@ describe('Subscriptions', () => {
         expect.objectContaining({ code: 'TOO_MANY_REQUESTS', status: 429, headers: { 'Retry-After': '5' } }) as Error,
       );
       await opened({ toolsListChanged: true }, 'somebody else');
-      first.abandon();
+      first.cancel();
       await opened({ toolsListChanged: true }, principal);
       expect(subscriptions.count).toBe(4);
     });
@@ -376,8 +376,8 @@ describe('Subscriptions', () => {
     it.each(['before', 'after'])('leave nothing when the client leaves %s the reply', async (when) => {
       const serving = listen({ toolsListChanged: true });
       if (when === 'after') await serving.reply;
-      serving.abandon();
-      serving.abandon();
+      serving.cancel();
+      serving.cancel();
       expectNothingLeft();
       const reply = await serving.reply;
       if (reply.kind !== 'events') return;
@@ -423,7 +423,7 @@ describe('Subscriptions', () => {
           }
         },
         () => undecided.splice(0, 2).forEach((decide) => decide(chance(0.7))),
-        () => servings.length > 0 && servings[Math.floor(random() * servings.length)]!.abandon(),
+        () => servings.length > 0 && servings[Math.floor(random() * servings.length)]!.cancel(),
         () => responses.splice(Math.floor(random() * responses.length), 1)[0]?.close(),
         () => changes$.next(chance(0.1) ? 'missed' : chance(0.5) ? { list: 'tools' } : { uri: 'a://1' }),
         () => responses.forEach((response) => (chance(0.5) ? (response.paused = true) : response.resume())),
@@ -436,7 +436,7 @@ describe('Subscriptions', () => {
       const all = [...responses];
       subscriptions.close();
       await new Promise(setImmediate);
-      for (const serving of servings) serving.abandon();
+      for (const serving of servings) serving.cancel();
       for (const response of all) {
         // Its client had gone before it was opened.
         if (response.events.length === 0) expect(response.completed).toBe(true);

@@ -1,6 +1,6 @@
 import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
-import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
+import { Observable, type Subscriber, Subscription as RxSubscription } from 'rxjs';
 import { McpClock, systemClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { deferred, quiet } from '../../common/promises.js';
@@ -198,8 +198,8 @@ function nextTurn(): Promise<void> {
  */
 class Subscription implements PendingReply {
   readonly #reply = deferred<McpReply>();
-  readonly #hearing = new Hearing();
-  readonly #untold = new ChangeSet();
+  readonly #upstream = new RxSubscription();
+  readonly #unsent = new ChangeSet();
   #accepted = new ChangeSet();
   #state: SubscriptionState = { is: 'asked' };
 
@@ -220,7 +220,7 @@ class Subscription implements PendingReply {
   ask(requested: ListenFilter): void {
     this.#accepted = ChangeSet.acceptedBy(requested);
     const { changes$ } = this.host;
-    this.#hearing.add(changes$.subscribe({ next: (change) => this.#hear(change), complete: () => this.close() }));
+    this.#upstream.add(changes$.subscribe({ next: (change) => this.#collect(change), complete: () => this.close() }));
     this.host.honored(requested, this.call).then(
       (filter) => this.#honor(filter),
       (error: unknown) => this.#fail(error),
@@ -228,7 +228,7 @@ class Subscription implements PendingReply {
   }
 
   /** Ends the subscription of a client that has disconnected before there was a response. */
-  abandon(): void {
+  cancel(): void {
     this.call.cancelled(new Error('The client closed the connection.'));
     this.#reply.resolve(UNREAD);
     // An opened response reports its own end.
@@ -243,13 +243,13 @@ class Subscription implements PendingReply {
       this.call.cancelled(refusal);
       this.#refuse(refusal);
     } else if (state.is === 'honored') this.#state = { ...state, goesOn: false };
-    else if (state.is === 'open') this.#finish(state.subscriber);
+    else if (state.is === 'open') this.#end(state.subscriber);
   }
 
   #honor(filter: ListenFilter): void {
     if (this.#state.is !== 'asked') return;
     this.#accepted = ChangeSet.acceptedBy(filter);
-    for (const change of this.#untold) if (!this.#accepted.has(change)) this.#untold.delete(change);
+    for (const change of this.#unsent) if (!this.#accepted.has(change)) this.#unsent.delete(change);
     this.#state = { is: 'honored', filter, goesOn: !isEmpty(filter) };
     this.#reply.resolve({
       kind: 'events',
@@ -264,36 +264,36 @@ class Subscription implements PendingReply {
     // This runs at every end: a client ends its subscription by closing the response.
     subscriber.add(() => this.#leave('ok'));
     subscriber.next(this.#event({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
-    if (!state.goesOn) return this.#finish(subscriber);
-    subscriber.add(flow.resumed$.subscribe(() => this.#tell()));
-    this.#tell();
+    if (!state.goesOn) return this.#end(subscriber);
+    subscriber.add(flow.resumed$.subscribe(() => this.#sendUnsent()));
+    this.#sendUnsent();
     const { taskIds } = state.filter;
     if (!taskIds) return;
     const news$ = this.host.tasks.runner!.watch(taskIds, flow);
     subscriber.add(news$.subscribe((notification) => subscriber.next(this.#event(notification))));
   }
 
-  #hear(change: HeardChange): void {
-    if (change === 'missed') for (const any of this.#accepted) this.#untold.add(any);
-    else if (this.#accepted.has(change)) this.#untold.add(change);
+  #collect(change: HeardChange): void {
+    if (change === 'missed') for (const any of this.#accepted) this.#unsent.add(any);
+    else if (this.#accepted.has(change)) this.#unsent.add(change);
     else return;
-    this.#tell();
+    this.#sendUnsent();
   }
 
   /** Sends the changes that the client has not received, until its reader is slow. */
-  #tell(): void {
+  #sendUnsent(): void {
     const state = this.#state;
     if (state.is !== 'open') return;
-    for (const change of this.#untold) {
+    for (const change of this.#unsent) {
       if (state.flow.paused) return;
-      this.#untold.delete(change);
+      this.#unsent.delete(change);
       state.subscriber.next(this.#event(notificationOf(change)));
     }
   }
 
   /** Sends all remaining changes even to a slow reader: a graceful end means that none is missing. */
-  #finish(subscriber: Subscriber<McpEvent>): void {
-    for (const change of this.#untold) subscriber.next(this.#event(notificationOf(change)));
+  #end(subscriber: Subscriber<McpEvent>): void {
+    for (const change of this.#unsent) subscriber.next(this.#event(notificationOf(change)));
     const meta = { ...this.#meta, [SERVER_INFO_META_KEY]: this.host.serverInfo };
     const result = { resultType: 'complete', _meta: meta };
     subscriber.next({ data: JSON.stringify({ jsonrpc: '2.0', id: this.call.requestId, result }) });
@@ -324,8 +324,8 @@ class Subscription implements PendingReply {
   #leave(outcome: McpCallOutcome): void {
     if (this.#state.is === 'over') return;
     this.#state = OVER;
-    this.#hearing.unsubscribe();
-    this.#untold.clear();
+    this.#upstream.unsubscribe();
+    this.#unsent.clear();
     this.host.left(this);
     this.host.observer.ended(this.call, outcome);
   }

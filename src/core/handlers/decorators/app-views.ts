@@ -63,13 +63,13 @@ export function resourceOfView(options: AppViewOptions, origin: string): Resourc
     throw refuse(`its "prefersBorder" must be true or false; got ${shown(prefersBorder)}.`);
   }
   const ui = { csp, permissions, domain, prefersBorder };
-  const said = Object.values(ui).some((value) => value !== undefined);
+  const declared = Object.values(ui).some((value) => value !== undefined);
   return {
     name: uri.slice('ui://'.length),
     ...rest,
     uri,
     mimeType: VIEW_MIME_TYPE,
-    ...withUi(_meta, said ? ui : undefined, {}, origin),
+    ...withUi(_meta, declared ? ui : undefined, {}, origin),
   };
 }
 

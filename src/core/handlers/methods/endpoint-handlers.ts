@@ -10,7 +10,7 @@ import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
 import { logger } from '../../calls/operator-log.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { DeclaredHandlers } from '../discovery/declared-handlers.js';
-import { type ResolvedHandlerOptions, tellsLocalCallers } from '../handlers.options.js';
+import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers.options.js';
 import { globalGuardNames } from '../invocation/enhancers.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { McpSessionService } from '../../sessions/mcp-session.service.js';
@@ -72,7 +72,7 @@ function adviseOnHandlers(
   if (server !== undefined) return;
   if (errorDetails === undefined) {
     logger.log(
-      tellsLocalCallers()
+      detailsForLocalCallers()
         ? `Clients of the endpoint "${path}" on this machine receive the messages of errors that its handlers throw, because NODE_ENV is not "production"; others receive a generic text. The option "errorDetails" changes this.`
         : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );

@@ -58,7 +58,7 @@ export class HandlerCalls {
       return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(fault));
     }
     const context = new McpContext(call, run);
-    return run.finish(() => handler.invoke(args, context));
+    return run.serve(() => handler.invoke(args, context));
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

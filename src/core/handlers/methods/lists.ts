@@ -141,7 +141,7 @@ export class ListChangedRelay {
   ) {
     this.#subscription = table.changes$.subscribe(({ list }) => {
       this.#changed.add(list);
-      this.#turn ??= setImmediate(() => this.#tell());
+      this.#turn ??= setImmediate(() => this.#notify());
     });
   }
 
@@ -150,7 +150,7 @@ export class ListChangedRelay {
     this.#subscription.unsubscribe();
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#turn = undefined;
     for (const list of this.#changed) {
       this.sessions.announce({ method: `notifications/${list}/list_changed` }).catch(this.report);

@@ -302,8 +302,8 @@ class ClientWithin implements CallingClient, McpExchange {
   }
 
   /** The caller has unsubscribed. */
-  dismiss(): void {}
-  abandon(): void {}
+  settle(): void {}
+  cancel(): void {}
   send(): Promise<void> {
     return DONE;
   }

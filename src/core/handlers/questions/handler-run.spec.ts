@@ -122,7 +122,7 @@ class Rig implements CallingClient {
 
   async call(handler: Handler, round?: Round): Promise<unknown> {
     const { run, ctx } = this.begin(round);
-    return run.finish(async () => handler(ctx));
+    return run.serve(async () => handler(ctx));
   }
 
   /** Calls until there is a result, as a client that answers each question by its key; in the legacy era by its message. */
@@ -515,14 +515,14 @@ describe('M6: a client that lacks a capability', () => {
 describe('a method that cannot ask', () => {
   it('fails with a typed error in the modern era', async () => {
     const { run, ctx } = new Rig('modern').begin({}, false);
-    const outcome = run.finish(() => ctx.elicit('a', form()));
+    const outcome = run.serve(() => ctx.elicit('a', form()));
     await expect(outcome).rejects.toBeInstanceOf(McpServerRequestError);
     await expect(outcome).rejects.toThrow('The question "a" cannot be asked during "completion/complete"');
   });
 
   it('asks in the legacy era', async () => {
     const { run, ctx } = new Rig('legacy').begin({}, false);
-    expect(await run.finish(() => ctx.elicit('a', form()))).toEqual(accept('sent'));
+    expect(await run.serve(() => ctx.elicit('a', form()))).toEqual(accept('sent'));
   });
 
   it.each<[string, Handler]>([
@@ -532,7 +532,7 @@ describe('a method that cannot ask', () => {
     ['returned questions', () => inputRequired({ requestState: 'step 1' })],
   ])('is a run that is over: its handler has %s', async (_, handler) => {
     const { run, ctx } = new Rig('modern').begin();
-    await run.finish(async () => handler(ctx)).catch(() => {});
+    await run.serve(async () => handler(ctx)).catch(() => {});
     await expect(ctx.elicit('a', form())).rejects.toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
   });
 });
@@ -958,7 +958,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     rig.answering = (_question, options) => pending(options);
     const { call, run } = rig.begin();
     let runs = 0;
-    const outcome = run.finish(async () => {
+    const outcome = run.serve(async () => {
       runs++;
       return asking('a', 'b');
     });
@@ -972,7 +972,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     const rig = new Rig('legacy');
     const { call, run } = rig.begin();
     let runs = 0;
-    const outcome = run.finish(async () => {
+    const outcome = run.serve(async () => {
       runs++;
       call.cancelled(new Error('enough'));
       return inputRequired({ requestState: 'step 1' });

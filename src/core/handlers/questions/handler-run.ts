@@ -73,7 +73,7 @@ const ROUND_TIMEOUT_MS = 600_000;
  * Invariants:
  *
  * - `suspended` and `refused` are marks: even if the handler, or an enhancer, catches the signal that was thrown,
- *   {@link finish} answers by the mark. The first refusal stays
+ *   {@link serve} answers by the mark. The first refusal stays
  * - it answers when the handler has settled, and everything that `ctx.once()` has begun: what was done is remembered
  * - in a run, a key has one question and one answer, in both eras alike
  */
@@ -167,7 +167,7 @@ export class HandlerRun implements McpClientPort {
    *
    * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
    */
-  async finish<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
+  async serve<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
     try {
       let result = await this.#once(handler);
       if (!this.call.asksAtOnce) {

@@ -9,7 +9,7 @@ import { McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../protocol/er
 import { isLocalCaller } from '../../protocol/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../protocol/spec.js';
 import { HandlerDeniedError, McpHandlerSignal, McpHandlerTimeoutError } from '../handlers.errors.js';
-import { type FailureOptions, tellsLocalCallers } from '../handlers.options.js';
+import { type FailureOptions, detailsForLocalCallers } from '../handlers.options.js';
 import { textBlock } from './content.js';
 
 /**
@@ -155,8 +155,8 @@ function textFor(
 ): string {
   if (text !== undefined) return text;
   report(error);
-  const told = failures.errorDetails ?? (tellsLocalCallers() && isLocalCaller(request));
-  return (told ? detail : undefined) ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
+  const detailed = failures.errorDetails ?? (detailsForLocalCallers() && isLocalCaller(request));
+  return (detailed ? detail : undefined) ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
 }
 
 /**

@@ -141,7 +141,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const { compiler, origin, documented } = use;
   const standard = standardOf(param.schema) ?? standardOf(param.type);
   const place = { part, field };
-  const said = documented(place);
+  const documentation = documented(place);
   const pipes = pipesSay(param.pipes);
   const inPath = use.pathNames.get(field) ?? true;
   const optional = part === 'params' ? !inPath : !pipes.some(({ needed }) => needed);
@@ -153,7 +153,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
       throw new McpHandlerDefinitionError(origin, reason);
     }
     const absent = (part !== 'params' || !inPath) && acceptsNothing(compiled.validate);
-    const properties = { [field]: { ...said, ...compiled.json } };
+    const properties = { [field]: { ...documentation, ...compiled.json } };
     return { part, field, properties, required: absent ? [] : [field], check: compiled.validate };
   }
   // A pipe of the app makes an object of the text in the URL, such as an entity of its id.
@@ -162,13 +162,19 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
     const { json, check } = ofClass(param, param.type as Type, use);
     const checks = check && ((value: unknown) => (value === undefined ? undefined : check(value)));
     const required = optional ? [] : [field];
-    return { part, field, properties: { [field]: { ...json, ...said } }, required, ...(checks && { check: checks }) };
+    return {
+      part,
+      field,
+      properties: { [field]: { ...json, ...documentation } },
+      required,
+      ...(checks && { check: checks }),
+    };
   }
   const separator = pipes.find((pipe) => pipe.separator !== undefined)?.separator;
   const json: JsonSchema = Object.assign(
     {},
     TYPES.get(param.type) ?? (part === 'params' || (isClass(param.type) && isText) ? { type: 'string' } : undefined),
-    said,
+    documentation,
     ...pipes.map((pipe) => pipe.json),
   ) as JsonSchema;
   const check = checkOf(json, compiler, origin, param.type === Date && pipes.length === 0);

@@ -66,7 +66,7 @@ type IsData<Value> = Value extends Primitive | McpContext | readonly unknown[]
       ? true
       : false;
 
-type Verdict<Parameter, Args> = unknown extends Parameter
+type Fit<Parameter, Args> = unknown extends Parameter
   ? 'fits'
   : [Args] extends [Parameter]
     ? 'fits'
@@ -80,8 +80,8 @@ type Verdict<Parameter, Args> = unknown extends Parameter
           ? 'misfit'
           : 'other';
 
-type Verdicts<Parameters extends readonly unknown[], Args> = {
-  [Index in keyof Parameters]: Verdict<Parameters[Index], Args>;
+type Fits<Parameters extends readonly unknown[], Args> = {
+  [Index in keyof Parameters]: Fit<Parameters[Index], Args>;
 }[number];
 
 /**
@@ -93,9 +93,9 @@ type FitsArguments<Method, Args> = unknown extends Args
   : [keyof Args] extends [never]
     ? unknown
     : Method extends (...args: infer Parameters) => unknown
-      ? 'fits' extends Verdicts<Parameters, Args>
+      ? 'fits' extends Fits<Parameters, Args>
         ? unknown
-        : 'misfit' extends Verdicts<Parameters, Args>
+        : 'misfit' extends Fits<Parameters, Args>
           ? 'No parameter of this method takes the arguments that the schema describes.'
           : unknown
       : unknown;

@@ -115,10 +115,10 @@ function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): 
   if (typeof given === 'function' && given.name === 'type') given = (given as () => unknown)();
   const many = lists || Array.isArray(given);
   if (Array.isArray(given)) [given] = given as unknown[];
-  const said = Object.fromEntries(
+  const documentation = Object.fromEntries(
     KEYWORDS.filter((key) => api[key] !== undefined && !refers(api[key])).map((key) => [key, api[key]]),
   );
-  const { description, ...rules } = said;
+  const { description, ...rules } = documentation;
   const one: JsonSchema = { ...typeOf(given, outer), ...rules };
   const json = many && one['type'] !== 'array' ? { type: 'array', items: one } : one;
   const texts = description === undefined ? {} : { description };

@@ -6,7 +6,7 @@ import { InMemoryMessageBus, InMemoryMessageHub } from '../../nodes/in-memory-me
 import type { McpCall, McpHttpCall } from '../../calls/mcp-call.js';
 import type { EndpointName } from '../../calls/endpoint-name.js';
 import { CallObserver } from '../../calls/call-observer.js';
-import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../../calls/mcp-dispatcher.js';
+import type { McpDispatchedSession, McpDispatcher, McpSessionSettings } from '../../calls/mcp-dispatcher.js';
 import { InMemoryEventStore } from '../../log/in-memory-event-store.js';
 import { ManualClock } from '../../../testing/index.js';
 import type { JsonRpcMessage } from '../../protocol/json-rpc.js';
@@ -38,8 +38,8 @@ function shared(clock = new ManualClock()) {
 
 /** Says yes to everything, and notes what it hears of sessions. */
 class SpecDispatcher implements McpDispatcher {
-  readonly rebuilt: [id: string, said: McpSaid][] = [];
-  readonly changed: [id: string, said: McpSaid][] = [];
+  readonly rebuilt: [id: string, said: McpSessionSettings][] = [];
+  readonly changed: [id: string, said: McpSessionSettings][] = [];
   readonly ended: string[] = [];
 
   constructor(private readonly hooks: Hooks) {}
@@ -59,10 +59,10 @@ class SpecDispatcher implements McpDispatcher {
   sessionEnded(session: McpDispatchedSession): void {
     this.ended.push(session.info.id);
   }
-  sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
+  sessionRebuilt(session: McpDispatchedSession, said: McpSessionSettings): void {
     this.rebuilt.push([session.info.id, said]);
   }
-  sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
+  sessionChanged(session: McpDispatchedSession, said: McpSessionSettings): void {
     this.changed.push([session.info.id, said]);
   }
 }

@@ -4,7 +4,7 @@ import { isThenable, quiet } from '../../common/promises.js';
 import { Retry } from '../../common/retry.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpSessionInfo } from '../../calls/mcp-call.js';
-import type { McpSaid } from '../../calls/mcp-dispatcher.js';
+import type { McpSessionSettings } from '../../calls/mcp-dispatcher.js';
 import type { ResolvedResponseOptions } from '../../calls/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../../protocol/errors.js';
 import { McpSession } from './mcp-session.js';
@@ -396,7 +396,7 @@ export class LiveSessions {
 }
 
 /** Returns the client's settings, for dispatchers that keep some of them. */
-function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSaid {
+function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSessionSettings {
   return {
     // The revision negotiated then; a newer server might negotiate another one.
     initialize: { ...(JSON.parse(initialize) as object), protocolVersion },

@@ -173,7 +173,7 @@ export class McpSession implements CallingClient {
     if (first.method === 'initialize') requests[0] = this.#introduce(first);
     const running = this.runtime.calls;
     const calls: McpCall[] = [];
-    const exchange = this.#exchange(requests, body.batch, () => calls.forEach((call) => running.abandon(call)));
+    const exchange = this.#exchange(requests, body.batch, () => calls.forEach((call) => running.cancelWaiting(call)));
     for (const request of requests) {
       const call = new McpCall(http, request, this, exchange);
       running.add(call);

@@ -374,7 +374,7 @@ describe('the stream of a POST', () => {
     const { clock, log, streams } = await setup();
     const sink = streams.begin([1]);
     void sink.write(data);
-    sink.abandon();
+    sink.end();
     await clock.advance(0);
     expect(await log.read('s', sink.stream.id, 0, 0)).toMatchObject({ ended: true });
     expect([await log.unfinished('n'), streams.size]).toEqual([[], 0]);
@@ -382,7 +382,7 @@ describe('the stream of a POST', () => {
 
   it('that no response will read may fail to end: the fault is reported, and no rejection is left', async () => {
     const { clock, streams, events } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
-    streams.begin([1]).abandon();
+    streams.begin([1]).end();
     await clock.advance(1_000);
     expect(events.map(({ type }) => type)).toContain('store-fault');
     streams.close();

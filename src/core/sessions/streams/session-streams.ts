@@ -350,7 +350,7 @@ export class LoggedSink implements ExchangeSink {
   }
 
   /** Ends the stream, because its events are no longer needed. */
-  abandon(): void {
+  end(): void {
     this.stream.write({ end: true }).catch(() => {});
   }
 }
