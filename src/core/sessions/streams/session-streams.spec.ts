@@ -399,4 +399,11 @@ describe('a session that ends', () => {
     const { end } = await read(reply);
     expect([end, streams.readers]).toEqual(['complete', 0]);
   });
+
+  it('is not found by a GET, though its record is there: the log alone was lost', async () => {
+    const { log, streams } = await setup();
+    await log.drop('s');
+    await expect(streams.open(undefined)).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND', status: 404 });
+    await expect(streams.open('0_3')).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
+  });
 });

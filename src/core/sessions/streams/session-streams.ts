@@ -11,6 +11,7 @@ import { McpError } from '../../protocol/errors.js';
 import type { RequestId } from '../../protocol/json-rpc.js';
 import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../protocol/events.js';
 import type { McpSessionEvent } from '../session-events.js';
+import { SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
 
 /**
@@ -72,7 +73,8 @@ export class SessionStreams implements StreamObserver {
    * Answers a GET.
    *
    * @param lastEventId where the client stopped; `undefined`: the standalone stream, after the last delivered event
-   * @throws McpError BAD_REQUEST for a cursor that is malformed, or of a stream that this session does not have (G3, G4)
+   * @throws McpError BAD_REQUEST for a cursor that is malformed, or of a stream that this session does not have (G3, G4);
+   *   SESSION_NOT_FOUND when its log is gone
    */
   async open(lastEventId: string | undefined): Promise<McpReply> {
     const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
@@ -88,6 +90,11 @@ export class SessionStreams implements StreamObserver {
     try {
       start = await this.#find(cursor);
     } catch (error) {
+      if (error instanceof McpSessionGoneError) {
+        // Its record may be there still, if a failover has lost the log alone: the client begins a new session.
+        this.suspect(error);
+        throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
+      }
       if (error instanceof McpError || error instanceof McpEventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
       return { kind: 'events', open: (flow) => this.#held$(undefined, cursor, flow) };
