@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { BusNodes } from './bus-nodes.js';
 import { InMemoryMessageBus } from './in-memory-message-bus.js';
 import type { McpDispatcher } from '../calls/mcp-dispatcher.js';
@@ -202,6 +202,24 @@ describe('an inbox', () => {
     b.inbox.look();
     await clock.advance(0);
     expect(events).toEqual([]);
+  });
+
+  it('G12: waits behind indices that the log has skipped', async () => {
+    const { clock, log, node } = await setup();
+    const a = node('a');
+    await log.append('s', 'inbox', [], { writer: 'w', seq: 1, newest: 5 });
+    const whole = log.read.bind(log);
+    const reads = vi.spyOn(log, 'read').mockImplementation(async (...args) => {
+      if (reads.mock.calls.length > 50) throw new Error('asked too often');
+      return whole(...args);
+    });
+    a.inbox.look();
+    await clock.advance(0);
+    expect(reads).toHaveBeenCalledTimes(1);
+    await node('b').inbox.put([answer('a-x-1')]);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-1')]);
   });
 
   it('goes on when a server throws on a message', async () => {

@@ -141,7 +141,8 @@ export class Inbox implements SessionInbox {
         this.#seen = index;
         this.#open(JSON.parse(data) as Entry);
       }
-      return more || this.#again;
+      // There may be nothing behind a gap yet (G12).
+      return (more && events.length > 0) || this.#again;
     } catch (error) {
       // There was no entry yet.
       if (error instanceof McpStreamNotFoundError) return this.#again;

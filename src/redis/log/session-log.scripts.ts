@@ -217,9 +217,6 @@ if head and head.x then return {'ended'} end
 if not head and a.seq > 1 and stream ~= '0' and not (a.newest and isLost(a.finished)) then return {'ended'} end
 keep(a.life)
 head = head or begin(stream)
-lost = a.newest and a.newest > head.n
-if lost then head.n = a.newest elseif not a.newest then skipLost(head) end
-
 if stream == 'inbox' and count > 0 then
   local at, upTo = tonumber(state[3] or 0), tonumber(state[4] or 0)
   if now() - at >= INBOX_MS then
@@ -231,6 +228,8 @@ if stream == 'inbox' and count > 0 then
   if head.b * 2 > a.maxBytes then save(stream, head) return {'full', 'eventLog.maxBytes'} end
 end
 
+lost = a.newest and a.newest > head.n
+if lost then head.n = a.newest elseif not a.newest then skipLost(head) end
 local first = head.n + 1
 for i = 3, #ARGV, 2 do push(stream, head, tonumber(ARGV[i]), ARGV[i + 1]) end
 local kept = call('XLEN', EVENTS(stream))
