@@ -78,8 +78,8 @@ export class LiveEndpoint {
     );
     this.#watching.add(
       events$.subscribe((event) => {
-        const said = sessionEvent(event);
-        if (said) events.add(index, now(), said);
+        const shown = sessionEvent(event);
+        if (shown) events.add(index, now(), shown);
       }),
     );
     this.#watching.add(refusals$.subscribe((refusal) => events.add(index, now(), refusalEvent(refusal))));

@@ -22,7 +22,7 @@ export interface LiveEvent {
   readonly ms?: number;
 }
 
-type Said = Omit<LiveEvent, 'n' | 'at' | 'endpoint'>;
+type NewEvent = Omit<LiveEvent, 'n' | 'at' | 'endpoint'>;
 
 /** Keeps the latest events of all endpoints, in a ring. */
 export class EventRing {
@@ -34,9 +34,9 @@ export class EventRing {
     return this.#last;
   }
 
-  add(endpoint: number, at: number, said: Said): void {
+  add(endpoint: number, at: number, event: NewEvent): void {
     const n = ++this.#last;
-    this.#ring[n % KEPT] = { n, at, endpoint, ...said };
+    this.#ring[n % KEPT] = { n, at, endpoint, ...event };
   }
 
   /** Returns the events after a number, the oldest first. @param n number of the last event that is known */
@@ -49,7 +49,7 @@ export class EventRing {
   }
 }
 
-export function callEvent({ call, outcome, durationMs }: McpCallEnd): Said {
+export function callEvent({ call, outcome, durationMs }: McpCallEnd): NewEvent {
   const { method, name, sessionId, principal } = call;
   // The name is enough for a tool, but not for a prompt.
   const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
@@ -64,12 +64,12 @@ export function isFailure(outcome: McpCallOutcome): boolean {
   return outcome !== 'ok' && outcome !== 'cancelled';
 }
 
-export function refusalEvent({ status, option }: McpRefusal): Said {
+export function refusalEvent({ status, option }: McpRefusal): NewEvent {
   return { tone: 'bad', what: 'request refused', outcome: option ? `${status} · ${option}` : String(status), who: '' };
 }
 
 /** @returns `undefined` for frequent, unimportant events, which are not shown */
-export function sessionEvent(event: McpSessionEvent): Said | undefined {
+export function sessionEvent(event: McpSessionEvent): NewEvent | undefined {
   const who = shortId(event.sessionId);
   switch (event.type) {
     case 'created':

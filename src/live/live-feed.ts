@@ -33,7 +33,7 @@ interface Reader {
 }
 
 /**
- * # What the open pages are told
+ * # What the open pages get
  *
  * One timer for all open pages reads the endpoints, and sends the changes. A delta is created once for all pages. A
  * page that reads slowly is skipped until it has read, and then gets a snapshot, so its buffer is bounded.
@@ -49,7 +49,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   #askedAt = 0;
   #state: readonly EndpointState[] = [];
   /** The number of the last event that was sent to the pages. */
-  #told = 0;
+  #lastSent = 0;
   #closed = false;
 
   constructor(
@@ -142,7 +142,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
 
   #look(): void {
     this.#state = this.#endpoints.map((endpoint) => endpoint.state());
-    this.#told = this.#events.last;
+    this.#lastSent = this.#events.last;
   }
 
   #ask(): void {
@@ -153,9 +153,9 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   #update(): void {
     const now = this.clock.now();
     if (now - this.#askedAt >= ASK_MS) this.#ask();
-    const [before, told] = [this.#state, this.#told];
+    const [before, lastSent] = [this.#state, this.#lastSent];
     this.#look();
-    const delta = this.#delta(before, told);
+    const delta = this.#delta(before, lastSent);
     let snapshot: McpEvent | undefined;
     for (const reader of Array.from(this.#readers)) {
       if (now >= reader.until) reader.subscriber.complete();
@@ -172,17 +172,17 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return this.#event({
       type: 'snapshot',
       endpoints,
-      events: this.#events.after(0).filter(({ n }) => n <= this.#told),
+      events: this.#events.after(0).filter(({ n }) => n <= this.#lastSent),
     });
   }
 
   /** @returns `undefined` when nothing has changed */
-  #delta(before: readonly EndpointState[], told: number): McpEvent | undefined {
+  #delta(before: readonly EndpointState[], lastSent: number): McpEvent | undefined {
     const endpoints = this.#state.flatMap((state, index) => {
       const change = changeOf(before[index]!, state);
       return change ? [{ index, ...change }] : [];
     });
-    const events = this.#events.after(told);
+    const events = this.#events.after(lastSent);
     if (endpoints.length === 0 && events.length === 0) return undefined;
     return this.#event({ type: 'delta', endpoints, events });
   }

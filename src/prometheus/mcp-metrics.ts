@@ -60,7 +60,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
   readonly #prom: PromClient;
   readonly #registry: Registry;
   readonly #names: string[] = [];
-  readonly #hearing = new Subscription();
+  readonly #subscriptions = new Subscription();
   readonly #gauges = new Map<Count, Gauge>();
   #services: readonly McpSessionService[] = [];
   #collecting: Promise<void> | undefined;
@@ -82,7 +82,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
 
   /** Removes the metrics: another app of this process may register its own. */
   onApplicationShutdown(): void {
-    this.#hearing.unsubscribe();
+    this.#subscriptions.unsubscribe();
     for (const name of this.#names) this.#registry.removeSingleMetric(name);
   }
 
@@ -108,18 +108,18 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
       ['endpoint'],
     );
     for (const { endpoint, calls$, ends$, events$, refusals$ } of this.#services) {
-      this.#hearing.add(calls$.subscribe((end) => operation.observe(labelsOf(end), end.durationMs / 1000)));
-      this.#hearing.add(
+      this.#subscriptions.add(calls$.subscribe((end) => operation.observe(labelsOf(end), end.durationMs / 1000)));
+      this.#subscriptions.add(
         ends$.subscribe(({ protocolVersion, durationMs }) =>
           session.observe({ mcp_protocol_version: revisionOf(protocolVersion) }, durationMs / 1000),
         ),
       );
-      this.#hearing.add(
+      this.#subscriptions.add(
         refusals$.subscribe(({ status, option }) =>
           refusals.inc({ endpoint, http_response_status_code: status, ...(option !== undefined && { option }) }),
         ),
       );
-      this.#hearing.add(
+      this.#subscriptions.add(
         events$.subscribe((event) => {
           if (event.type === 'store-fault') faults.inc({ endpoint, fatal: String(event.fatal) });
           else if (event.type === 'events-evicted') evictions.inc({ endpoint });

@@ -92,10 +92,10 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     const { call } = this;
     if (!call) return;
     const { method, params } = message;
-    const said = params ? { method, params } : { method };
+    const outbound = params ? { method, params } : { method };
     // Rejects: a client without a session cannot be asked.
-    if ('id' in message) await call.ask(said);
-    else await call.notify(said);
+    if ('id' in message) await call.ask(outbound);
+    else await call.notify(outbound);
   }
 
   /**

@@ -174,9 +174,11 @@ export class SdkDispatcher implements McpDispatcher {
       server = await this.#make({ era: 'legacy', session: undefined, principal, request });
       transport = await RequestTransport.connectLegacy(server, call);
     } catch (error) {
-      const told = rpcErrorOf(error);
-      if (!told) this.parts.report(error);
-      throw told ? new RefusedCall(told.code, told.message, 500, {}, { data: told.data }) : failure(NOT_MADE, 500);
+      const rpcError = rpcErrorOf(error);
+      if (!rpcError) this.parts.report(error);
+      throw rpcError
+        ? new RefusedCall(rpcError.code, rpcError.message, 500, {}, { data: rpcError.data })
+        : failure(NOT_MADE, 500);
     }
     const result = await this.#serveOnce(server, transport, call);
     if (method !== 'initialize') return result;

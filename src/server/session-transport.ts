@@ -156,8 +156,8 @@ export class SessionTransport implements Transport {
       this.onmessage?.({ jsonrpc: '2.0', id, result: result as Record<string, unknown> });
     } catch (error) {
       if (abort.signal.aborted) return;
-      const told = error instanceof McpServerRequestError && error.code === 'CLIENT_ERROR' ? error.cause : error;
-      const answered = told instanceof ProtocolError && rpcErrorOf(told);
+      const cause = error instanceof McpServerRequestError && error.code === 'CLIENT_ERROR' ? error.cause : error;
+      const answered = cause instanceof ProtocolError && rpcErrorOf(cause);
       // Nothing was sent: the promise rejects for the SDK.
       if (!answered) throw error;
       const { code, message, data } = answered;

@@ -299,9 +299,9 @@ export class StdioConnection {
   /** Answers a refused request; refused notifications and responses get no answer. */
   #refuse(thrown: unknown, body: IncomingBody | undefined): void {
     const error = this.endpoint.refusalFor(thrown);
-    const told = rpcErrorOf(error);
-    if (!told) logError(error);
-    const { code, message, data } = told ?? { code: INTERNAL_ERROR, message: 'Internal error' };
+    const rpcError = rpcErrorOf(error);
+    if (!rpcError) logError(error);
+    const { code, message, data } = rpcError ?? { code: INTERNAL_ERROR, message: 'Internal error' };
     const named = error instanceof McpError ? error.requestId : undefined;
     if (body && !body.messages.some(isRequest)) return;
     const id = named ?? (body ? loneRequestId(body) : null);

@@ -81,7 +81,7 @@ class Node {
       retry: RETRY,
       maxQueuedBytes: 1024,
       comeBackMs: 10_000 * 1024,
-      peers: {
+      nodes: {
         appended: (session: string, stream: string, reader: McpReaderRef) =>
           say(reader, { type: 'appended', session, stream }),
         replaced: (session: string, stream: string, to: McpReaderRef, upTo?: number) =>
@@ -105,7 +105,7 @@ class Node {
 
   async close(): Promise<void> {
     clearInterval(this.#tick);
-    this.stream.close();
+    this.stream.end();
     await this.backend.close();
   }
 

@@ -4,7 +4,7 @@ import type { McpReply, StreamFlow } from './mcp-exchange.js';
 import type { McpStoredEvent } from '../log/event-store.js';
 import { InMemoryEventStore } from '../log/in-memory-event-store.js';
 import { McpStream } from '../log/mcp-stream.js';
-import { NO_STREAM_PEERS } from '../log/stream.options.js';
+import { NO_OTHER_NODES } from '../log/stream.options.js';
 import { ManualClock } from '../../testing/index.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import type { McpEvent } from '../protocol/events.js';
@@ -55,7 +55,7 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
     retry,
     maxQueuedBytes: 1_000,
     comeBackMs: 10_000,
-    peers: NO_STREAM_PEERS,
+    nodes: NO_OTHER_NODES,
   };
   const begun: (readonly RequestId[])[] = [];
   const written: SinkEntry[] = [];

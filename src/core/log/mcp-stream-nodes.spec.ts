@@ -38,11 +38,11 @@ async function setup(faults: EventStoreFaults = {}) {
   const signals: Signal[] = [];
   const streams = new Map<string, McpStream>();
   const node = (nodeId: string) => {
-    const peers: StreamEnvironment['peers'] = {
+    const nodes: StreamEnvironment['nodes'] = {
       appended: (_, __, { node: to, reader }) => signals.push({ to, reader, is: 'appended' }),
       replaced: (_, __, { node: to, reader }, upTo) => signals.push({ to, reader, is: 'replaced', upTo }),
     };
-    const environment = { store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, comeBackMs: 10_000, peers };
+    const environment = { store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, comeBackMs: 10_000, nodes };
     const stream = new McpStream('0', 's', environment, SILENT);
     streams.set(nodeId, stream);
     const get = async (after?: number) => {
@@ -456,7 +456,7 @@ describe('answers of the log that cross', () => {
       stream.look();
       await clock.advance(0);
       expect([got, ends, gaps.length]).toEqual([[...events.map(() => 1), 5], [], 1]);
-      stream.close();
+      stream.end();
     },
   );
 

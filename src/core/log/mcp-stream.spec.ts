@@ -12,7 +12,7 @@ import { McpEventLogFullError, McpSessionGoneError, McpStreamEndedError } from '
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { NO_DATA } from './stream-reader.js';
-import { NO_STREAM_PEERS, type StreamEnvironment } from './stream.options.js';
+import { NO_OTHER_NODES, type StreamEnvironment } from './stream.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 
@@ -40,7 +40,7 @@ async function setup(faults: EventStoreFaults = {}, scope: 'node' | 'shared' = '
     retry: RETRY,
     maxQueuedBytes: 10_000,
     comeBackMs: 10_000,
-    peers: NO_STREAM_PEERS,
+    nodes: NO_OTHER_NODES,
   });
   const stream = (id: string, requests?: RequestId[], node = 'n') =>
     new McpStream(id, 's', environment(node), observer, requests);
@@ -459,7 +459,7 @@ describe('a stream whose log refuses', () => {
     const written = Promise.allSettled([post.write(data)]);
     await clock.advance(10 * RETRY.giveUpAfterMs);
     await written;
-    post.close();
+    post.end();
     await clock.advance(0);
     expect(clock.pending).toBe(0);
   });
@@ -513,7 +513,7 @@ describe('the end of a stream object', () => {
     const readings = [read(standalone), read(standalone)];
     const written = Promise.allSettled([standalone.write(data)]);
     await clock.advance(5);
-    standalone.close();
+    standalone.end();
     expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
     expect(read(standalone).end).toBe('complete');
     await standalone.flushed();

@@ -40,7 +40,7 @@ export class McpStream implements SharedStream {
   #retry: Retry | undefined;
   /** Settles when a stream that begins here has its first append, or fails; `undefined` once it has begun. */
   #begun: Deferred<void> | undefined;
-  #closed = false;
+  #over = false;
   /** Is set when the log has refused an append; `ending` as long as the stream is still to be ended in the log. */
   #failure: { readonly error: unknown; ending?: Retry } | undefined;
 
@@ -69,8 +69,8 @@ export class McpStream implements SharedStream {
     if (state === 'failed') return !this.#failure?.ending;
     return state === 'ended' || (state === 'idle' && !this.requests);
   }
-  get closed(): boolean {
-    return this.#closed;
+  get over(): boolean {
+    return this.#over;
   }
 
   /**
@@ -114,8 +114,8 @@ export class McpStream implements SharedStream {
    */
   subscribe(observer: Observer<McpStoredEvent>, after: number, flow = FLOWING, last = after): Subscription {
     const failed = this.#failure && !isOver(this.#failure.error);
-    if (this.#closed || failed) {
-      if (this.#closed) observer.complete();
+    if (this.#over || failed) {
+      if (this.#over) observer.complete();
       else observer.error(this.#failure!.error);
       return Subscription.EMPTY;
     }
@@ -165,15 +165,15 @@ export class McpStream implements SharedStream {
 
   /** Ends readers that are not the newest, at each keep-alive tick. */
   refresh(): void {
-    if (!this.#closed) this.#readers?.refresh();
+    if (!this.#over) this.#readers?.refresh();
   }
 
   /** Completes the readers and ends the retries, because the session is over. */
-  close(): void {
-    this.#closed = true;
+  end(): void {
+    this.#over = true;
     this.#retry?.cancel();
     this.#failure?.ending?.cancel();
-    this.#readers?.finish();
+    this.#readers?.complete();
     this.#signal$?.complete();
   }
 
@@ -240,7 +240,7 @@ export class McpStream implements SharedStream {
    */
   #endLog(error: unknown): void {
     // The log is removed with its session.
-    if (this.#closed || !this.requests) return;
+    if (this.#over || !this.requests) return;
     const { store, retry, clock } = this.environment;
     const ending = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
     this.#failure = { error, ending };
@@ -286,7 +286,7 @@ export class McpStream implements SharedStream {
   /** @internal */
   get retry(): Retry {
     this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal);
-    if (this.#closed) this.#retry.cancel();
+    if (this.#over) this.#retry.cancel();
     return this.#retry;
   }
   /** @internal */

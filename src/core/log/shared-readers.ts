@@ -51,7 +51,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   /** Asks the log again if it names another reader than this node knows; until then nothing is handed out. */
   override appended(reader: McpReaderRef | undefined): boolean {
     if (reader && reader.node !== this.stream.environment.nodeId) {
-      this.stream.environment.peers.appended(this.stream.session, this.stream.id, reader);
+      this.stream.environment.nodes.appended(this.stream.session, this.stream.id, reader);
     }
     const newest = this.newest;
     const claim = newest && this.#claims.get(newest)!;
@@ -69,7 +69,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
 
   /** Acknowledges the events of stream `0` at once: its client may come back without a cursor, to another node. */
   override caughtUp(cursor: number): void {
-    if (this.stream.id !== STANDALONE_STREAM || cursor <= this.#acknowledged || this.#looking || this.stream.closed)
+    if (this.stream.id !== STANDALONE_STREAM || cursor <= this.#acknowledged || this.#looking || this.stream.over)
       return;
     this.stream.inBackground(() => this.#look(cursor).then(() => this.caughtUp(this.cursor)));
   }
@@ -161,7 +161,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     }
     const { clock, comeBackMs } = this.stream.environment;
     // Its client may have opened a newer response: both end, and a client that still waits comes back.
-    if (reader.held && clock.now() - claim.since >= comeBackMs) return reader.finish();
+    if (reader.held && clock.now() - claim.since >= comeBackMs) return reader.complete();
     reader.start(last);
     // No hint came for what was appended before the claim.
     if (last > reader.cursor) this.stream.look();
@@ -170,7 +170,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   /** @param early the log was read while the claim was under way, so that it may name the reader before */
   #compare(mine: StreamReader, { reader, last, ended }: McpReadResult, early = false): void {
     const claim = this.#claims.get(mine);
-    if (!claim || mine !== this.newest || this.stream.closed) return;
+    if (!claim || mine !== this.newest || this.stream.over) return;
     if (!early && !claim.claiming && reader?.reader !== claim.ref.reader) {
       if (reader && reader.node !== this.stream.environment.nodeId) return this.silence();
       // The log has lost this reader, or still has one that left while the log was unavailable.
@@ -197,7 +197,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
 
   #notifyReplaced(reader: McpReaderRef, upTo?: number): void {
     const { session, id, environment } = this.stream;
-    if (reader.node !== environment.nodeId) environment.peers.replaced(session, id, reader, upTo);
+    if (reader.node !== environment.nodeId) environment.nodes.replaced(session, id, reader, upTo);
   }
 }
 
@@ -206,7 +206,7 @@ export interface SharedStream extends ReadStream {
   readonly store: McpSharedEventStore;
   readonly environment: StreamEnvironment;
   /** Says that its session is over on this node. */
-  readonly closed: boolean;
+  readonly over: boolean;
   /** Settles when the log knows the stream; it is absent once the log does. */
   readonly begun: Promise<void> | undefined;
   /** Makes the reader look into the log. */

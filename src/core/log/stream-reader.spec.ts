@@ -417,7 +417,7 @@ describe('a reader that is done', () => {
     const finished = await caughtUp();
     const failed = await caughtUp();
     const left = await caughtUp();
-    finished.reader.finish();
+    finished.reader.complete();
     failed.reader.fail(new Error('why'));
     left.leave();
     for (const { reader } of [finished, failed, left]) {
@@ -425,7 +425,7 @@ describe('a reader that is done', () => {
       reader.next(POKE);
       reader.silence();
       reader.end(9);
-      reader.finish();
+      reader.complete();
       reader.fail(new Error('other'));
     }
     await clock.advance(1_000);
@@ -440,7 +440,7 @@ describe('a reader that is done', () => {
     const listening = listen();
     listening.reader.wake();
     await clock.advance(5);
-    listening.reader.finish();
+    listening.reader.complete();
     await clock.advance(1_000);
     expect([listening.got, listening.end]).toEqual([[], 'complete']);
   });

@@ -81,7 +81,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     }
     this.#busy = false;
     if (this.#behind) return this.wake();
-    if (signal.ended) this.finish();
+    if (signal.ended) this.complete();
     this.#rest();
   }
 
@@ -129,11 +129,11 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   end(upTo: number): void {
     if (this.#done) return;
     this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
-    this.finish();
+    this.complete();
   }
 
   /** Completes the response. */
-  finish(): void {
+  complete(): void {
     if (this.#done) return;
     this.#done = true;
     this.sink.complete();
@@ -235,7 +235,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     }
     if (more && !lost) this.#behind = true;
     // Also if a signal came meanwhile: nothing follows the end, and after a failover the log may not know it any more (G12).
-    else if (ended && !this.#silent) this.finish();
+    else if (ended && !this.#silent) this.complete();
   }
 
   #rest(): void {

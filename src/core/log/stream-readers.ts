@@ -51,7 +51,7 @@ export interface StreamReaders {
   /** Tells whether there is a reader, on any node. */
   exist(): MaybePromise<boolean>;
   /** Ends the responses here. */
-  finish(): void;
+  complete(): void;
   fail(error: unknown): void;
 }
 
@@ -112,7 +112,7 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
 
   disconnect(): boolean {
     const { size } = this;
-    this.finish();
+    this.complete();
     return size > 0;
   }
 
@@ -120,8 +120,8 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
     return this.newest !== undefined;
   }
 
-  finish(): void {
-    for (const reader of this.all) reader.finish();
+  complete(): void {
+    for (const reader of this.all) reader.complete();
   }
 
   fail(error: unknown): void {

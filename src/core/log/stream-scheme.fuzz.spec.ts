@@ -237,7 +237,7 @@ class World {
     this.#dismiss(node);
     node.closed = true;
     this.faulty = true;
-    node.stream.close();
+    node.stream.end();
   }
 
   drop(): void {
@@ -308,7 +308,7 @@ class World {
       failed,
     };
     const of = (name: string) => this.nodes.find((other) => other.name === name)!.stream;
-    const peers = {
+    const nodes = {
       appended: (_: string, __: string, to: { node: string }) => this.tamper(() => of(to.node).look()),
       replaced: (_: string, __: string, to: { node: string; reader: string }, upTo?: number) =>
         this.tamper(() => of(to.node).replaced(to.reader, upTo)),
@@ -317,7 +317,7 @@ class World {
       store: this.#store,
       clock: this.clock,
       nodeId: node.name,
-      peers,
+      nodes,
       retry: RETRY,
       maxQueuedBytes: this.#maxQueuedBytes,
       comeBackMs: 10_000,
@@ -358,7 +358,7 @@ class World {
     this.#calm = true;
     this.faulty = true;
     for (const node of this.nodes) this.close(node);
-    for (const stream of this.#streams) stream.close();
+    for (const stream of this.#streams) stream.end();
     // What the log and the network still have on their way; nobody tries anything again.
     await this.clock.advance(LONGEST_WAY_MS);
   }
@@ -525,7 +525,7 @@ class Verdict {
   }
 
   async #closesCleanly(): Promise<void> {
-    for (const { stream } of this.world.nodes) stream.close();
+    for (const { stream } of this.world.nodes) stream.end();
     // What nodes tell each other then is on its way.
     await this.world.clock.advance(LONGEST_WAY_MS);
     assert.deepEqual(this.world.open(), [], 'readers of closed streams');

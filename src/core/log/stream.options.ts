@@ -9,7 +9,7 @@ export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 1_000,
 export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 
 /** Notifies other nodes that have the same stream. Nothing here waits or fails, and any message may be lost. */
-export interface StreamPeers {
+export interface StreamNodes {
   /** Makes the node of the reader look into the log, because there is more to read. */
   appended(session: string, stream: string, reader: McpReaderRef): void;
   /**
@@ -21,11 +21,11 @@ export interface StreamPeers {
 }
 
 /** Stands for the other nodes where there are none. */
-export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, replaced: () => {} };
+export const NO_OTHER_NODES: StreamNodes = { appended: () => {}, replaced: () => {} };
 
 /** The parts that the streams of one endpoint share. */
 export interface StreamEnvironment {
-  readonly peers: StreamPeers;
+  readonly nodes: StreamNodes;
   readonly store: McpEventStore;
   readonly clock: McpClock;
   /** The id of this process. */

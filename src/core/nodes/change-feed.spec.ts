@@ -1,6 +1,6 @@
 import { Subject } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ChangeFeed, type HeardChange } from './change-feed.js';
+import { ChangeFeed, type ChangeHint } from './change-feed.js';
 
 /** Two nodes: what one says, both hear. */
 class Hub {
@@ -17,7 +17,7 @@ describe('ChangeFeed', () => {
   let here: ChangeFeed;
   let there: ChangeFeed;
   const hearing = (feed: ChangeFeed) => {
-    const heard: HeardChange[] = [];
+    const heard: ChangeHint[] = [];
     const subscription = feed.changes$.subscribe((change) => heard.push(change));
     return { heard, subscription };
   };

@@ -4,7 +4,7 @@ import { McpMessageBus } from './message-bus.js';
 import { isChangedList, type McpChange } from '../protocol/notifications.js';
 
 /** A subscriber gets a change, or `missed` when some changes may have been lost. @internal */
-export type HeardChange = McpChange | 'missed';
+export type ChangeHint = McpChange | 'missed';
 
 /**
  * # The changes of an endpoint, from every node to every node
@@ -20,14 +20,14 @@ export type HeardChange = McpChange | 'missed';
 @Injectable()
 export class ChangeFeed {
   /** Emits the changes of all nodes. It is hot, never errors, and completes when the bus is closed. */
-  readonly changes$: Observable<HeardChange>;
-  readonly #heard$ = new Subject<HeardChange>();
+  readonly changes$: Observable<ChangeHint>;
+  readonly #heard$ = new Subject<ChangeHint>();
   #listeners = 0;
 
   constructor(
     @Inject(McpMessageBus) private readonly bus: Pick<McpMessageBus, 'messages$' | 'reconnected$' | 'broadcast'>,
   ) {
-    this.changes$ = new Observable<HeardChange>((subscriber) => {
+    this.changes$ = new Observable<ChangeHint>((subscriber) => {
       this.#listeners++;
       subscriber.add(() => this.#listeners--);
       subscriber.add(this.#heard$.subscribe(subscriber));

@@ -172,7 +172,7 @@ describe('an inbox', () => {
     log.fails = 'before';
     a.inbox.look();
     await clock.advance(0);
-    a.inbox.close();
+    a.inbox.end();
     expect(clock.pending).toBe(0);
   });
 

@@ -104,7 +104,7 @@ export class Inbox implements SessionInbox {
   }
 
   /** Cancels the retries, because the session is over. */
-  close(): void {
+  end(): void {
     this.#retry.cancel();
   }
 
@@ -222,5 +222,5 @@ export const NO_INBOX: SessionInbox = {
   skip: () => {},
   look: () => {},
   lookOnce: () => undefined,
-  close: () => {},
+  end: () => {},
 };

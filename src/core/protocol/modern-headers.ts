@@ -46,7 +46,7 @@ export function paramHeaderName(headerName: string): string {
  *
  * @param message as its JSON will say it: a `Date` among the arguments is not a text yet
  * @param declarations those of the tool that is called
- * @returns by name; without those whose value is absent, `null`, or not to be said in a header
+ * @returns by name; without those whose value is absent, `null`, or that no header can carry
  * @internal
  */
 export function mirrorHeaders(

@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import type { StreamPeers } from '../log/stream.options.js';
+import type { StreamNodes } from '../log/stream.options.js';
 import type { JsonRpcMessage, JsonRpcNotification, JsonRpcResponse } from '../protocol/json-rpc.js';
 import type { McpChange } from '../protocol/notifications.js';
 import type { SessionRuntime } from './live/session-runtime.js';
@@ -10,7 +10,7 @@ import type { McpSessionPatch } from './store/session-store.js';
  * Speaks to the other nodes of this deployment for the sessions here. All but the inbox are hints that may be lost: a
  * node that misses one finds the same in the stores.
  */
-export interface OtherNodes extends StreamPeers {
+export interface OtherNodes extends StreamNodes {
   /** The id of this node. */
   readonly nodeId: string;
   /** Completes when this node has left. */
@@ -25,7 +25,7 @@ export interface OtherNodes extends StreamPeers {
   /**
    * Tells the other nodes that a client has changed its session, so that their live copies follow.
    *
-   * @returns settles when they were told, or cannot be
+   * @returns settles when the message was sent, or is lost
    */
   patched(session: string, patch: McpSessionPatch): Promise<void>;
   /** Makes the inbox of a session: for messages that its client sends to one node and another waits for. */
@@ -64,5 +64,5 @@ export interface SessionInbox {
   look(): void;
   /** Reads once, in case an announcement was lost. @returns settles when it was read, or cannot be */
   lookOnce(): Promise<void> | undefined;
-  close(): void;
+  end(): void;
 }

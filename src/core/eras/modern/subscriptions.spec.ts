@@ -5,7 +5,7 @@ import { logger } from '../../calls/operator-log.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpDispatcher } from '../../calls/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../calls/mcp-exchange.js';
-import type { HeardChange } from '../../nodes/change-feed.js';
+import type { ChangeHint } from '../../nodes/change-feed.js';
 import { McpError } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 import type { McpEvent } from '../../protocol/events.js';
@@ -66,7 +66,7 @@ class Response implements StreamFlow {
 }
 
 describe('Subscriptions', () => {
-  let changes$: Subject<HeardChange>;
+  let changes$: Subject<ChangeHint>;
   let clock: ManualClock;
   let subscriptions: Subscriptions;
   let reported: MockInstance<typeof logger.error>;

@@ -11,7 +11,7 @@ import type { McpCallOutcome } from '../../calls/mcp-instrumentation.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../calls/mcp-exchange.js';
 import { logError } from '../../calls/operator-log.js';
 import { CallObserver } from '../../calls/call-observer.js';
-import { ChangeFeed, type HeardChange } from '../../nodes/change-feed.js';
+import { ChangeFeed, type ChangeHint } from '../../nodes/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../protocol/era.js';
 import { limitReached, McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
@@ -62,7 +62,7 @@ export class Subscriptions {
   readonly #budget: ListenBudget;
   #closed = false;
 
-  readonly changes$: Observable<HeardChange>;
+  readonly changes$: Observable<ChangeHint>;
   /** Introduces the server in the result that ends a subscription. */
   readonly serverInfo: Implementation;
 
@@ -273,7 +273,7 @@ class Subscription implements PendingReply {
     subscriber.add(news$.subscribe((notification) => subscriber.next(this.#event(notification))));
   }
 
-  #collect(change: HeardChange): void {
+  #collect(change: ChangeHint): void {
     if (change === 'missed') for (const any of this.#accepted) this.#unsent.add(any);
     else if (this.#accepted.has(change)) this.#unsent.add(change);
     else return;

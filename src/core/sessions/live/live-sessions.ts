@@ -23,7 +23,7 @@ export interface LiveSession {
   /** Says whether its client has sent something to this node after `initialize`. */
   used: boolean;
   /** The time at which its record was last read, in milliseconds since the epoch. */
-  askedAt: number;
+  verifiedAt: number;
   /** Resolves when the log of a rebuilt session is readable. @throws (rejects) McpError UNAVAILABLE */
   ready?: Promise<void> | undefined;
 }
@@ -129,7 +129,7 @@ export class LiveSessions {
     await this.store.delete(id).catch((error: unknown) => this.runtime.storeFault(id, error));
     if (!session) return;
     this.#initializing.delete(id);
-    void this.forget(id);
+    void this.dropLog(id);
   }
 
   /** Makes a session known. @returns `false` if it has ended meanwhile, is live already, or the node stops */
@@ -144,7 +144,7 @@ export class LiveSessions {
   #enter(session: McpSession): LiveSession {
     const { sessionId } = session;
     const now = this.runtime.clock.now();
-    const live: LiveSession = { session, touchedAt: -Infinity, used: false, askedAt: now };
+    const live: LiveSession = { session, touchedAt: -Infinity, used: false, verifiedAt: now };
     this.#live.set(sessionId, live);
     return live;
   }
@@ -170,7 +170,7 @@ export class LiveSessions {
     const rest = record !== undefined || (!taken && this.#live.has(id));
     // Only the node that removed the record reports the end; the client gets the reason in any case.
     if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
-    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, notifyNodes: rest, record });
+    this.#endHere(id, taken ? reason : 'ended-elsewhere', { dropLog: rest, notifyNodes: rest, record });
     return record !== undefined;
   }
 
@@ -204,16 +204,16 @@ export class LiveSessions {
       this.#track(this.discard(id, session));
     }
     const forget = !this.runtime.sharedRecords;
-    for (const id of this.#live.keys()) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
-    if (forget) await this.#forgetAll(known).catch((error: unknown) => this.runtime.storeFault('', error));
+    for (const id of this.#live.keys()) this.#endHere(id, 'shutdown', { dropLog: forget || this.#ownsLogs });
+    if (forget) await this.#endOthers(known).catch((error: unknown) => this.runtime.storeFault('', error));
     await this.settled();
   }
 
   /** @param known those that are ended by other means */
-  async #forgetAll(known: ReadonlySet<string>): Promise<void> {
+  async #endOthers(known: ReadonlySet<string>): Promise<void> {
     for (const { id } of await this.store.list()) {
       await this.store.delete(id);
-      if (!known.has(id)) this.#finish(id, 'shutdown', { forget: true });
+      if (!known.has(id)) this.#endHere(id, 'shutdown', { dropLog: true });
     }
   }
 
@@ -227,12 +227,12 @@ export class LiveSessions {
     return !this.runtime.sharedLogs;
   }
 
-  #finish(id: string, reason: McpSessionEndReason, rest: Rest): void {
+  #endHere(id: string, reason: McpSessionEndReason, rest: Rest): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
     void this.#initializing.get(id)?.end(reason);
-    if (!live && !rest.forget) return;
-    this.#track(this.#windUp(id, live, reason, rest));
+    if (!live && !rest.dropLog) return;
+    this.#track(this.#endLive(id, live, reason, rest));
   }
 
   #track(end: Promise<void>): void {
@@ -240,7 +240,7 @@ export class LiveSessions {
     this.#ending.add(ending);
   }
 
-  async #windUp(id: string, live: LiveSession | undefined, reason: McpSessionEndReason, rest: Rest): Promise<void> {
+  async #endLive(id: string, live: LiveSession | undefined, reason: McpSessionEndReason, rest: Rest): Promise<void> {
     const [also, advice] = this.runtime.sharedRecords
       ? ['', 'Repeat it']
       : [', and its session with it', 'Start a new session, and repeat the request'];
@@ -248,13 +248,13 @@ export class LiveSessions {
     await live?.session.end(reason, reason === 'shutdown' ? text : undefined);
     this.runtime.event({ type: 'closed', sessionId: id, reason });
     if (rest.record) this.runtime.sessionOver(rest.record);
-    if (rest.forget) await this.forget(id, reason);
+    if (rest.dropLog) await this.dropLog(id, reason);
     // Afterwards, so that readers on other nodes find the end in the log.
     if (rest.notifyNodes) this.runtime.nodes.ended(id, reason);
   }
 
   /** Drops a log; retries after transient faults, since no other node would. Never rejects. */
-  async forget(id: string, reason: McpSessionEndReason = 'ended-elsewhere'): Promise<void> {
+  async dropLog(id: string, reason: McpSessionEndReason = 'ended-elsewhere'): Promise<void> {
     const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
     const drop = () => this.runtime.store.drop(id, lastError);
     await this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
@@ -274,7 +274,7 @@ export class LiveSessions {
       });
       void quiet(live.ready);
     }
-    runtime.dispatcher.sessionRebuilt?.(session, saidIn(record));
+    runtime.dispatcher.sessionRebuilt?.(session, settingsOf(record));
     runtime.event({ type: 'rebuilt', sessionId: id, session: session.info });
     // The session may have ended or changed on another node since its record was read.
     this.#touchNow(live);
@@ -289,7 +289,7 @@ export class LiveSessions {
     try {
       await runtime.ask(id, () => runtime.store.open(id));
       // The session ended meanwhile, and `open` has created its log again.
-      if (live.session.over) await this.forget(id);
+      if (live.session.over) await this.dropLog(id);
     } catch (error) {
       // The next request tries again.
       if (this.#live.get(id) === live) await this.release(id);
@@ -300,7 +300,7 @@ export class LiveSessions {
   /** Ends the live copy of a session that another node has ended. */
   endedElsewhere(id: string, why?: McpSessionEndReason): void {
     void this.#live.get(id)?.session.end('ended-elsewhere', why && endedText(why));
-    this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
+    this.#endHere(id, 'ended-elsewhere', { dropLog: this.#ownsLogs });
   }
 
   /** Compares records, and checks streams and inboxes, because messages of other nodes may have been lost. */
@@ -323,10 +323,10 @@ export class LiveSessions {
     const { changes, recording } = session.state;
     // Until then the record lacks changes of this copy.
     if (recording) return void recording.then(() => this.suspect(session.sessionId));
-    live.askedAt = this.runtime.clock.now();
+    live.verifiedAt = this.runtime.clock.now();
     this.store.get(session.sessionId).then(
       (record) => {
-        if (!record) return this.#finish(session.sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
+        if (!record) return this.#endHere(session.sessionId, 'ended-elsewhere', { dropLog: this.#ownsLogs });
         // Changes that came meanwhile may be newer.
         const missed = session.state.changes === changes ? session.state.missed(record) : undefined;
         if (missed && !session.over) session.follow(missed);
@@ -352,12 +352,12 @@ export class LiveSessions {
 
   async #endExpired(...claim: Parameters<McpSessionStore['claimExpired']>): Promise<number> {
     const expired = await this.store.claimExpired(...claim);
-    for (const record of expired) this.#finish(record.id, 'idle', { forget: true, notifyNodes: true, record });
+    for (const record of expired) this.#endHere(record.id, 'idle', { dropLog: true, notifyNodes: true, record });
     return expired.length;
   }
 
   #lookAfter(live: LiveSession): void {
-    const { session, touchedAt, used, askedAt } = live;
+    const { session, touchedAt, used, verifiedAt: askedAt } = live;
     const { idleTimeoutMs } = this.timing;
     const now = this.runtime.clock.now();
     // The session ended on this node while the store was unavailable.
@@ -384,7 +384,7 @@ export class LiveSessions {
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
-        if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
+        if (!exists) this.#endHere(sessionId, 'ended-elsewhere', { dropLog: this.#ownsLogs });
       },
       (error: unknown) => {
         // For the store the session is still unused: the next message, or the next sweep, tells it again.
@@ -396,7 +396,7 @@ export class LiveSessions {
 }
 
 /** Returns the client's settings, for dispatchers that keep some of them. */
-function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSessionSettings {
+function settingsOf({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSessionSettings {
   return {
     // The revision negotiated then; a newer server might negotiate another one.
     initialize: { ...(JSON.parse(initialize) as object), protocolVersion },
@@ -408,7 +408,7 @@ function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSes
 /** The node that removed the record cleans this up. */
 interface Rest {
   /** Says whether the log is dropped, too. */
-  readonly forget: boolean;
+  readonly dropLog: boolean;
   readonly notifyNodes?: boolean;
   /** The record that this end has taken from the store. */
   readonly record?: McpSessionRecord | undefined;

@@ -122,7 +122,7 @@ export class McpSession implements CallingClient {
       {
         sessionId: this.sessionId,
         isRunning: (id) => this.#calls.has(id as RequestId),
-        take: (message) => this.#receiveFromPeer(message),
+        take: (message) => this.#receiveFromNode(message),
       },
       this.runtime,
     ));
@@ -286,7 +286,7 @@ export class McpSession implements CallingClient {
   }
 
   /** Takes a message that the client has sent to another node. */
-  #receiveFromPeer(message: FromClient): void {
+  #receiveFromNode(message: FromClient): void {
     if (this.#lifetime.is !== 'live') return;
     if (isResponse(message)) return this.#outgoing.answered(message);
     const { principal, routeParams } = this.#info;
@@ -407,21 +407,21 @@ export class McpSession implements CallingClient {
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
     this.#lifetime = { is: 'ended', done: done.promise };
-    this.#finish(reason, text).then(done.resolve, done.reject);
+    this.#end(reason, text).then(done.resolve, done.reject);
     return done.promise;
   }
 
-  async #finish(reason: McpSessionEndReason, text: string): Promise<void> {
+  async #end(reason: McpSessionEndReason, text: string): Promise<void> {
     for (const call of this.#calls.values()) this.runtime.calls.fail(call, REQUEST_FAILED, text);
-    this.#outgoing.clear();
-    this.#inbox?.close();
+    this.#outgoing.failAll();
+    this.#inbox?.end();
     try {
       this.runtime.dispatcher.sessionEnded(this);
     } catch (error) {
       this.report(error);
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.runtime.clock);
-    this.#streams.close();
+    this.#streams.end();
     await within(this.#streams.bookkept(), FLUSH_MS, this.runtime.clock);
     const closed$ = (this.#closed$ ??= new AsyncSubject());
     closed$.next(reason);

@@ -36,7 +36,6 @@ export class SessionRuntime implements StreamEnvironment {
   readonly comeBackMs: number;
   readonly nodeId: string;
   /** {@link nodes}, under the name that streams know them by. */
-  readonly peers: OtherNodes;
   readonly calls: Calls;
   readonly held: HeldBytes;
   readonly events$: Observable<McpSessionEvent>;
@@ -56,7 +55,6 @@ export class SessionRuntime implements StreamEnvironment {
     this.events$ = this.#events$.asObservable();
     this.comeBackMs = options.retryMs;
     this.nodeId = nodes.nodeId;
-    this.peers = nodes;
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
     this.held = new HeldBytes(options.maxHeldBytes);
     this.calls = new Calls(

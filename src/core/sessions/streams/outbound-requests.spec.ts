@@ -206,7 +206,7 @@ describe('D24: a request that its signal gives up', () => {
     requests.answered({ jsonrpc: '2.0', id: made[1]!.message.id, error: { code: -1, message: 'no' } });
     await clock.advance(5);
     requests.failOf(call);
-    requests.clear();
+    requests.failAll();
     expectNothingLeft(signal);
     abort.abort();
     expect(recalled).toEqual([[recallOf(made[2]!.message.id), undefined]]);
@@ -263,7 +263,7 @@ describe('D24: a request without an answer', () => {
   it('ends with the session', async () => {
     const { clock, requests, recalled, issue, expectNothingLeft } = setup();
     const made = [issue(), issue({}, someCall()), issue()];
-    requests.clear();
+    requests.failAll();
     await clock.advance(0);
     const over = expect.objectContaining({ name: 'McpServerRequestError', code: 'SESSION_OVER' });
     expect(made.map(({ outcome }) => outcome)).toEqual([over, over, over]);
@@ -277,7 +277,7 @@ describe('D24: a request without an answer', () => {
     for (let n = 0; n < 3; n++) requests.issue(MESSAGE, {}, undefined);
     requests.withdraw('p-1', new Error('no log'));
     requests.answered({ jsonrpc: '2.0', id: 'p-2', error: { code: -1, message: 'no' } });
-    requests.clear();
+    requests.failAll();
     // An unhandled rejection fails the run of the tests.
     await new Promise(setImmediate);
   });

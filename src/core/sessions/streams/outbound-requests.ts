@@ -57,7 +57,7 @@ export class OutboundRequests {
     this.#arm(pending);
     const { signal } = options;
     if (signal) {
-      pending.onAbort = () => this.#giveUp(pending, signal.reason);
+      pending.onAbort = () => this.#cancel(pending, signal.reason);
       signal.addEventListener('abort', pending.onAbort, { once: true });
     }
     const message: JsonRpcRequest = { jsonrpc: '2.0', id, method, ...(params && { params }) };
@@ -116,7 +116,7 @@ export class OutboundRequests {
   }
 
   /** Fails all requests, because the session is over. */
-  clear(): void {
+  failAll(): void {
     for (const pending of this.#pending.values()) {
       this.#fail(pending, new McpServerRequestError('SESSION_OVER', SESSION_OVER));
     }
@@ -138,8 +138,8 @@ export class OutboundRequests {
     this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
   }
 
-  #giveUp(pending: Pending, reason: unknown): void {
-    const error = givenUp(reason);
+  #cancel(pending: Pending, reason: unknown): void {
+    const error = cancelledError(reason);
     this.#cancelAtClient(pending, error.message);
     this.#fail(pending, error);
   }
@@ -173,7 +173,7 @@ function clientError(method: string, { code, message, data }: RpcError): McpServ
 }
 
 /** @param reason of the signal of the request */
-export function givenUp(reason: unknown): McpServerRequestError {
+export function cancelledError(reason: unknown): McpServerRequestError {
   return new McpServerRequestError('CANCELLED', reason instanceof Error ? reason.message : String(reason));
 }
 

@@ -6,7 +6,7 @@ import { capabilityNames, missingCapabilities, requiredCapabilities } from '../.
 import { STANDALONE_STREAM } from '../../protocol/events.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
 import type { Related } from '../live/related-calls.js';
-import { givenUp, OutboundRequests } from './outbound-requests.js';
+import { cancelledError, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
@@ -61,7 +61,7 @@ export class OutgoingMessages {
     // For a call there is no await here: the call may end meanwhile.
     if (!call) await this.#assertReader(question.method);
     const { signal } = options;
-    if (signal?.aborted) throw givenUp(signal.reason);
+    if (signal?.aborted) throw cancelledError(signal.reason);
     const requests = (this.#requests ??= this.#makeRequests());
     const { message, answer } = requests.issue(question, options, call);
     const sent = call?.exchange ? call.exchange.send(JSON.stringify(message)) : this.#standalone(message);
@@ -98,9 +98,9 @@ export class OutgoingMessages {
   }
 
   /** Fails all requests to the client, because the session is over. */
-  clear(): void {
+  failAll(): void {
     this.#over = true;
-    this.#requests?.clear();
+    this.#requests?.failAll();
   }
 
   /** Reports a message that came too late. */

@@ -319,7 +319,7 @@ describe('the streams of a session', () => {
     await post.write(data);
     const readings = [await get(), await get(formatEventId(post.stream.id, 0))];
     const late = await streams.open(undefined);
-    streams.close();
+    streams.end();
     expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
     expect([streams.size, streams.readers]).toEqual([0, 0]);
     expect((await read(late)).end).toBe('complete');
@@ -385,7 +385,7 @@ describe('the stream of a POST', () => {
     streams.begin([1]).end();
     await clock.advance(1_000);
     expect(events.map(({ type }) => type)).toContain('store-fault');
-    streams.close();
+    streams.end();
     await clock.advance(1_000);
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
@@ -395,7 +395,7 @@ describe('a session that ends', () => {
   it('completes a response that was to be held for its log, and is opened afterwards', async () => {
     const { streams, read } = await setup({ faults: { failBefore: ({ method }) => method === 'read' } });
     const reply = await streams.open(undefined);
-    streams.close();
+    streams.end();
     const { end } = await read(reply);
     expect([end, streams.readers]).toEqual(['complete', 0]);
   });

@@ -27,7 +27,7 @@ export class SessionStreams implements StreamObserver {
   #held: Set<Subscriber<McpEvent>> | undefined;
   /** The commands to the log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
-  #closed = false;
+  #ended = false;
 
   constructor(
     private readonly sessionId: string,
@@ -61,7 +61,7 @@ export class SessionStreams implements StreamObserver {
 
   /** Ends the responses that read the standalone stream, on any node; their clients reconnect. */
   disconnectStandalone(): void {
-    if (!this.#closed) this.#stream(STANDALONE_STREAM).disconnectReaders();
+    if (!this.#ended) this.#stream(STANDALONE_STREAM).disconnectReaders();
   }
 
   /** Makes the stream of a POST that is not answered as JSON. */
@@ -131,7 +131,7 @@ export class SessionStreams implements StreamObserver {
    */
   #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
-      if (this.#closed) return subscriber.complete();
+      if (this.#ended) return subscriber.complete();
       const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
       const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof McpEventStoreError);
@@ -234,10 +234,10 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** Ends all responses and streams, because the session is over. */
-  close(): void {
-    this.#closed = true;
+  end(): void {
+    this.#ended = true;
     for (const subscriber of Array.from(this.#held ?? [])) subscriber.complete();
-    for (const stream of this.#streams?.values() ?? []) stream.close();
+    for (const stream of this.#streams?.values() ?? []) stream.end();
     this.#streams?.clear();
   }
 
@@ -269,10 +269,10 @@ export class SessionStreams implements StreamObserver {
   }
   ended({ id }: McpStream): void {
     // Stream 0 ends only with its session.
-    if (id === STANDALONE_STREAM && !this.#closed) this.runtime.suspect(this.sessionId);
+    if (id === STANDALONE_STREAM && !this.#ended) this.runtime.suspect(this.sessionId);
   }
   fault(stream: McpStream, error: unknown): void {
-    if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
+    if (!this.#ended) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
   }
   background(done: Promise<unknown>): void {
     const all = (this.#bookkeeping ??= new Set());
@@ -282,7 +282,7 @@ export class SessionStreams implements StreamObserver {
 
   /** Compares the session with its record after an error of the log which may mean that it has ended. @internal */
   suspect(error: unknown): void {
-    if (error instanceof McpSessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
+    if (error instanceof McpSessionGoneError && !this.#ended) this.runtime.suspect(this.sessionId);
   }
 
   #obtain(id: string): McpStream {
@@ -295,7 +295,7 @@ export class SessionStreams implements StreamObserver {
   }
 
   #keep(stream: McpStream): McpStream {
-    if (this.#closed) stream.close();
+    if (this.#ended) stream.end();
     else (this.#streams ??= new Map()).set(stream.id, stream);
     return stream;
   }
