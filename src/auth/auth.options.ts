@@ -45,7 +45,7 @@ export interface McpAuthOptions {
   /** The issuers of authorization servers that issue tokens for this endpoint, spelled exactly as in their metadata. */
   authorizationServers: readonly string[];
   /**
-   * How access tokens that are JWTs are verified; needs the package `jose`.
+   * Decides how access tokens that are JWTs are verified; the package `jose` must be installed.
    *
    * @default the tokens of `authorizationServers`, with keys found by their metadata
    */

@@ -265,8 +265,8 @@ const CLIENT = 'client:';
 
 /**
  * Returns the caller of a token: the same for all tokens of a caller, and different for callers of two issuers. A
- * client is never the
- * same caller as a user (RFC 9068 §5), also if an issuer lets users choose the text of their subject.
+ * client is never the same caller as a user (RFC 9068 §5), also if an issuer lets users choose the text of their
+ * subject.
  *
  * @returns nothing if the verifier gave no subject, and clients do not call for themselves
  * @throws TokenRefusedError

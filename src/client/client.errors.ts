@@ -3,8 +3,7 @@ import type { McpAuthChallenge } from './auth-challenge.js';
 
 /**
  * Thrown when the server, or a proxy, answered a message with an HTTP error that contains no JSON-RPC error for the
- * call. The session
- * stays usable.
+ * call. The session stays usable.
  *
  * It is an `SdkHttpError` of the MCP SDK, with the codes that the SDK's own transport gives: its era negotiation reads
  * the status.

@@ -11,8 +11,8 @@ const MAX_UNANSWERED = 256;
 /**
  * # The requests of the server, and the answers of the client
  *
- *     arrives ──▶ handed on ──▶ answer waits ──▶ answer on its way ──▶ over
- *        │            └── cancelled by the server ───────────────────▶ over
+ *     arrives ──▶ handed on ──▶ answer waits ──▶ answer on its way ──▶ ended
+ *        │            └── cancelled by the server ───────────────────▶ ended
  *        └──▶ refused: as many as allowed have no answer yet (rule C14)
  *
  * A refused request is dropped: an error would be one more answer to send. Reading goes on meanwhile, since the stream

@@ -6,7 +6,7 @@ import { TasksExtension } from './tasks-extension.js';
 
 /** Takes the options of `McpTasksModule.forRootAsync()`. @publicApi */
 export interface McpTasksAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
-  /** The same as in `forRoot()`: Nest needs it before the factory runs. */
+  /** Names the endpoint as in `forRoot()`: Nest needs it before the factory runs. */
   endpoint?: string;
   /** The tokens of the arguments of the factory. */
   inject?: FactoryProvider['inject'];

@@ -62,9 +62,9 @@ export type TaskOutcome = PromiseSettledResult<object>;
 /**
  * # A task on the node that runs it
  *
- *     running ──work settled──▶ settling ──stored, or ended elsewhere──▶ over
- *        ├──cancelled, failed or expired, as its record says──▶ over (the handler is aborted)
- *        └──ttlMs over, node stops────────────────────────────▶ over (the same)
+ *     running ──work settled──▶ settling ──stored, or ended elsewhere──▶ ended
+ *        ├──cancelled, failed or expired, as its record says──▶ ended (the handler is aborted)
+ *        └──ttlMs passed, node stops──────────────────────────▶ ended (the same)
  *
  * The record decides: a write of this node has an effect only while the task has not ended in the record. Writes of other nodes
  * (answers, a cancellation) are found by reading the record, after a signal or at the next tick.
@@ -80,7 +80,7 @@ export class RunningTask implements McpTask {
   #asking: Record<string, InputRequest> | undefined;
   #message: string | undefined;
   #messageTimer: ClockTimer | undefined;
-  #state: 'running' | 'settling' | 'over' = 'running';
+  #state: 'running' | 'settling' | 'ended' = 'running';
   /** The change that ends the task, once the work is done. */
   #last: McpTaskChange | undefined;
   #looking: 'no' | 'yes' | 'again' = 'no';
@@ -218,7 +218,7 @@ export class RunningTask implements McpTask {
   }
 
   get #isOver(): boolean {
-    return this.#state === 'over';
+    return this.#state === 'ended';
   }
 
   #unique(key: string): string {
@@ -275,7 +275,7 @@ export class RunningTask implements McpTask {
   }
 
   #end(reason: unknown): void {
-    if (this.#state === 'over') return;
+    if (this.#state === 'ended') return;
     this.call.abortTakenOver(reason);
     this.#leave(reason);
   }
@@ -288,8 +288,8 @@ export class RunningTask implements McpTask {
   }
 
   #leave(reason: unknown = new Error('The task is over.')): void {
-    if (this.#state === 'over') return;
-    this.#state = 'over';
+    if (this.#state === 'ended') return;
+    this.#state = 'ended';
     this.#quiet(reason);
     this.#writes.cancel();
     this.node.clock.clear(this.#expiry);

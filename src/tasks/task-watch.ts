@@ -40,7 +40,7 @@ class Watched {
   #dirty = false;
   #reading = false;
   #pause: ClockTimer | undefined;
-  #over = false;
+  #ended = false;
   /** The state in the last notification; at first, the state in the answer to the call. */
   #lastGist = 'working';
 
@@ -57,11 +57,11 @@ class Watched {
   }
 
   go(): void {
-    if (this.#dirty && !this.#over && !this.#reading && !this.#pause && !this.flow.paused) void this.#send();
+    if (this.#dirty && !this.#ended && !this.#reading && !this.#pause && !this.flow.paused) void this.#send();
   }
 
   end(): void {
-    this.#over = true;
+    this.#ended = true;
     this.node.clock.clear(this.#pause);
     this.#pause = undefined;
   }
@@ -72,7 +72,7 @@ class Watched {
     try {
       const task = await this.node.find(this.id);
       this.#reading = false;
-      if (this.#over) return;
+      if (this.#ended) return;
       if (!task) return this.end();
       const gist = gistOf(task);
       if (gist !== this.#lastGist) {
@@ -85,7 +85,7 @@ class Watched {
       // The store is unavailable, which is logged elsewhere. The task is read again later.
       this.#reading = false;
       this.#dirty = true;
-      if (!this.#over) this.#rest();
+      if (!this.#ended) this.#rest();
     }
   }
 

@@ -22,18 +22,18 @@ const STEPS = 70;
 const FAULTY = ['create', 'get', 'patch', 'ask', 'answer', 'delete', 'active'] as const;
 const ENDED = ['completed', 'failed', 'cancelled'];
 
-/** What the handler of a task does, and what came of it. */
+/** Describes what the handler of a task does, and what came of it. */
 interface Work {
   readonly name: string;
   readonly task: ToolTask;
-  /** How often its handler has begun. */
+  /** Counts how often its handler has begun. */
   runs: number;
   aborted: boolean;
-  /** What it has returned or thrown. */
+  /** The handler has returned or thrown this. */
   said?: string;
   /** The client's answers, as the handler got them. */
   readonly got: string[];
-  /** What the client was told. */
+  /** The client has received this. */
   id?: string;
   outcome?: 'task' | 'ordinary' | 'refused';
   readonly call: McpCall;
@@ -62,10 +62,10 @@ class World {
   readonly #store: McpTaskStore;
   readonly #nodes: Node[] = [];
   readonly #works: Work[] = [];
-  /** How often a task has ended in the store. */
+  /** Counts how often a task has ended in the store. */
   readonly #ends = new Map<string, string[]>();
   readonly #stored = new Set<string>();
-  /** The end that somebody has seen. */
+  /** The end that a reader has seen. */
   readonly #seen = new Map<string, string>();
   readonly #watched: { readonly node: Node; readonly id: string; readonly heard: string[]; leave(): void }[] = [];
 
@@ -210,7 +210,7 @@ class World {
     return { content: [{ type: 'text', text: work.said }] };
   }
 
-  /** As a handler does that minds its signal. */
+  /** Waits like a handler that minds its signal. */
   #wait({ call }: Work): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = this.#clock.setTimeout(resolve, this.#int(10, 4_000));
@@ -274,7 +274,10 @@ class World {
     })();
   }
 
-  /** As buses do: a dead node is claimed again when the node that claimed it ends, and a node that leaves tasks behind counts as dead. */
+  /**
+   * Acts like buses: a dead node is claimed again when the node that claimed it ends, and a node that leaves tasks
+   * behind counts as dead.
+   */
   #claimAgain(): void {
     const heirs = this.#nodes.filter(({ is }) => is === 'alive');
     for (const { is, bus } of this.#nodes) if (is !== 'alive') this.#one(heirs).bus.mourn(bus.nodeId);
@@ -289,7 +292,7 @@ class World {
       bus.heal();
     }
     const [node] = alive as [Node];
-    // Whoever is asked something answers; everything else comes to its end by itself.
+    // Each client that is asked something answers; everything else comes to its end by itself.
     for (let round = 0; round < 12; round++) {
       await this.#clock.advance(ROUND_MS);
       for (const { id } of this.#works) if (id !== undefined) await this.#answerAll(this.#one(alive), id);

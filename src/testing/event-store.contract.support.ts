@@ -17,7 +17,7 @@ import type { ContractTests } from './contract.js';
 /** Holds an event store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpEventStoreHarness {
   readonly store: McpEventStore;
-  /** The same log as another node sees it, for calls that run concurrently. Absent: `store` itself. */
+  /** Reaches the same log as another node sees it, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpEventStore;
   /** Advances the clock of the store. Absent: expiry is not tested. */
   readonly advance?: (ms: number) => Promise<void>;

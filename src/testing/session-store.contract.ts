@@ -11,7 +11,7 @@ import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } 
 /** Holds a session store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpSessionStoreHarness {
   readonly store: McpSessionStore;
-  /** The same records as another node sees them, for calls that run concurrently. Absent: `store` itself. */
+  /** Reaches the same records as another node sees them, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpSessionStore;
   /** Advances the clock of the store. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;

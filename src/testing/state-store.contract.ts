@@ -5,7 +5,7 @@ import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } 
 /** Holds a state store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpStateStoreHarness {
   readonly store: McpStateStore;
-  /** The same values as another node sees them. Absent: `store` itself. */
+  /** Reaches the same values as another node sees them. Absent: `store` itself. */
   readonly peer?: McpStateStore;
   /** Whether the store enforces `quota`. @default true */
   readonly caps?: boolean;

@@ -5,7 +5,7 @@ import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } 
 /** Holds a task store under test. Each test gets one with nothing in it. @publicApi */
 export interface McpTaskStoreHarness {
   readonly store: McpTaskStore;
-  /** The same tasks as another node sees them. Absent: `store` itself. */
+  /** Reaches the same tasks as another node sees them. Absent: `store` itself. */
   readonly peer?: McpTaskStore;
   /** Advances the clock of the store. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;

@@ -38,8 +38,7 @@ function withClients(definition: DynamicModule, { names, isGlobal }: McpClientMo
 
 /**
  * Provides clients of MCP servers for injection: each `McpClient` connects when it is first used, reconnects after a
- * loss, and is closed
- * when the app shuts down.
+ * loss, and is closed when the app shuts down.
  *
  * ```ts
  * imports: [McpClientModule.forRoot({ clients: { orders: { url: 'https://orders.example.com/mcp' } } })]

@@ -20,8 +20,7 @@ export type McpToolCallEvent =
  *     any ──close(), shutdown──▶ closed
  *
  * This class holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when
- * the session is lost
- * for good: an official `Client` serves one connection only, but providers inject this class once.
+ * the session is lost for good: an official `Client` serves one connection only, but providers inject this class once.
  *
  * Invariants: at most one connection at a time, and one attempt for all callers that wait; no connection is opened
  * after `close()`.

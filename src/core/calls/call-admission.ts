@@ -23,7 +23,7 @@ const MOST_STARTS = 32;
  * would wait, in the backlog of the system, for a handler of each client before them.
  */
 const READING_TURNS = 16;
-/** The pace of a caller is roughly the mean over this many of its last begins. */
+/** The pace of a caller is roughly the mean over so many of its last begins. */
 const PACE_OF = 8;
 
 /**

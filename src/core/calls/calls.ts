@@ -29,8 +29,8 @@ const INTERNAL_ERROR = -32603;
  * # The calls that run on this node, and how each of them ends
  *
  * A call is a request of a client in either era, from its registration until it is answered or cancelled. Whether this
- * node takes more
- * of them, its {@link ShutdownState} says (E13): while it is `leaving` it does, and only its health checks say that it stops.
+ * node takes more of them, its {@link ShutdownState} says (E13): while it is `leaving` it does, and only its health
+ * checks say that it stops.
  *
  * | ending | the client gets | the handler's signal |
  * |---|---|---|
@@ -38,7 +38,7 @@ const INTERNAL_ERROR = -32603;
  * | cancelled by the client, or its stream is lost | nothing more (P9) | aborts |
  * | client gone (without a session) | nothing | aborts |
  * | timed out (`requestTimeoutMs`) | an error | aborts |
- * | session over | an error | aborts |
+ * | session ended | an error | aborts |
  * | node stops (without a session) | 503, or an error on the stream that has begun | aborts |
  *
  * However a call ends: its timer is cleared, and its client is notified (`ended`), once. A stream that a client only

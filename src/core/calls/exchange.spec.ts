@@ -16,7 +16,7 @@ type SinkKind = (typeof SINKS)[number];
 
 const MAX_BUFFERED = 100;
 const ignore = (): void => {};
-/** What a log sends first. */
+/** A log sends this event first. */
 const HEAD: McpEvent = { id: 'head', data: '' };
 
 /** A stream in a log, as the sink of an exchange. */
@@ -42,7 +42,7 @@ class StreamSink implements ExchangeSink {
 
 type Form = Partial<Omit<ExchangeForm, 'clock' | 'sink'>> & { requests?: RequestId[] };
 
-/** A POST with one request, unless said otherwise. */
+/** Creates a POST with one request by default. */
 async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
   const clock = new ManualClock();
   const store = new InMemoryEventStore({}, new ManualClock());
@@ -87,7 +87,7 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
 
 const turn = () => new Promise((resolve) => void setImmediate(resolve));
 
-/** What has been replied so far. */
+/** Returns what has been replied so far. */
 async function replyOf({ reply }: Exchange): Promise<McpReply | undefined> {
   let given: McpReply | undefined;
   reply.then((value) => (given = value), ignore);

@@ -23,10 +23,10 @@ export type McpResponseMode = 'auto' | 'sse' | 'json';
  * It decides late how to answer: a single, fast answer becomes a JSON body; otherwise the response becomes a stream.
  * Both eras do so; what differs is the {@link ExchangeSink} of the stream.
  *
- *     undecided ──last answer──────────────────────────────────▶ over (JSON)
- *         ├──other message, closeStream(), sseAfterMs, 'sse'──▶ streaming ──last answer──▶ over
- *         ├──all requests cancelled─────────────────────────▶ over (an SSE head, and its end)
- *         └──refused, client gone───────────────────────────▶ over
+ *     undecided ──last answer──────────────────────────────────▶ ended (JSON)
+ *         ├──other message, closeStream(), sseAfterMs, 'sse'──▶ streaming ──last answer──▶ ended
+ *         ├──all requests cancelled─────────────────────────▶ ended (an SSE head, and its end)
+ *         └──refused, client gone───────────────────────────▶ ended
  *
  * Invariants: the reply is given exactly once; each request is settled exactly once, when its answer is handed to the sink,
  * not when it is delivered; the stream ends with the last settlement, in the same write.
@@ -49,7 +49,7 @@ export class Exchange implements McpExchange {
   }
 
   get carries(): 'messages' | 'answers' | 'nothing' {
-    if (this.#state.is === 'over') return 'nothing';
+    if (this.#state.is === 'ended') return 'nothing';
     return this.form.mode === 'json' ? 'answers' : 'messages';
   }
 
@@ -72,7 +72,7 @@ export class Exchange implements McpExchange {
       state.answers.push({ data, settles: id });
       if (last) this.#replyWithJson(state, this.form.batch ? undefined : refusal);
     } else if (state.is === 'streaming') {
-      if (last) this.#state = OVER;
+      if (last) this.#state = ENDED;
       // The log reports its failures itself.
       state.sink.write({ data, settles: id, end: last }).catch(ignore);
     }
@@ -85,7 +85,7 @@ export class Exchange implements McpExchange {
       state.settled.push(id);
       if (last) this.#replyWithJson(state);
     } else if (state.is === 'streaming') {
-      if (last) this.#state = OVER;
+      if (last) this.#state = ENDED;
       state.sink.write({ settles: id, end: last }).catch(ignore);
     }
   }
@@ -94,7 +94,7 @@ export class Exchange implements McpExchange {
     const state = this.#state;
     if (state.is !== 'undecided' || this.requests.length > 1) return false;
     this.form.clock.clear(state.timer);
-    this.#state = OVER;
+    this.#state = ENDED;
     this.#reply.reject(error);
     return true;
   }
@@ -111,8 +111,8 @@ export class Exchange implements McpExchange {
    */
   cancel(): void {
     const state = this.#state;
-    if (state.is === 'over' || (state.is === 'streaming' && state.opened)) return;
-    this.#state = OVER;
+    if (state.is === 'ended' || (state.is === 'streaming' && state.opened)) return;
+    this.#state = ENDED;
     if (state.is === 'streaming') state.sink.end();
     else {
       this.form.clock.clear(state.timer);
@@ -121,10 +121,10 @@ export class Exchange implements McpExchange {
     this.form.clientGone?.();
   }
 
-  /** Makes the exchange a stream, whose head is sent at once. @returns `undefined` when the exchange is over */
+  /** Makes the exchange a stream, whose head is sent at once. @returns `undefined` when the exchange has ended */
   stream(): ExchangeSink | undefined {
     const state = this.#state;
-    if (state.is === 'over') return undefined;
+    if (state.is === 'ended') return undefined;
     if (state.is === 'streaming') return state.sink;
     this.form.clock.clear(state.timer);
     // Cancelled requests are settled: the log does not wait for them.
@@ -147,14 +147,14 @@ export class Exchange implements McpExchange {
 
   /** Ends the exchange when the response of an unlogged stream has closed before its end. */
   #cut(): void {
-    if (this.#state.is === 'over') return;
-    this.#state = OVER;
+    if (this.#state.is === 'ended') return;
+    this.#state = ENDED;
     this.form.clientGone?.();
   }
 
   #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
     this.form.clock.clear(timer);
-    this.#state = OVER;
+    this.#state = ENDED;
     if (answers.length === 0) return this.#reply.resolve({ kind: 'events', open: () => EMPTY });
     const body = this.form.batch ? `[${answers.map(({ data }) => data).join(',')}]` : answers[0]!.data;
     this.#reply.resolve(refusal ? { kind: 'json', body, ...refusal } : { kind: 'json', body });
@@ -206,7 +206,7 @@ type ExchangeState =
       timer: ClockTimer | undefined;
     }
   | { is: 'streaming'; sink: ExchangeSink; opened: boolean }
-  | { is: 'over' };
+  | { is: 'ended' };
 
-const OVER: ExchangeState = { is: 'over' };
+const ENDED: ExchangeState = { is: 'ended' };
 const ignore = (): void => {};

@@ -3,7 +3,7 @@ import { retryLater } from '../protocol/errors.js';
 /**
  * # Bytes of the bodies that one endpoint holds on this node (E15)
  *
- * A body counts from its first byte, while it is read, until its response is over and the last call in it has ended: until
+ * A body counts from its first byte, while it is read, until its response has closed and the last call in it has ended: until
  * then its text or its arguments are in memory.
  */
 export class HeldBytes {

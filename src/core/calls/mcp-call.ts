@@ -136,7 +136,7 @@ export interface ResultBound {
  * is still needed.
  *
  *     open ──answer──▶ answered
- *       └──cancelled, or its client, session, time or node is over──▶ cancelled
+ *       └──cancelled, or its client, session, time or node has ended──▶ cancelled
  *
  * A notification stays open: it has no answer.
  *
@@ -164,7 +164,7 @@ export class McpCall implements McpHttpCall {
   #aborted: { readonly reason: unknown } | undefined;
   #cancelled = false;
   #answered = false;
-  #takenOver: 'no' | 'running' | 'over' = 'no';
+  #takenOver: 'no' | 'running' | 'ended' = 'no';
 
   // Each of these fields is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
   /** Whether a guard of the handler refused the caller. @internal */
@@ -238,8 +238,7 @@ export class McpCall implements McpHttpCall {
   /**
    * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
    * `requestTimeoutMs` or the `timeoutMs` of the handler has passed, when a client without a session disconnects, and
-   * at
-   * shutdown. Of a task: when it is cancelled, when `timeoutMs` or its `ttlMs` is over, and at shutdown.
+   * at shutdown. That of a task aborts when it is cancelled, when its `ttlMs` has passed, and at shutdown.
    */
   get signal(): AbortSignal {
     if (!this.#abort) {
@@ -309,7 +308,7 @@ export class McpCall implements McpHttpCall {
 
   /** Marks the task as ended: nothing runs on behalf of the caller any more. @internal */
   endTakenOver(): void {
-    this.#takenOver = 'over';
+    this.#takenOver = 'ended';
     this.#letGo();
   }
 

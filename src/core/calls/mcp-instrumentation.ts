@@ -20,8 +20,9 @@ export interface McpCallInfo {
 }
 
 /**
- * How a call ended: with a result, with a tool result that has `isError`, refused by a guard, cancelled (by the client,
- * by a disconnect, by a limit of time, or with its session or node), or with an error of this JSON-RPC code.
+ * A call ended with one of these: with a result, with a tool result that has `isError`, refused by a guard, cancelled
+ * (by the client, by a disconnect, by a limit of time, or with its session or node), or with an error of this JSON-RPC
+ * code.
  *
  * @publicApi
  */
@@ -62,8 +63,9 @@ export interface McpQuestionInfo {
 }
 
 /**
- * How a request of the server ended: the client answered with a result (a user who declined has answered), or with an error of
- * this JSON-RPC code; it did not answer in time; its sender, call or session was over before; or the event store did not take it.
+ * A request of the server ended with one of these: the client answered with a result (a user who declined has
+ * answered), or with an error of this JSON-RPC code; it did not answer in time; its sender, call or session had ended
+ * before; or the event store did not take it.
  *
  * @publicApi
  */

@@ -48,7 +48,7 @@ function setup() {
   return { cut, sink, write, opened: () => new Reader().open(sink) };
 }
 
-/** Whether a promise is settled by now. */
+/** Returns whether a promise is settled by now. */
 async function settled(promise: Promise<unknown>): Promise<boolean> {
   let done = false;
   void promise.then(() => (done = true));

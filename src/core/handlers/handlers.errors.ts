@@ -83,8 +83,7 @@ export class McpArgumentsError extends BadRequestException {
 /**
  * Thrown when a guard refused the caller: status 401 or 403. The denial of a tool becomes a result, unless it {@link
  * challenges} or the option `denials` decides otherwise. Any other denial is the HTTP status while nothing of the
- * answer was sent; after that, and
- * for a message of a batch, it is a JSON-RPC error.
+ * answer was sent; after that, and for a message of a batch, it is a JSON-RPC error.
  *
  * @internal
  */

@@ -21,7 +21,7 @@ export interface McpHandlerOptions {
    */
   listGuards?: readonly Type<CanActivate>[];
   /**
-   * How long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they ask again.
+   * Says how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they ask again.
    * Higher: fewer requests; clients that do not subscribe to changes see them later. `scope: 'public'` lets caches
    * between clients and server give one caller's answer to another. It has no effect, and `private` is sent, where the
    * endpoint or the app has guards, where an entry of the list has, and to callers with a principal.
@@ -44,7 +44,7 @@ export interface McpHandlerOptions {
    */
   errorDetails?: boolean;
   /**
-   * What the client of a tool gets when a guard denies the call. `result`: a result with `isError` and the text of the
+   * Decides what the client of a tool gets when a guard denies the call. `result`: a result with `isError` and the text of the
    * exception, which the model reads. `http`: HTTP 403, as from a route; agent frameworks take that for a broken transport
    * and stop. A 401, and a denial that carries `WWW-Authenticate`, is HTTP in any case, so that clients can authorize. So
    * are denials of resources, prompts and completions, whose results cannot say that they failed.

@@ -26,9 +26,9 @@ const TIMEOUT_MS = 30_000;
 let clock: ManualClock;
 let server: Server;
 let port: number;
-/** How the latest request was read; settles before its answer is written. */
+/** Settles like the reading of the latest request, before its answer is written. */
 let outcome: Promise<string | McpError>;
-/** What an app's parser does first. */
+/** Runs first, as a parser of an app does. */
 let before: (request: IncomingMessage) => Promise<Partial<BodyReaderOptions>> | Partial<BodyReaderOptions>;
 let requests: IncomingMessage[];
 /** Whether the server stops. */

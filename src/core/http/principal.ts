@@ -108,8 +108,7 @@ const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
 
 /**
  * Returns the principal as text. It accepts only values with a unique string form: most objects are "[object Object]",
- * so all callers would be the same
- * one.
+ * so all callers would be the same one.
  *
  * @returns `undefined` for the anonymous caller
  * @throws UnknownPrincipalError

@@ -2,7 +2,7 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
 import { frameOf } from './responder.js';
 
-/** What a client makes of a text. */
+/** Parses a text as a client does. */
 function parse(text: string): { events: EventSourceMessage[]; comments: string[]; retries: number[] } {
   const seen = { events: [] as EventSourceMessage[], comments: [] as string[], retries: [] as number[] };
   const parser = createParser({

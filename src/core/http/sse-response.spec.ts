@@ -78,7 +78,7 @@ async function reader() {
 /** Messages as a client reads them. */
 const textOf = (...data: string[]) => data.map((one) => `event: message\ndata: ${one}\n\n`).join('');
 
-/** A client that reads nothing until it is told to. */
+/** A client that reads nothing until the test lets it. */
 async function staller(): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
   socket.on('error', () => undefined);

@@ -3,8 +3,7 @@ import { TASK_REPORTS_CHANNEL, type TaskReport } from '../../core/protocol/exten
 
 /**
  * Collects what the handlers of this process report while their calls are tasks. Clients read only the last status
- * message at each
- * poll; a test gets each report as its handler made it.
+ * message at each poll; a test gets each report as its handler made it.
  */
 export class TaskReports {
   readonly #untaken = new Map<string, TaskReport['report'][]>();

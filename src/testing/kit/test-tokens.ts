@@ -3,8 +3,7 @@ import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server'
 
 /*
  * Tokens are JWTs signed with a key that this process has made. HMAC comes from `node:crypto`, as `jose` is an ES
- * module alone, which
- * jest does not load in CommonJS.
+ * module alone, which jest does not load in CommonJS.
  */
 
 /** Decides what a token of a test claims. @publicApi */

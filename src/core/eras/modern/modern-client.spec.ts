@@ -26,7 +26,7 @@ function callWith(meta?: Record<string, unknown>, mode: McpResponseMode = 'auto'
   return { client, call, exchange, late };
 }
 
-/** What the client reads. */
+/** Collects what the client reads. */
 async function eventsOf(exchange: Exchange): Promise<McpEvent[]> {
   const reply = await exchange.reply;
   if (reply.kind !== 'events') throw new Error(`The reply is ${reply.kind}.`);

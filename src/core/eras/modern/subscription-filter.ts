@@ -22,8 +22,7 @@ export interface ListenFilter extends SubscriptionFilter {
 
 /**
  * Returns the filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI and
- * each task once,
- * and no field that is not the specification's.
+ * each task once, and no field that is not the specification's.
  *
  * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is an unknown field
  * @throws McpError INVALID_PARAMS: the filter is missing, malformed or too large

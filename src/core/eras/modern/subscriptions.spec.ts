@@ -25,7 +25,7 @@ const serverInfo = { name: 'test', version: '1.0.0' };
 const all = { listChanged: true };
 const CAPABILITIES = { tools: all, prompts: all, resources: { ...all, subscribe: true } };
 
-/** What the client reads, short: `ack`, `tools`, a URI, `end`. */
+/** Returns what the client reads, short: `ack`, `tools`, a URI, `end`. */
 function gist({ data }: McpEvent): string {
   const { method, params, result } = JSON.parse(data!);
   if (result) return 'end';
@@ -33,7 +33,7 @@ function gist({ data }: McpEvent): string {
   return params.uri ?? method.split('/')[1];
 }
 
-/** One response, whose reader is as fast as the test says. */
+/** Holds one response, whose reader is as fast as the test decides. */
 class Response implements StreamFlow {
   paused = false;
   readonly resumed$ = new Subject<void>();
@@ -166,7 +166,7 @@ describe('Subscriptions', () => {
   });
 
   describe('for a caller', () => {
-    /** Who may read what. */
+    /** Decides which caller may read which URI. */
     const admits = vi.fn(async (uri: string, { principal, request }: McpCall) => {
       expect(request).toEqual({ of: principal });
       return uri === 'a://public' || uri === `a://${principal}`;

@@ -182,10 +182,10 @@ function nextTurn(): Promise<void> {
 /**
  * # One `subscriptions/listen`, from its arrival to its end
  *
- *     asked ──honored──▶ honored ──open──▶ open ──close()──▶ over (acknowledged, then a proper result)
- *       │                   └── close(), or nothing honored: open ──▶ over (the same, at once)
- *       ├──close(): refused──▶ over
- *     any ──client gone──▶ over
+ *     asked ──honored──▶ honored ──open──▶ open ──close()──▶ ended (acknowledged, then a proper result)
+ *       │                   └── close(), or nothing honored: open ──▶ ended (the same, at once)
+ *       ├──close(): refused──▶ ended
+ *     any ──client gone──▶ ended
  *
  * It collects changes from its arrival on and keeps those that the client was not notified of: while the guards decide,
  * until its response is there, and while its reader is slow. That is a set, so its size is bounded by the filter, and a
@@ -322,8 +322,8 @@ class Subscription implements PendingReply {
   }
 
   #leave(outcome: McpCallOutcome): void {
-    if (this.#state.is === 'over') return;
-    this.#state = OVER;
+    if (this.#state.is === 'ended') return;
+    this.#state = ENDED;
     this.#upstream.unsubscribe();
     this.#unsent.clear();
     this.host.left(this);
@@ -335,9 +335,9 @@ type SubscriptionState =
   | { readonly is: 'asked' }
   | { readonly is: 'honored'; readonly filter: ListenFilter; readonly goesOn: boolean }
   | { readonly is: 'open'; readonly subscriber: Subscriber<McpEvent>; readonly flow: StreamFlow }
-  | { readonly is: 'over' };
+  | { readonly is: 'ended' };
 
-const OVER: SubscriptionState = { is: 'over' };
+const ENDED: SubscriptionState = { is: 'ended' };
 /** The reply for a client that has disconnected: it is not sent. */
 const UNREAD: McpReply = { kind: 'accepted' };
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';

@@ -19,7 +19,7 @@ const tool = { name: 'find' };
 const kindsOf = (type: { prototype: object }, method: string): string[] =>
   declarationsOf(Reflect.get(type.prototype, method)).map(({ kind }) => kind);
 
-/** What the compiler would refuse. */
+/** The compiler would refuse these. */
 const asProperty = (decorator: unknown) => decorator as PropertyDecorator;
 
 describe('handler decorators', () => {

@@ -53,11 +53,10 @@ export interface LimitedOptions {
    */
   timeoutMs?: number;
   /**
-   * How many calls of the handler run at a time; `{ max, per: 'principal' }` counts each caller alone: the anonymous
-   * callers of a session are one, and so are all without a session. Further calls wait in their order, for `timeoutMs`;
-   * without it
-   * until there is a place, the client cancels or disconnects, or `requestTimeoutMs` has passed. Calls that wait count for
-   * `maxRunningCalls`. Lower: less load on what the handler uses, and longer waiting.
+   * Maximum number of calls of the handler that run at a time; `{ max, per: 'principal' }` counts each caller alone:
+   * the anonymous callers of a session are one, and so are all without a session. Further calls wait in their order,
+   * for `timeoutMs`; without it until there is a place, the client cancels or disconnects, or `requestTimeoutMs` has
+   * passed. Calls that wait count for `maxRunningCalls`. Lower: less load on what the handler uses, and longer waiting.
    *
    * @default no limit
    */

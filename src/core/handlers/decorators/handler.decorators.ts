@@ -232,10 +232,9 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
 }
 
 /**
- * Makes a method list the resources of a template of the same endpoint for one caller: they are in `resources/list`, behind those
- * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns {@link
- * McpListedResources} or a
- * promise of them.
+ * Makes a method list the resources of a template of the same endpoint for one caller: they are in `resources/list`,
+ * behind those with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns
+ * {@link McpListedResources} or a promise of them.
  *
  * ```ts
  * @ResourceTemplate({ uriTemplate: 'notes://{id}', name: 'note', mimeType: 'text/markdown' })

@@ -108,8 +108,8 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
 
 /**
  * Throws for an enhancer that Nest would skip. Nest silently skips an enhancer that it cannot create, and without a
- * guard every caller is accepted. So the start
- * fails instead, and names the version of Nest that creates it if there is one.
+ * guard every caller is accepted. So the start fails instead, and names the version of Nest that creates it if there is
+ * one.
  *
  * @throws McpHandlerDefinitionError
  */

@@ -74,8 +74,7 @@ export class HandlerInvokers {
 
   /**
    * Makes an invoker. All providers must exist: it is called in `onModuleInit` or later. The enhancers are collected
-   * when the handler first
-   * runs, to include those of `useGlobal…()`.
+   * when the handler first runs, to include those of `useGlobal…()`.
    *
    * @throws McpHandlerDefinitionError when Nest would not run it as it is written
    */

@@ -10,15 +10,15 @@ import { HandlerCancelled, McpHandlerDefinitionError, McpHandlerTimeoutError } f
 /**
  * # How long a handler runs, and how many of its calls at a time (`timeoutMs`, `maxConcurrent`)
  *
- *     guarded ──method may run──▶ waiting ──its turn──▶ running ⇄ asking ──result complete──▶ over
+ *     guarded ──method may run──▶ waiting ──its turn──▶ running ⇄ asking ──result complete──▶ ended
  *        │                          ├─────longer than `timeoutMs`─────┤   (error, the signal of the call aborts)
- *        └──denied, invalid─────────┴──cancelled, session over, shutdown─────────────────────▶ over
+ *        └──denied, invalid─────────┴──cancelled, session ended, shutdown────────────────────▶ ended
  *
  * A run enters when the guards have accepted its caller and its arguments are valid, so callers that are refused take no
- * place; and when its task is stored, so clients of tasks wait for the task. It is over when the result is complete: of an
- * Observable, of an async iterable and of a file too. A handler that ignores its signal may go on, without a place.
+ * place; and when its task is stored, so clients of tasks wait for the task. It ends when the result is complete, also
+ * that of an Observable, an async iterable or a file. A handler that ignores its signal may go on, without a place.
  *
- * Invariants: a run that is `over` has no timer, no listener and no place; places are given in the order in which runs have
+ * Invariants: a run that has `ended` has no timer, no listener and no place; places are given in the order in which runs have
  * entered; the error of a timeout is the result of the run, whatever the handler, interceptors and filters make of the signal.
  */
 export class HandlerLimits {
@@ -121,7 +121,7 @@ export class LimitedRun implements HandlerTurn {
   /** The handler gets this context instead of that of its call. */
   readonly context: McpContext;
   readonly #timedOut = deferred<never>();
-  #state: 'guarded' | 'waiting' | 'running' | 'over' = 'guarded';
+  #state: 'guarded' | 'waiting' | 'running' | 'ended' = 'guarded';
   #leave: (() => void) | undefined;
   #turn: Deferred<void> | undefined;
   #turned: Promise<void> | undefined;
@@ -171,8 +171,8 @@ export class LimitedRun implements HandlerTurn {
 
   /** Frees the place: the result is complete, or not needed. */
   end(reason?: unknown): void {
-    if (this.#state === 'over') return;
-    this.#state = 'over';
+    if (this.#state === 'ended') return;
+    this.#state = 'ended';
     this.clock.clear(this.#timer);
     this.#leave?.();
     // No effect on a run that has had its turn.

@@ -57,7 +57,7 @@ class Routed {
   run(@Query('id') _id: string) {}
 }
 
-/** As apps have it: looks into everything that it gets, without asking what it is. */
+/** Looks into everything that it gets, without asking what it is, as apps do. */
 const trimming = {
   transform(value: unknown): unknown {
     if (typeof value !== 'object' || value === null) return value;

@@ -27,7 +27,7 @@ import { HandlerCancelled, HandlerDeniedError } from '../handlers.errors.js';
 class Broken extends Error {}
 class Missing extends Error {}
 
-/** Lets in whoever says so, and challenges the others, on routes and handlers alike. */
+/** Accepts callers that a header names, and challenges the others, on routes and handlers alike. */
 @Injectable()
 class BearerGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
@@ -47,7 +47,7 @@ class DenyingInterceptor implements NestInterceptor {
   }
 }
 
-/** As the documentation of Nest has it: answers through the adapter, for everything. */
+/** Answers everything through the adapter, as in the documentation of Nest. */
 @Catch()
 @Injectable()
 class AdapterFilter implements ExceptionFilter {

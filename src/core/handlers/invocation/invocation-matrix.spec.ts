@@ -31,7 +31,7 @@ import { McpContext } from '../../calls/mcp-context.js';
 import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { McpArgs, McpCtx } from '../decorators/param.decorators.js';
 
-/** What ran, in order. */
+/** Records what ran, in order. */
 let ran: string[] = [];
 
 /** Enhancers run around the route too; here only handlers count. */

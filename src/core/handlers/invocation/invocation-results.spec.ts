@@ -18,7 +18,7 @@ import { toolLog, toolProgress } from '../results/tool-event.js';
 
 let ended: string[] = [];
 let seen: unknown[] = [];
-/** What the handler `late` waits for. */
+/** The handler `late` waits for this. */
 let lateness = gate();
 
 class Watching implements NestInterceptor {
@@ -88,7 +88,7 @@ class Streams {
   }
 }
 
-/** With nothing around it a handler is called without Nest; both ways must be the same. */
+/** A handler with nothing around it is called without Nest; both ways must be the same. */
 @Catch(SyntaxError)
 class OtherFilter implements ExceptionFilter {
   catch(): void {}

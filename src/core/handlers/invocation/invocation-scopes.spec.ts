@@ -70,7 +70,7 @@ class Durable {
   }
 }
 
-/** As in Nest's documentation. */
+/** Identifies tenants as in Nest's documentation. */
 class ByTenant implements ContextIdStrategy {
   readonly #tenants = new Map<string, ContextId>();
   attach(contextId: ContextId, request: { headers: Record<string, string> }) {

@@ -41,7 +41,7 @@ export class Invocation extends McpHandlerCall {
   #validated: { readonly args: unknown } | undefined;
   /** Holds more than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
-  #over = false;
+  #ended = false;
 
   constructor(
     readonly about: HandlerDescription,
@@ -97,7 +97,7 @@ export class Invocation extends McpHandlerCall {
 
   /** Unsubscribes from sources that an interceptor left running after the call was answered. */
   end(): void {
-    this.#over = true;
+    this.#ended = true;
     this.#drains?.forEach((drain) => drain.stop());
   }
 
@@ -145,7 +145,7 @@ export class Invocation extends McpHandlerCall {
     // Interceptors subscribe in another async context: the source must run in that of its method.
     const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {
-      if (this.#over) throw new HandlerCancelled(undefined);
+      if (this.#ended) throw new HandlerCancelled(undefined);
       const drained = start();
       const drains = (this.#drains ??= new Set());
       drains.add(drained);

@@ -60,7 +60,7 @@ class StaticTools {
 }
 const byTenant = { attach: () => ({ resolve: () => ContextIdFactory.create(), payload: {} }) };
 
-/** What the start says on a version of Nest. @returns nothing if the handler may be served */
+/** Starts the handler on a version of Nest. @returns the error of the start; nothing if the handler may be served */
 async function refusal(version: string, handler: string, providers: Provider[]): Promise<string | undefined> {
   const app = await InvokingApp.start({ adapter: 'fastify', providers });
   try {

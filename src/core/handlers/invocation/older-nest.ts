@@ -9,8 +9,8 @@ export type Mended = Readonly<Record<string, string>>;
 
 /**
  * Older versions do not make some enhancers for each handler, so that a guard is skipped, or called without its
- * constructor: transient
- * enhancers, global ones by `useExisting` of a scoped class, and enhancers of a provider that has another token than its class.
+ * constructor: transient enhancers, global ones by `useExisting` of a scoped class, and enhancers of a provider that
+ * has another token than its class.
  */
 export const MADE: Mended = { 11: '11.2.8', 12: '12.2.0' };
 

@@ -13,8 +13,7 @@ import type { ResponseFacade } from './response-facade.js';
 
 /**
  * Nest stores what its decorators declare under these keys. These keys are the same since Nest 4, but not all versions
- * export them from
- * the same place; specs check them.
+ * export them from the same place; specs check them.
  */
 export const ROUTE_ARGUMENTS = '__routeArguments__';
 /** The key of each entry there whose decorator was made by `createParamDecorator()` contains this text. */
@@ -75,8 +74,7 @@ export interface ParamLayout {
 const BODY = 3;
 /**
  * Maps the decorators of arguments to the part of a request that a route takes them from: `@Body()`, and on a route
- * `@Query()` and
- * `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
+ * `@Query()` and `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
  */
 const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
 /** Nest stores under these keys that a method is a route, and that it answers with a stream of events. */
@@ -355,8 +353,7 @@ function typeOf(key: string): number | undefined {
 
 /**
  * Returns the function that Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an
- * Observable, so that
- * progress and cancellation would be lost. The stand-in drains the result itself.
+ * Observable, so that progress and cancellation would be lost. The stand-in drains the result itself.
  *
  * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` finds the metadata
  * of the decorators.

@@ -11,7 +11,7 @@ type FullResponseFacade = ResponseFacade & {
     : ResponseFacade[Name];
 };
 
-/** As an enhancer sees it. */
+/** Creates the response as an enhancer sees it. */
 const facade = (req: unknown): FullResponseFacade => new ResponseFacade(req) as FullResponseFacade;
 
 describe('the response that enhancers see', () => {
@@ -61,9 +61,9 @@ describe('the response that enhancers see', () => {
     ['500 to a 404', new NotFoundException('x'), 500, undefined, [500, 'Internal Server Error']],
     ['409 without a word', new Error('secret'), 409, undefined, [409, 'Conflict']],
   ])('takes an answer of %s for the error', (_name, error, status, body, expected) => {
-    const verdict = facade({}).status(status).send(body).errorFor(error) as HttpException;
-    expect([verdict.getStatus(), verdict.message]).toEqual(expected);
-    expect(verdict.cause).toBe(error);
+    const refused = facade({}).status(status).send(body).errorFor(error) as HttpException;
+    expect([refused.getStatus(), refused.message]).toEqual(expected);
+    expect(refused.cause).toBe(error);
   });
 
   it.each([

@@ -65,8 +65,7 @@ const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 
 /**
  * Returns the hints of a page of a list. All pages have one scope, as the specification demands: it depends on the
- * whole list, not on the
- * entries of the page or those that this caller sees.
+ * whole list, not on the entries of the page or those that this caller sees.
  */
 export function listHints(
   call: Caller,

@@ -138,9 +138,8 @@ export class McpToolCaller {
 
   /**
    * Lists the tools that a caller may call: those that it would see in `tools/list`, without those for views alone.
-   * Their schemas are
-   * plain JSON Schemas, as agent frameworks take them: `parameters` of OpenAI, `jsonSchema()` of the AI SDK, `schema`
-   * of LangChain.
+   * Their schemas are plain JSON Schemas, as agent frameworks take them: `parameters` of OpenAI, `jsonSchema()` of the
+   * AI SDK, `schema` of LangChain.
    *
    * @param options the caller
    * @returns all tools, not a page of them

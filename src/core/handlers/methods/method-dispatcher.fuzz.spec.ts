@@ -51,7 +51,7 @@ const RUNS = share(100_000, process.env['FUZZ_RUNS']);
 
 const SERVER_INFO = { name: 'fuzzed', version: '1.0.0' };
 const SECRET = 'the password is hunter2';
-/** What tells of the inside: stacks, paths, and texts of the language and of Node. */
+/** Matches texts of the inside: stacks, paths, and texts of the language and of Node. */
 const INTERNAL = new RegExp(
   [
     SECRET,
@@ -122,7 +122,7 @@ class Dated {
   }
 }
 
-/** What handlers throw. */
+/** Handlers throw these. */
 const THROWN: Readonly<Record<string, () => unknown>> = {
   error: () => new Error(SECRET),
   typeError: () => new TypeError(SECRET),
@@ -154,7 +154,7 @@ const THROWN: Readonly<Record<string, () => unknown>> = {
   serverRequest: () => new McpServerRequestError('NO_STREAM', 'told'),
 };
 
-/** What handlers return. */
+/** Handlers return these. */
 const RETURNED: Readonly<Record<string, () => unknown>> = {
   text: () => 'text',
   nothing: () => undefined,
@@ -518,7 +518,7 @@ function mutated(value: Json, random: Random): Json {
   );
 }
 
-/** The same for parameters: without an object they would not be looked at. */
+/** Does the same for parameters: without an object they would not be looked at. */
 function changed(params: Fields, random: Random): Fields {
   const result = mutated(params, random);
   return typeof result === 'object' && result !== null && !Array.isArray(result) ? result : params;
@@ -578,7 +578,7 @@ function received(asked: Asked, random: Random): JsonRpcRequest | undefined {
 class FuzzedClient implements CallingClient {
   readonly info?: NonNullable<CallingClient['info']>;
   readonly #identity: ClientIdentity;
-  /** What the server has asked that it must not. */
+  /** Collects what the server has asked that it must not. */
   fault: string | undefined;
 
   constructor(
@@ -713,7 +713,7 @@ describe('the dispatcher, by itself', () => {
   const served = dispatcher();
   const unhandled: unknown[] = [];
   const note = (reason: unknown): void => void unhandled.push(reason);
-  /** How often each kind of outcome was seen: what is never seen is not tested. */
+  /** Counts how often each kind of outcome was seen: what is never seen is not tested. */
   const seen = new Map<string, number>();
   const see = (kind: string): undefined => {
     seen.set(kind, (seen.get(kind) ?? 0) + 1);

@@ -66,7 +66,7 @@ class Rig implements CallingClient {
   capabilities: object = ALL;
   logLevel: string | undefined;
   method = 'tools/call';
-  /** What a client of the legacy era answers. */
+  /** A client of the legacy era answers with these. */
   answering: (question: OutboundMessage, options: OutboundOptions) => unknown = () => accept('sent');
   readonly sent: OutboundMessage[] = [];
   readonly options: OutboundOptions[] = [];
@@ -775,7 +775,7 @@ describe('results of a handler that are questions, in the modern era', () => {
 
 describe('D28: results of a handler that are questions, in the legacy era', () => {
   const METHODS = ['tools/call', 'prompts/get', 'resources/read'] as const;
-  /** How a round that failed is told to the client. */
+  /** Returns how a round that failed reaches the client. */
   const failureOf = async (rig: Rig, handler: Handler) => {
     const outcome = await rig.call(handler).catch((error: unknown) => error);
     if (rig.method !== 'tools/call') {

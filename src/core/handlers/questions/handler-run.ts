@@ -47,10 +47,10 @@ type RunState =
   | { readonly kind: 'running' }
   | { readonly kind: 'suspended'; readonly questions: Map<string, Question> }
   | { readonly kind: 'refused'; readonly error: Error }
-  | { readonly kind: 'over' };
+  | { readonly kind: 'ended' };
 
 const RUNNING: RunState = { kind: 'running' };
-const OVER: RunState = { kind: 'over' };
+const ENDED: RunState = { kind: 'ended' };
 /**
  * One question may be asked so often in a run: a handler that asks it more often loops, waiting for a different answer.
  */
@@ -68,7 +68,7 @@ const ROUND_TIMEOUT_MS = 600_000;
  *
  *     running ──unanswered question──▶ suspended ──┐
  *        │  └────────client cannot answer──▶ refused ──┤
- *        └───────────────handler settled──────────────┴──▶ over
+ *        └───────────────handler settled──────────────┴──▶ ended
  *
  * Invariants:
  *
@@ -188,7 +188,7 @@ export class HandlerRun implements McpClientPort {
       if (!(error instanceof RoundFailure)) throw error;
       return this.#roundFailed(error) as T;
     } finally {
-      this.#state = OVER;
+      this.#state = ENDED;
     }
   }
 
@@ -373,7 +373,7 @@ export class HandlerRun implements McpClientPort {
   #suspend(question: Question): Error {
     const { key } = question;
     const { method } = this.call;
-    if (this.#state.kind === 'over')
+    if (this.#state.kind === 'ended')
       return new McpServerRequestError(
         'CALL_OVER',
         `The question "${key}" cannot be asked: the handler has returned. Ask before it does, and await the answer.`,

@@ -26,7 +26,7 @@ const BINDING: StateBinding = {
   params: { name: 'remove', arguments: { id: '1', deep: { a: 1, b: 2 } } },
 };
 
-/** What a client reads, whatever is wrong. */
+/** A client reads this, whatever is wrong. */
 const REFUSAL = { code: -32602, message: 'Invalid or expired requestState', data: { reason: 'invalid_request_state' } };
 
 function refusal(task: () => unknown): unknown {

@@ -23,8 +23,8 @@ import type { UriTemplate, UriVariables } from './uri-template.js';
 
 /**
  * An entry stands for one tool, resource, template, prompt or method, whether it was found on a provider or registered
- * at run time. It is created once, at start or at registration, and shared by all
- * sessions; its part in lists is stored as it is sent, and frozen.
+ * at run time. It is created once, at start or at registration, and shared by all sessions; its part in lists is stored
+ * as it is sent, and frozen.
  */
 export type HandlerEntry = EntryOf<HandlerKind>;
 

@@ -24,8 +24,7 @@ export function isContentBlock(value: unknown): value is ContentBlock {
 
 /**
  * Returns the type of media that lack what a client needs to show them: alone, in an array, or as the content of a
- * result. An object of
- * the app may have the type "image" too, but then hardly `data` or bytes.
+ * result. An object of the app may have the type "image" too, but then hardly `data` or bytes.
  */
 function almostBlockIn(value: unknown): string | undefined {
   for (const part of [value, ...partsOf(value)]) if (isObject(part) && isAlmostBlock(part)) return String(part['type']);

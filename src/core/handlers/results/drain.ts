@@ -19,7 +19,7 @@ export function comesInParts(value: unknown): value is Observable<unknown> | Asy
  *     running ──completed──▶ its one value, once all reports are sent
  *        ├─────failed──────▶ its error, once all reports are sent
  *        ├─several results─▶ McpHandlerResultError
- *        └─call over, or `stop()`──▶ HandlerCancelled; at once, the source unsubscribed
+ *        └─call ended, or `stop()`──▶ HandlerCancelled; at once, the source unsubscribed
  *
  * The first of these ends it; the source is unsubscribed exactly once, and nothing is sent after that. Reports are sent
  * one after the other, the first at once.
@@ -39,7 +39,7 @@ export class Drain {
   /** Holds the one value without a tag. */
   #value: { readonly value: unknown } | undefined;
   #leaveSource = (): void => {};
-  #over = false;
+  #ended = false;
 
   /** @param origin names the handler in messages, such as `OrderTools.export` */
   constructor(
@@ -90,7 +90,7 @@ export class Drain {
     try {
       const iterator = source[Symbol.asyncIterator]();
       this.#leaveSource = () => void quiet(returned(iterator));
-      for (let done: boolean | undefined = false; !done && !this.#over;) {
+      for (let done: boolean | undefined = false; !done && !this.#ended;) {
         const step: IteratorResult<unknown, unknown> = await iterator.next();
         done = step.done;
         if (!done || step.value !== undefined) this.#take(step.value);
@@ -104,7 +104,7 @@ export class Drain {
   }
 
   #take(value: unknown): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     if (isToolEvent(value)) return this.#send(value);
     if (!this.#value) this.#value = { value };
     else {
@@ -132,7 +132,7 @@ export class Drain {
       while (this.#waiting.length > 0) {
         const batch = this.#waiting;
         this.#waiting = [];
-        for (const event of batch) if (!this.#over) await sendToolEvent(event, this.context);
+        for (const event of batch) if (!this.#ended) await sendToolEvent(event, this.context);
       }
     } catch (error) {
       this.#fail(error);
@@ -153,8 +153,8 @@ export class Drain {
 
   /** Leaves the state `running`. @returns whether it was still running */
   #leave(): boolean {
-    if (this.#over) return false;
-    this.#over = true;
+    if (this.#ended) return false;
+    this.#ended = true;
     this.#waiting = [];
     this.#signal.removeEventListener('abort', this.#aborted);
     this.#leaveSource();

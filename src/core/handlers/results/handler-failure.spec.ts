@@ -24,7 +24,7 @@ const detailed = (kind: FailedHandler['kind'], report: FailedHandler['report'] =
   failures: { errorDetails: true, denials: 'result' },
 });
 
-const untold = [
+const hidden = [
   new TypeError('secret'),
   new McpHandlerResultError('secret'),
   new InternalServerErrorException('secret'),
@@ -68,7 +68,7 @@ describe('the failure of a tool', () => {
     expect(failure(error)).toEqual([text, 0]);
   });
 
-  it.each(untold)('tells nothing of %s, and reports it', (error) => {
+  it.each(hidden)('tells nothing of %s, and reports it', (error) => {
     expect(failure(error)).toEqual(['Internal error in the tool "find". See the server log.', 1]);
   });
 
@@ -112,7 +112,7 @@ describe('the failure of a resource or prompt', () => {
     expect(report).not.toHaveBeenCalled();
   });
 
-  it.each(untold)('tells nothing of %s, and reports it', (error) => {
+  it.each(hidden)('tells nothing of %s, and reports it', (error) => {
     const report = vi.fn();
     const told = toReadFailure(error, failed('resource', report, 'orders://7'));
     expect(told).toMatchObject({ code: -32603, message: expect.not.stringContaining('secret') });

@@ -161,8 +161,7 @@ function textFor(
 
 /**
  * Returns the text of an `HttpException` for the client: its message, or its messages, one per line; else its whole
- * response, which
- * was meant for a client too.
+ * response, which was meant for a client too.
  */
 export function textOf(exception: HttpException): string {
   const response: unknown = exception.getResponse();

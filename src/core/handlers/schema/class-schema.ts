@@ -26,8 +26,7 @@ export interface ClassUse {
 
 /**
  * Returns the JSON Schema of a class, from the rules of its class-validator decorators, the options of
- * `@ApiProperty()`, and, for arguments, the
- * values of its fields in a new instance, which a client may leave out.
+ * `@ApiProperty()`, and, for arguments, the values of its fields in a new instance, which a client may leave out.
  *
  * @param outer the classes that this one is part of
  * @throws Error for a class without rules, or one that contains itself
@@ -227,8 +226,7 @@ const text = (format?: string): Keywords => always({ type: 'string', ...(format 
 
 /**
  * Converts the common decorators of class-validator to JSON Schema. Other rules are still checked when a handler is
- * called, but clients
- * do not learn of them beforehand.
+ * called, but clients do not learn of them beforehand.
  */
 const KEYWORDS: Readonly<Record<string, Keywords>> = {
   isString: text(),

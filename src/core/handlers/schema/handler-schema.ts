@@ -11,7 +11,7 @@ import type { McpArgumentProblem } from '../handlers.errors.js';
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /**
- * One of these describes the arguments or the result of a handler:
+ * A schema describes the arguments or the result of a handler:
  *
  * - a Standard Schema that converts itself to JSON Schema: Zod from 4.2 on, ArkType, Valibot through
  *   `toStandardJsonSchema()` of `@valibot/to-json-schema`

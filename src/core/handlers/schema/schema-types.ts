@@ -85,8 +85,8 @@ type Fits<Parameters extends readonly unknown[], Args> = {
 }[number];
 
 /**
- * Is `unknown` for a method that can take the arguments; otherwise a text, which no descriptor is: the compiler shows
- * it.
+ * Resolves to `unknown` for a method that can take the arguments; otherwise to a text, which no descriptor is: the
+ * compiler shows it.
  */
 type FitsArguments<Method, Args> = unknown extends Args
   ? unknown

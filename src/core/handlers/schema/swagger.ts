@@ -5,8 +5,7 @@ import type { RoutePlace } from './route-values.js';
 
 /**
  * `@nestjs/swagger` stores its options on methods and classes. They are read by their keys, so that the package is no
- * dependency; a test
- * compares them with those of the package.
+ * dependency; a test compares them with those of the package.
  */
 export const SWAGGER = {
   operation: 'swagger/apiOperation',

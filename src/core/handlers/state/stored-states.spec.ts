@@ -20,7 +20,7 @@ interface Shared {
   readonly clock: ManualClock;
 }
 
-/** One node; nodes that share a store are given those of another one. */
+/** Creates one node; nodes that share a store are given those of another one. */
 function setup(options: Partial<StoredStatesOptions> = {}, shared?: Shared) {
   const clock = shared?.clock ?? new ManualClock();
   const memory = shared?.store ?? new InMemoryStateStore(clock);

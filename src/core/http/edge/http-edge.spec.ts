@@ -50,10 +50,13 @@ const MAX_BYTES = 300_000;
 const KINDS = ['express', 'fastify'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** How often the app's middleware sees a request that is refused: on Fastify it runs before the routes' own hooks. */
+/**
+ * Counts how often the app's middleware sees a request that is refused: on Fastify it runs before the routes' own
+ * hooks.
+ */
 const SEEN_BY_MIDDLEWARE = { express: 0, fastify: 1 };
 
-/** What the guard of an endpoint saw of a request. */
+/** Records what the guard of an endpoint saw of a request. */
 interface Seen {
   endpoint: string;
   method: string | undefined;
@@ -80,7 +83,7 @@ afterEach(async () => {
   await app.close();
 });
 
-/** What the real exception filter does. */
+/** Does what the real exception filter does. */
 @Catch(McpError)
 class ErrorFilter implements ExceptionFilter {
   catch(error: McpError, host: ArgumentsHost) {
@@ -183,7 +186,7 @@ class AppController {
 interface AppOptions {
   modules?: NonNullable<DynamicModule['imports']>;
   controllers?: Type[];
-  /** What a `main.ts` does after `create`. */
+  /** Does what a `main.ts` does after `create`. */
   main?: (app: INestApplication) => void;
   testingModule?: boolean;
 }
