@@ -38,7 +38,8 @@ import { EndpointShutdown } from './core/http/endpoint-shutdown.js';
 const LAST_READS_MS = 300;
 
 /**
- * An MCP endpoint in a NestJS app: the Streamable HTTP transport with sessions, resumable streams and Nest guards.
+ * Makes an MCP endpoint in a NestJS app: the Streamable HTTP transport with sessions, resumable streams and Nest
+ * guards.
  *
  * ```ts
  * @Module({ imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })] })
@@ -126,12 +127,12 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return featureModule(providers, name);
   }
 
-  /** The paths of the endpoint in the app's router. For tests. @internal */
+  /** Returns the paths of the endpoint in the app's router, for tests. @internal */
   get paths(): string[] {
     return this.edge.paths();
   }
 
-  /** Counts the responses that are open streams. For tests. @internal */
+  /** Counts the responses that are open streams, for tests. @internal */
   get openResponses(): number {
     return this.responder.open;
   }

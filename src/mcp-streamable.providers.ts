@@ -44,7 +44,7 @@ const dispatcherProvider: Provider = {
   inject: [MCP_OPTIONS, MethodDispatcher, ModuleRef],
 };
 
-/** The parts of one endpoint, room by room. */
+/** Provides the parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
   { provide: McpClock, useValue: systemClock },
   devProvider,

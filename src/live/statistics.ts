@@ -40,7 +40,6 @@ export class Timeline {
   }
 }
 
-/** A row of the table of tools. */
 export interface ToolRow {
   readonly key: string;
   readonly name: string;

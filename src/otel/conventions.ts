@@ -13,7 +13,6 @@ import { isLegacyRevision, isModernRevision } from '../core/protocol/revisions.j
  * @see https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
  */
 
-/** Attributes of spans and metrics. */
 export const ATTR = {
   METHOD: 'mcp.method.name',
   PROTOCOL_VERSION: 'mcp.protocol.version',

@@ -26,7 +26,7 @@ export function loadApi(load: () => unknown = requireOtelApi): OpenTelemetryApi 
   }
 }
 
-/** The instrumentation scope of tracers and meters. */
+/** Tracers and meters have this instrumentation scope. */
 export const SCOPE = 'nestjs-mcp-streamable';
 
 /** Makes a histogram of durations, in seconds. */

@@ -1,4 +1,4 @@
-/** The code of the empty id, and of no other. */
+/** Only the empty id has this code. */
 const EMPTY = '%';
 /** Matches ids that are their own code. */
 const PLAIN = /^[A-Za-z0-9_.-]+$/;

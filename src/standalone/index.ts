@@ -1,5 +1,5 @@
 /**
- * A session without the module and without Nest's application.
+ * Exports a session without the module and without Nest's application.
  *
  * @module nestjs-mcp-streamable/standalone
  */

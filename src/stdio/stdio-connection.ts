@@ -26,14 +26,12 @@ const MAX_CALLS = 1_000;
 const INTERNAL_ERROR = -32603;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** The caller of a stdio connection. */
 export interface StdioCaller {
   readonly principal: string | undefined;
   /** @returns the replacement of the HTTP request, a new object for each message */
   request(): object;
 }
 
-/** The two streams of a connection. */
 export interface StdioStreams {
   readonly input: Readable;
   readonly output: Writable;

@@ -5,7 +5,7 @@
  * Timers never keep the process alive: the listening socket of a server does.
  */
 export interface McpClock {
-  /** Milliseconds since the epoch. */
+  /** Returns the milliseconds since the epoch. */
   now(): number;
   /** Runs `task` once after `delayMs`. */
   setTimeout(task: () => void, delayMs: number): ClockTimer;
@@ -15,10 +15,12 @@ export interface McpClock {
   clear(timer: ClockTimer | undefined): void;
 }
 
-/** An opaque handle, given back by {@link McpClock.setTimeout} and {@link McpClock.setInterval}. */
+/**
+ * {@link McpClock.clear} takes this opaque handle, which comes from {@link McpClock.setTimeout} and {@link
+ * McpClock.setInterval}.
+ */
 export type ClockTimer = object;
 
-/** The injection token of the {@link McpClock}. */
 export const McpClock = Symbol('nestjs-mcp-streamable:McpClock');
 
 export const systemClock: McpClock = {

@@ -3,11 +3,11 @@ import type { MaybePromise } from './promises.js';
 
 /** Says how often and for how long an attempt is repeated. */
 export interface RetryPolicy {
-  /** Milliseconds before the second attempt; doubles with each further one. */
+  /** The second attempt waits this many milliseconds, each further one twice as many. */
   firstDelayMs: number;
-  /** Milliseconds that a delay never exceeds. */
+  /** A delay has at most this many milliseconds. */
   maxDelayMs: number;
-  /** Milliseconds, counted by the delays, after which the last error is final. */
+  /** The last error is final after this many milliseconds, as the delays count them. */
   giveUpAfterMs: number;
 }
 

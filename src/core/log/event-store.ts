@@ -195,7 +195,7 @@ export interface McpAppendedMessage {
   stream: string;
 }
 
-/** The current state of a stream. @publicApi */
+/** @publicApi */
 export interface McpStreamHead {
   /** Index of the newest event; 0 if there never was one. */
   last: number;
@@ -228,7 +228,7 @@ export interface McpStoredEvent {
   data: string;
 }
 
-/** A reader of a stream, on one of the nodes. @publicApi */
+/** @publicApi */
 export interface McpReaderRef {
   node: string;
   /** The id of the reader, unique among all readers of all nodes. */

@@ -125,7 +125,6 @@ export interface StreamDump extends McpStreamHead, Pick<StreamLog, 'id' | 'forge
   readonly events: readonly string[];
 }
 
-/** The last append of a writer. */
 type WriterMark = Pick<McpAppendOptions, 'writer' | 'seq'> & Pick<McpAppendResult, 'first'>;
 
 /** Counts the bytes of a text as UTF-16. */

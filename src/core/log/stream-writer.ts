@@ -193,7 +193,7 @@ export interface StreamEntry {
 
 /** A stream emits it after each commit. */
 export interface StreamSignal {
-  /** Index of the first of `events`, or of the next event. */
+  /** `events` begins with this index; without events it is that of the next one. */
   first: number;
   events: readonly string[];
   ended: boolean;

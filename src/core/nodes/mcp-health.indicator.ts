@@ -10,7 +10,7 @@ import { McpSessionStore } from '../sessions/store/session-store.js';
 /** No node has this id, so the answer of the store is empty. */
 const NO_NODE = 'health';
 
-/** The result of a check, in the format of Terminus. @publicApi */
+/** A check has this result, in the format of Terminus. @publicApi */
 export interface McpHealth extends McpNodeCounts {
   readonly status: 'up' | 'down';
   /** Names the parts that are down; it is absent if there are none. */

@@ -64,7 +64,7 @@ export type McpErrorCode = keyof typeof ANSWERS;
 export interface McpErrorOptions {
   /** Becomes `error.data` of the JSON-RPC body; must be JSON, and is read by the client. */
   data?: unknown;
-  /** Headers of the HTTP response, such as `Allow` (RFC 9110 §10.2.1) or `Retry-After` in seconds (§10.2.3). */
+  /** The HTTP response has these headers, such as `Allow` (RFC 9110 §10.2.1) or `Retry-After` in seconds (§10.2.3). */
   headers?: Record<string, string>;
   /** The request that is refused. @default the one that was sent, if its id could be read and there is not more than one */
   requestId?: RequestId | null;
@@ -93,7 +93,7 @@ export class McpError extends Error {
   readonly rpcCode: number;
   /** `error.data` of the JSON-RPC body; left out when `undefined`. */
   readonly data?: unknown;
-  /** Headers of the HTTP response. */
+  /** The HTTP response has these headers. */
   readonly headers?: Record<string, string>;
   /** The option of the endpoint that decides about the request, for logs. */
   readonly option?: string | undefined;
@@ -219,7 +219,7 @@ export function errorResponse(id: RequestId | null, code: number, message: strin
   return { jsonrpc: '2.0', id, error: data === undefined ? { code, message } : { code, message, data } };
 }
 
-/** The `error` of a JSON-RPC response. @internal */
+/** A JSON-RPC response has it as its `error`. @internal */
 export interface RpcError {
   readonly code: number;
   readonly message: string;

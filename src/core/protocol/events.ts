@@ -15,7 +15,7 @@ export interface McpEvent {
 /** The stream for messages that belong to no request; a GET without a cursor opens it. @internal */
 export const STANDALONE_STREAM = '0';
 
-/** A place on a stream: right behind the message with this index. @internal */
+/** A cursor is right behind the message with this index. @internal */
 export interface Cursor {
   /** `0`, or the 22 characters of a POST's stream. */
   stream: string;

@@ -1,19 +1,27 @@
-/** Header of the session id, in the lower case of Node's header objects. @internal */
+/** This header has the session id; its name is in the lower case of Node's header objects. @internal */
 export const SESSION_ID_HEADER = 'mcp-session-id';
 
-/** Header of the protocol revision, in the lower case of Node's header objects. @internal */
+/** This header has the protocol revision; its name is in the lower case of Node's header objects. @internal */
 export const PROTOCOL_VERSION_HEADER = 'mcp-protocol-version';
 
-/** Header of the cursor to resume from, in the lower case of Node's header objects. @internal */
+/** This header has the cursor to resume from; its name is in the lower case of Node's header objects. @internal */
 export const LAST_EVENT_ID_HEADER = 'last-event-id';
 
-/** Header that mirrors the method of a modern request, in the lower case of Node's header objects. @internal */
+/**
+ * This header mirrors the method of a modern request; its name is in the lower case of Node's header objects.
+ *
+ * @internal
+ */
 export const METHOD_HEADER = 'mcp-method';
 
-/** Header that mirrors what a modern request names, in the lower case of Node's header objects. @internal */
+/**
+ * This header mirrors what a modern request names; its name is in the lower case of Node's header objects.
+ *
+ * @internal
+ */
 export const NAME_HEADER = 'mcp-name';
 
-/** Headers of a request as Node gives them: names in lower case. @internal */
+/** Node gives the headers of a request with names in lower case. @internal */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /**

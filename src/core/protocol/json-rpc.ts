@@ -22,7 +22,7 @@ export type JsonRpcNotification = JSONRPCNotification;
 export type JsonRpcResultResponse = JSONRPCResultResponse;
 /** The answer of a request that failed; without an `id` if the request could not be read. @internal */
 export type JsonRpcErrorResponse = JSONRPCErrorResponse;
-/** The answer of a request. @internal */
+/** @internal */
 export type JsonRpcResponse = JsonRpcResultResponse | JsonRpcErrorResponse;
 /** Any message. @internal */
 export type JsonRpcMessage = JSONRPCMessage;
@@ -34,7 +34,7 @@ export interface JsonRpcErrorBody {
   error: { code: number; message: string; data?: unknown };
 }
 
-/** The messages of a POST. @internal */
+/** @internal */
 export interface IncomingBody {
   /** The body was an array, even if of one message. */
   batch: boolean;

@@ -42,7 +42,7 @@ export async function loadSdk(): Promise<void> {
   } = await import('./sdk-tools.js'));
 }
 
-/** The result of a check by a schema of the specification. @internal */
+/** A check by a schema of the specification has this result. @internal */
 export interface SpecCheck {
   /** The value with the fields that the type has; `undefined` when there is a problem. */
   readonly value?: unknown;

@@ -11,7 +11,6 @@ import type { McpSessionPatch } from './store/session-store.js';
  * node that misses one finds the same in the stores.
  */
 export interface OtherNodes extends StreamNodes {
-  /** The id of this node. */
   readonly nodeId: string;
   /** Completes when this node has left. */
   readonly left$: Observable<never>;

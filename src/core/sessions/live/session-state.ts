@@ -82,7 +82,6 @@ export class SessionState {
 export interface McpSessionDetails
   extends McpSessionInfo, Pick<McpSessionRecord, 'logLevel' | 'subscriptions' | 'used' | 'createdAt' | 'lastSeenAt'> {}
 
-/** The parameters of `initialize`. */
 export interface InitializeParams {
   readonly protocolVersion: string;
   readonly capabilities: Record<string, unknown>;

@@ -375,7 +375,7 @@ export interface ResponseOptions {
 interface Start {
   readonly streamId: string;
   readonly after: number;
-  /** Index of the newest event in the log. */
+  /** The log has events up to this index. */
   readonly last: number;
   readonly cursor: number;
 }
