@@ -151,8 +151,8 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     };
     const { begin, reports, expectEnded } = setup(serve, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
-    const told = { code: -32050, message: 'not you', data: { a: 1 } };
-    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error: told } });
+    const failure = { code: -32050, message: 'not you', data: { a: 1 } };
+    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error: failure } });
     expect(reports).toEqual([]);
     expectEnded(call, 'answered');
   });
@@ -349,10 +349,10 @@ describe('the HTTP status of an answer', () => {
   it('M6: is 400 in the modern era when the client lacks a capability, and 200 in a session', async () => {
     const error = Object.assign(new Error('no roots'), { code: -32021 });
     const { begin } = setup(() => Promise.reject(error));
-    const told = { error: { code: -32021, message: 'no roots' } };
-    expect(await answerOf(begin().exchange)).toMatchObject({ status: 400, answer: told });
+    const failure = { error: { code: -32021, message: 'no roots' } };
+    expect(await answerOf(begin().exchange)).toMatchObject({ status: 400, answer: failure });
     const { status, answer } = await answerOf(begin({ client: 'in a session' }).exchange);
-    expect([status, answer]).toMatchObject([undefined, told]);
+    expect([status, answer]).toMatchObject([undefined, failure]);
   });
 
   it.each(CLIENTS)('is that of a guard that denies (%s)', async (client) => {

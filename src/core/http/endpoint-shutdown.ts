@@ -133,7 +133,7 @@ class Connections {
   }
 
   leave(): void {
-    // For the responses that have begun: their connections are closed a second later.
+    // The connections of responses that have begun are closed a second later.
     this.server.keepAliveTimeout = LAST_KEEP_ALIVE_MS;
     this.server.prependListener('request', endConnection);
   }

@@ -64,11 +64,11 @@ describe('the failure of a tool', () => {
     ],
     ['why there is no state', new McpUnknownStateError('h4ndle'), expect.stringMatching(/"h4ndle".+without a handle/)],
     ['why it cannot be kept', new McpStateError('STATE_TOO_LARGE', 'Keep less'), 'Keep less'],
-  ])('tells %s', (_name, error, text) => {
+  ])('a client reads the text of %s', (_name, error, text) => {
     expect(failure(error)).toEqual([text, 0]);
   });
 
-  it.each(hidden)('tells nothing of %s, and reports it', (error) => {
+  it.each(hidden)('a client reads nothing of %s, which is reported', (error) => {
     expect(failure(error)).toEqual(['Internal error in the tool "find". See the server log.', 1]);
   });
 
@@ -106,16 +106,16 @@ describe('the failure of a resource or prompt', () => {
     ['prompt', new McpStateError('NO_PRINCIPAL', 'Who?'), { code: -32603, message: 'Who?' }],
   ] as const)('of a %s tells %s', (kind, error, expected) => {
     const report = vi.fn();
-    const told = toReadFailure(error, failed(kind, report, 'orders://7'));
-    expect(told).toBeInstanceOf(ProtocolError);
-    expect(told).toMatchObject(expected);
+    const failure = toReadFailure(error, failed(kind, report, 'orders://7'));
+    expect(failure).toBeInstanceOf(ProtocolError);
+    expect(failure).toMatchObject(expected);
     expect(report).not.toHaveBeenCalled();
   });
 
-  it.each(hidden)('tells nothing of %s, and reports it', (error) => {
+  it.each(hidden)('a client reads nothing of %s, which is reported', (error) => {
     const report = vi.fn();
-    const told = toReadFailure(error, failed('resource', report, 'orders://7'));
-    expect(told).toMatchObject({ code: -32603, message: expect.not.stringContaining('secret') });
+    const failure = toReadFailure(error, failed('resource', report, 'orders://7'));
+    expect(failure).toMatchObject({ code: -32603, message: expect.not.stringContaining('secret') });
     expect(report).toHaveBeenCalledExactlyOnceWith(error);
   });
 
@@ -137,7 +137,7 @@ describe('with "errorDetails"', () => {
     ['a message with a stack', new Error(`Failed: ${new Error('deep').stack}`), 'Failed: Error: deep'],
     ['a message of white space and more', new Error(`${'\n \t'.repeat(600)}at${'\n '.repeat(1_000_000)}`), 'at…'],
     ['a long message', new Error('x'.repeat(2_001)), `${'x'.repeat(2_000)}…`],
-  ])('the message of %s is told, and reported all the same', (_what, error, text) => {
+  ])('a client reads the message of %s, which is reported all the same', (_what, error, text) => {
     const report = vi.fn();
     expect(toToolFailure(error, detailed('tool', report))).toEqual({
       content: [{ type: 'text', text }],
@@ -155,7 +155,7 @@ describe('with "errorDetails"', () => {
     undefined,
     new Error(''),
     new Error(' \n'),
-  ])('nothing is told of %s', (error) => {
+  ])('a client reads nothing of %s', (error) => {
     const generic = (kind: string): string => `Internal error in the ${kind} "find". See the server log.`;
     expect(toolText(error)).toEqual({ type: 'text', text: generic('tool') });
     expect(readFailure(error)).toMatchObject({ code: -32603, message: generic('resource') });
