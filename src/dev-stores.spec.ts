@@ -112,20 +112,16 @@ describe('the stores of an app under development', () => {
     });
   });
 
-  it('tell clients that listen to read the lists again, since a restart may have changed the handlers', async () => {
+  it('tell clients to read the lists again, since a restart may have changed the handlers', async () => {
     const { eventStore } = await start('before');
-    await Promise.all([eventStore.open('listens'), eventStore.open('silent')]);
-    await eventStore.claim('listens', '0', { node: 'n', reader: 'r' });
+    await eventStore.open('s');
 
     const stores = await start('after');
     stores.announceLists();
 
     const after = stores.eventStore;
-    const methods = (await after.read('listens', '0', 0, 10)).events.map(
-      ({ data }) => JSON.parse(data).method as string,
-    );
+    const methods = (await after.read('s', '0', 0, 10)).events.map(({ data }) => JSON.parse(data).method as string);
     expect(methods).toEqual(['tools', 'prompts', 'resources'].map((list) => `notifications/${list}/list_changed`));
-    expect(await after.read('silent', '0', 0, 10)).toMatchObject({ last: 0 });
   });
 
   it('keep the key of request states, so that questions can be answered after a restart', async () => {

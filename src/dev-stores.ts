@@ -130,10 +130,8 @@ export class DevStores {
 
   /** Tells the clients of restored sessions to read the lists again: the handlers may be others now. */
   announceLists(): void {
-    for (const { session, streams } of this.eventStore.dump()) {
-      // Otherwise its client does not listen.
-      if (streams.some(({ id }) => id === STANDALONE_STREAM))
-        void this.eventStore.append(session, STANDALONE_STREAM, LISTS_CHANGED, { writer: this.process, seq: 1 });
+    for (const { session } of this.eventStore.dump()) {
+      void this.eventStore.append(session, STANDALONE_STREAM, LISTS_CHANGED, { writer: this.process, seq: 1 });
     }
   }
 

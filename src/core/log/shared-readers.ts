@@ -24,8 +24,6 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   readonly #claims = new Map<StreamReader, Claim>();
   /** A command that reads the head of the stream is under way. */
   #looking = false;
-  /** The events up to this index are acknowledged in the log. */
-  #acknowledged = 0;
 
   override add(reader: StreamReader, first: boolean): void {
     super.add(reader, first);
@@ -69,7 +67,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
 
   /** Acknowledges the events of stream `0` at once: its client may come back without a cursor, to another node. */
   override caughtUp(cursor: number): void {
-    if (this.stream.id !== STANDALONE_STREAM || cursor <= this.#acknowledged || this.#looking || this.stream.over)
+    if (this.stream.id !== STANDALONE_STREAM || cursor <= this.acknowledged || this.#looking || this.stream.over)
       return;
     this.stream.inBackground(() => this.#look(cursor).then(() => this.caughtUp(this.cursor)));
   }
@@ -153,7 +151,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
 
   #claimed(reader: StreamReader, claim: Claim, { before, delivered, last }: McpClaimResult): void {
     claim.known = true;
-    this.#acknowledged = Math.max(this.#acknowledged, delivered);
+    this.acknowledged = Math.max(this.acknowledged, delivered);
     if (before && before.node !== this.stream.environment.nodeId) {
       claim.before = before;
       // Its response may have closed meanwhile: then the one before ends at once.
@@ -188,7 +186,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     try {
       const head = await this.stream.read(cursor, 0);
       // Also if the log says less: it has lost those events (G12), and asking again would not help.
-      this.#acknowledged = Math.max(this.#acknowledged, head.delivered, cursor);
+      this.acknowledged = Math.max(this.acknowledged, head.delivered, cursor);
       return head;
     } finally {
       this.#looking = false;

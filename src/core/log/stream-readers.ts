@@ -65,10 +65,12 @@ export interface ReadStream extends ReadableLog {
 
 const NONE: readonly never[] = [];
 
-/** Keeps the readers of a stream that no other process reads, without a command and without a promise. */
+/** Keeps the readers of a stream that no other process reads: who is the newest is known here, without asking the log. */
 export class LocalReaders<S extends ReadStream = ReadStream> implements StreamReaders {
   protected newest: StreamReader | undefined;
   protected silent: readonly StreamReader[] = NONE;
+  /** The events up to this index are acknowledged in the log. */
+  protected acknowledged = 0;
 
   constructor(protected readonly stream: S) {}
 
@@ -104,6 +106,7 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
 
   refresh(): void {
     this.endSilent(this.cursor);
+    this.acknowledge(this.cursor);
   }
 
   rested(): Promise<void> | undefined {
@@ -149,6 +152,8 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
 
   /** Acknowledges events: a GET without a cursor begins after them (G1). */
   protected acknowledge(cursor: number): void {
+    if (cursor <= this.acknowledged) return;
+    this.acknowledged = cursor;
     this.stream.inBackground(() => this.stream.read(cursor, 0));
   }
 }
