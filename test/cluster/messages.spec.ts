@@ -1,3 +1,4 @@
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type TestTool } from '../support/app.js';
@@ -251,7 +252,9 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
       expect(said).toHaveLength(2);
     });
 
-    it('nodes: a change that cannot be written to the record is refused, and the session is as before', async () => {
+    it('nodes: a change that cannot be written to the record is refused and reported, and the session is as before', async () => {
+      const faults: McpSessionEvent[] = [];
+      a!.app.service.events$.subscribe((event) => event.type === 'store-fault' && faults.push(event));
       a!.backend.refuse('patch');
       const refused = client.post({ jsonrpc: '2.0', id: 's', method: 'resources/subscribe', params: { uri: 'doc:1' } });
       await eventually(() => expect(said).toEqual(['a +doc:1']));
@@ -260,6 +263,7 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
         code: -32603,
         message: expect.stringMatching(/could not be stored/),
       });
+      expect(faults).toMatchObject([{ sessionId: client.sessionId, fatal: false }]);
       a!.backend.back();
       a!.bus.reconnect();
       await clock.advance(0);
