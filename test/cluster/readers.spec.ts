@@ -141,10 +141,12 @@ describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (
   it('G11: a response that could not be registered in the log waits for that, and is the newest then', async () => {
     const first = await listen(a!);
     b!.backend.refuse('claim');
-    const second = await listen(b!);
+    const opening = listen(b!);
     await tell(a!, '1');
     await first.count(1);
     b!.backend.back();
+    await clock.advance(1_000);
+    const second = await opening;
     await clock.advance(2 * KEEP_ALIVE_MS);
     await believed(b);
     await tell(c!, '2');

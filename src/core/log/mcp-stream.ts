@@ -110,11 +110,19 @@ export class McpStream implements SharedStream {
    * live, without a gap, a repeat or a change of order. Completes after the last event of a stream that has ended.
    *
    * @param last index of the newest event that was logged when the response was asked for; absent: that is the cursor
+   * @param started called when the response is known to be the newest reader, on all nodes
    * @throws (errors) McpStreamNotFoundError, McpSessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
    */
-  subscribe(observer: Observer<McpStoredEvent>, after: number, flow = FLOWING, last = after): Subscription {
+  subscribe(
+    observer: Observer<McpStoredEvent>,
+    after: number,
+    flow = FLOWING,
+    last = after,
+    started = () => {},
+  ): Subscription {
     const failed = this.#failure && !isOver(this.#failure.error);
     if (this.#over || failed) {
+      started();
       if (this.#over) observer.complete();
       else observer.error(this.#failure!.error);
       return Subscription.EMPTY;
@@ -125,6 +133,8 @@ export class McpStream implements SharedStream {
     const first = this.requests !== undefined && !this.#readers;
     const readers = (this.#readers ??= this.#makeReaders());
     readers.add(reader, first);
+    if (reader.held) reader.started = started;
+    else started();
     const subscription = (this.#signal$ ??= new Subject()).subscribe(reader);
     subscription.add(() => {
       reader.release();

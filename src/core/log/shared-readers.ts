@@ -159,7 +159,10 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     }
     const { clock, comeBackMs } = this.stream.environment;
     // Its client may have opened a newer response: both end, and a client that still waits comes back.
-    if (reader.held && clock.now() - claim.since >= comeBackMs) return reader.complete();
+    if (reader.held && clock.now() - claim.since >= comeBackMs) {
+      reader.started?.();
+      return reader.complete();
+    }
     reader.start(last);
     // No hint came for what was appended before the claim.
     if (last > reader.cursor) this.stream.look();

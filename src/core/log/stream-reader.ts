@@ -103,6 +103,9 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     return this.#held;
   }
 
+  /** Is called when it begins to hand out events. */
+  started: (() => void) | undefined;
+
   /** Keeps the reader from handing out events until `start`. */
   hold(): void {
     this.#held = true;
@@ -117,6 +120,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     if (!this.#held) return;
     this.#held = false;
     this.#own = Math.max(this.#own, last);
+    this.started?.();
     this.wake();
   }
 

@@ -171,15 +171,16 @@ export class SessionStreams implements StreamObserver {
   ): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { begun } = stream;
-      const head = this.#head(stream.id, cursor);
-      if (!begun || !this.session.primes) subscriber.next(head);
-      const events = new ResponseEvents(stream.id, subscriber, this, begun && this.session.primes ? head : undefined);
+      const events = new ResponseEvents(stream.id, subscriber, this, this.#head(stream.id, cursor));
+      const begin = (): void => events.begin();
+      const hidden = begun !== undefined && this.session.primes;
       void begun?.then(() => {
-        events.begin();
+        begin();
         if (headOnly) subscriber.complete();
       });
-      if (headOnly) return begun ? undefined : subscriber.complete();
-      return stream.subscribe(events, after, flow, last);
+      if (!headOnly) return stream.subscribe(events, after, flow, last, hidden ? undefined : begin);
+      if (!hidden) begin();
+      return begun ? undefined : subscriber.complete();
     });
   }
 
