@@ -184,3 +184,6 @@ export function randomFaults(options: RandomFaultsOptions): EventStoreFaults {
   };
   return { delay, delayAnswer: delay, failBefore: happens(failBefore), failAfter: happens(failAfter) };
 }
+
+/** Notifies no other node of a stream. */
+export const NO_OTHER_NODES = { appended: (): void => {}, replaced: (): void => {} };

@@ -1,10 +1,10 @@
+import { NO_OTHER_NODES } from '../../../test/support/faulty-event-store.js';
 import { map, Observable, of, startWith, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { McpReply, StreamFlow } from './mcp-exchange.js';
 import type { McpStoredEvent } from '../log/event-store.js';
 import { InMemoryEventStore } from '../log/in-memory-event-store.js';
 import { McpStream } from '../log/mcp-stream.js';
-import { NO_OTHER_NODES } from '../log/stream.options.js';
 import { ManualClock } from '../../testing/index.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import type { McpEvent } from '../protocol/events.js';

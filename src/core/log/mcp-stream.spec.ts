@@ -6,13 +6,14 @@ import {
   FaultyEventStore,
   type EventStoreCall,
   type EventStoreFaults,
+  NO_OTHER_NODES,
 } from '../../../test/support/faulty-event-store.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import { McpEventLogFullError, McpSessionGoneError, McpStreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { NO_DATA } from './stream-reader.js';
-import { NO_OTHER_NODES, type StreamEnvironment } from './stream.options.js';
+import type { StreamEnvironment } from './stream.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 

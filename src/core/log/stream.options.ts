@@ -20,9 +20,6 @@ export interface StreamNodes {
   replaced(session: string, stream: string, reader: McpReaderRef, upTo?: number): void;
 }
 
-/** Stands for the other nodes where there are none. */
-export const NO_OTHER_NODES: StreamNodes = { appended: () => {}, replaced: () => {} };
-
 /** The parts that the streams of one endpoint share. */
 export interface StreamEnvironment {
   readonly nodes: StreamNodes;
