@@ -60,6 +60,13 @@ export class TestedClient implements McpClientPort {
   once(): never {
     throw new Error('not asked here');
   }
+  readonly task = undefined;
+  entering(): undefined {
+    return undefined;
+  }
+  progress(report: object): Promise<void> {
+    return this.notify({ method: 'notifications/progress', params: { progressToken: 'token', ...report } });
+  }
   startTask(): Promise<undefined> {
     return Promise.resolve(undefined);
   }

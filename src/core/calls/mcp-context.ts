@@ -8,7 +8,7 @@ import type {
   ListRootsResult,
   LoggingLevel,
 } from '@modelcontextprotocol/server';
-import { DONE, quiet } from '../common/promises.js';
+import { quiet } from '../common/promises.js';
 import { extensionOf } from '../protocol/extensions.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
@@ -42,7 +42,13 @@ export interface McpClientPort {
   readonly inputResponses: InputResponses | undefined;
   /** The state that a handler gave to `inputRequired()` itself. */
   readonly requestState: string | undefined;
+  /** The task that the call has become. */
+  readonly task: McpTask | undefined;
   startTask(): Promise<McpTask | undefined>;
+  /** Resolves when the method of the handler may run: a call of a task must be stored before; `undefined`: at once. */
+  entering(): Promise<void> | undefined;
+  /** Sends a report of progress, if the client asked for reports. */
+  progress(report: McpProgress): Promise<void>;
   /** Opens a state by its handle, or a new one. @throws (rejects) McpUnknownStateError */
   state(handle: string | null | undefined): Promise<McpState>;
   /** Opens the state of the caller. @throws (rejects) McpStateError `NO_PRINCIPAL` */
@@ -130,7 +136,7 @@ export class McpContext {
 
   /** The task that the call has become; `undefined` of an ordinary call. */
   get task(): McpTask | undefined {
-    return this.call.takeover?.task;
+    return this.port.task;
   }
 
   /**
@@ -148,7 +154,7 @@ export class McpContext {
   /** Resolves when the method of the handler may run; `undefined`: at once. @internal */
   entering(): Promise<void> | undefined {
     const { turn } = this;
-    const stored = this.call.takeover?.entering();
+    const stored = this.port.entering();
     if (!turn) return stored;
     return stored ? stored.then(() => turn.entering()) : turn.entering();
   }
@@ -159,16 +165,9 @@ export class McpContext {
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
    */
   progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
-    const progressToken = this.call.message.params?._meta?.progressToken;
-    const task = this.task && this.call.takeover;
-    if (progressToken === undefined && !task) return DONE;
     // An undefined member is left out of the JSON.
     const report = typeof progress === 'object' ? progress : ({ progress, total, message } as McpProgress);
-    if (task) {
-      task.progress(report);
-      return DONE;
-    }
-    return this.notify('notifications/progress', { progressToken, ...report });
+    return quiet(this.port.progress(report));
   }
 
   /**

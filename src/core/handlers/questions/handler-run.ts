@@ -1,7 +1,7 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
 import { DONE, quiet } from '../../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
-import type { McpClientPort } from '../../calls/mcp-context.js';
+import type { McpClientPort, McpProgress } from '../../calls/mcp-context.js';
 import type { McpQuestion } from '../../calls/mcp-questions.js';
 import type { McpPrincipalState, McpState } from '../../calls/mcp-state.js';
 import type { McpTask } from '../../calls/mcp-task.js';
@@ -129,6 +129,16 @@ export class HandlerRun implements McpClientPort {
     }
   }
 
+  progress(report: McpProgress): Promise<void> {
+    if (this.task) {
+      this.call.takeover!.progress(report);
+      return DONE;
+    }
+    const progressToken = this.call.message.params?._meta?.progressToken;
+    if (progressToken === undefined) return DONE;
+    return this.notify({ method: 'notifications/progress', params: { progressToken, ...report } });
+  }
+
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
     if (this.call.isTakenOver || !this.call.wantsLog(level)) return DONE;
     return this.notify({ method: 'notifications/message', params: { level, data, logger } });
@@ -140,6 +150,14 @@ export class HandlerRun implements McpClientPort {
 
   once(key: string, fn: () => unknown): Promise<unknown> {
     return quiet(this.#remembered.once.run(key, fn));
+  }
+
+  get task(): McpTask | undefined {
+    return this.call.takeover?.task;
+  }
+
+  entering(): Promise<void> | undefined {
+    return this.call.takeover?.entering();
   }
 
   /**
@@ -314,8 +332,8 @@ export class HandlerRun implements McpClientPort {
   async #send(question: Question, options?: OutboundOptions): Promise<object> {
     const { key, request, embedded } = question;
     // The answer to a task may be invalid, as in a round: then the question is sent again.
-    for (let times = this.#task ? MAX_ROUNDS : 1; times > 0; times--) {
-      const asked = this.#task
+    for (let times = this.task ? MAX_ROUNDS : 1; times > 0; times--) {
+      const asked = this.task
         ? this.call.takeover!.ask(key, embedded, options?.signal)
         : this.call.ask(request, options);
       const answer = question.accept(await asked);
@@ -362,7 +380,7 @@ export class HandlerRun implements McpClientPort {
     if (known) return known;
     if (!this.call.asksAtOnce) throw this.#suspend(question);
     // This is checked for tasks only: with a session, asking throws the error for the missing capability.
-    const missing = this.#task && missingCapabilities(question.required, this.clientCapabilities);
+    const missing = this.task && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
     const answer = await this.#send(question);
     this.#remembered.put(question.key, answer);
@@ -445,10 +463,6 @@ export class HandlerRun implements McpClientPort {
         'The server could not keep the state of this request. See the server log.',
       );
     }
-  }
-
-  get #task(): McpTask | undefined {
-    return this.call.takeover?.task;
   }
 
   get #remembered(): RunMemory {

@@ -19,6 +19,7 @@ import { OTHER_NODES, type OtherNodes } from '../other-nodes.js';
 import type { McpSessionEvent, McpSessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions } from '../session.options.js';
+import type { LiveSessions } from './live-sessions.js';
 
 /** Store faults that are further apart than this count as two outages. */
 const QUIET_MS = 60_000;
@@ -41,7 +42,7 @@ export class SessionRuntime implements StreamEnvironment {
   readonly events$: Observable<McpSessionEvent>;
   readonly #events$ = new Subject<McpSessionEvent>();
   readonly #patches: Retry;
-  #sessions: SessionsInUse | undefined;
+  #sessions: Pick<LiveSessions, 'suspect' | 'end'> | undefined;
 
   constructor(
     @Inject(MCP_OPTIONS) readonly options: ResolvedSessionOptions,
@@ -78,7 +79,7 @@ export class SessionRuntime implements StreamEnvironment {
   }
 
   /** Sets the owner of the sessions, which itself needs this object. */
-  serve(sessions: SessionsInUse): void {
+  serve(sessions: Pick<LiveSessions, 'suspect' | 'end'>): void {
     this.#sessions = sessions;
   }
 
@@ -141,12 +142,6 @@ export class SessionRuntime implements StreamEnvironment {
   ended(sessionId: string, reason: McpSessionEndReason): void {
     this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.storeFault(sessionId, error));
   }
-}
-
-/** `LiveSessions` implements it, which imports this file. */
-interface SessionsInUse {
-  suspect(id: string): void;
-  end(id: string, reason: McpSessionEndReason): Promise<boolean>;
 }
 
 /**
