@@ -14,7 +14,7 @@ import { assertExtension } from '../core/handlers/methods/capabilities.js';
 import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../core/protocol/extensions.js';
-import { failed, RunningTask } from './running-task.js';
+import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskStore, type McpNewTask } from './task-store.js';
 import { taskNotifications } from './task-watch.js';
@@ -49,7 +49,7 @@ interface TaskSignal {
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time has passed─▶ stopped
  */
-export class EndpointTasks implements TaskRunner {
+export class EndpointTasks implements TaskRunner, TaskNode {
   readonly #running = new Map<string, RunningTask>();
   /** Holds the ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
@@ -93,7 +93,6 @@ export class EndpointTasks implements TaskRunner {
     return this.#changes$;
   }
 
-  /** Emits when changes may have been missed. */
   get missed$(): Observable<void> {
     return this.#missed$;
   }
@@ -118,13 +117,6 @@ export class EndpointTasks implements TaskRunner {
     return taskCall.serve(work);
   }
 
-  /**
-   * Stores a new task, which runs from then on.
-   *
-   * @param wanted is called after the task is stored; if it returns `false`, the task is removed again
-   * @returns `undefined` if it is not wanted any more, or the node stops
-   * @throws McpError if a limit is reached, or the store is unavailable
-   */
   async make(
     call: McpCall,
     tool: string,
@@ -242,7 +234,6 @@ export class EndpointTasks implements TaskRunner {
     return taskNotifications(ids, flow, this);
   }
 
-  /** Called with 1 or -1 when the number of clients that watch changes. */
   watching(difference: 1 | -1): void {
     this.#watches += difference;
     this.#keepTicking();
@@ -250,19 +241,16 @@ export class EndpointTasks implements TaskRunner {
 
   // ---- for the tasks ---------------------------------------------------------------------------------------------
 
-  /** Notifies all nodes that the record of a task has changed. */
   changed(id: string): void {
     this.nodes.signal({ type: 'task', id } satisfies TaskSignal);
   }
 
-  /** Called when the task has ended on this node. */
   left(task: RunningTask): void {
     this.#running.delete(task.id);
     this.#state.left();
     this.#keepTicking();
   }
 
-  /** Logs an error for the operator. */
   report(text: string, error?: unknown): void {
     logger.error(error === undefined ? text : `${text} ${inspect(error)}`);
   }

@@ -1,20 +1,22 @@
 import { channel } from 'node:diagnostics_channel';
 import type { InputRequest } from '@modelcontextprotocol/server';
-import type { ClockTimer } from '../core/common/clock.js';
+import type { Observable } from 'rxjs';
+import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { deferred, type Deferred, within } from '../core/common/promises.js';
 import { Retry } from '../core/common/retry.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
-import type { McpTask } from '../core/calls/mcp-task.js';
+import type { McpTask, ToolTask } from '../core/calls/mcp-task.js';
 import { McpServerRequestError } from '../core/calls/server-request.error.js';
 import { rpcErrorOf } from '../core/protocol/errors.js';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../core/protocol/extensions.js';
-import type { EndpointTasks } from './endpoint-tasks.js';
 import {
   ACTIVE,
   hasEnded,
+  type McpTaskStore,
   type McpNewTask,
   type McpTaskChange,
   type McpTaskFailure,
+  type McpStoredTask,
 } from './task-store.js';
 
 const REPORTS = channel(TASK_REPORTS_CHANNEL);
@@ -24,6 +26,35 @@ const MESSAGE_MS = 1_000;
 const MAX_MESSAGE = 1_000;
 /** The last write of a node that stops takes at most so many milliseconds. */
 const LAST_WRITE_MS = 2_000;
+
+/** Serves the tasks of a node: each of them, a call that may become one, and a client that watches some. */
+export interface TaskNode {
+  readonly store: McpTaskStore;
+  readonly clock: McpClock;
+  readonly maxResultBytes: number;
+  /**
+   * Stores a new task, which runs from then on.
+   *
+   * @param wanted is called after the task is stored; if it returns `false`, the task is removed again
+   * @returns `undefined` if it is not wanted any more, or the node stops
+   * @throws McpError if a limit is reached, or the store is unavailable
+   */
+  make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
+  /** Notifies all nodes that the record of a task has changed. */
+  changed(id: string): void;
+  /** Emits the ids of tasks that have changed, on any node. */
+  readonly changes$: Observable<string>;
+  /** Emits when changes may have been missed. */
+  readonly missed$: Observable<void>;
+  /** Reads a task. */
+  find(id: string): Promise<McpStoredTask | undefined>;
+  /** Called with 1 or -1 when the number of clients that watch changes. */
+  watching(difference: 1 | -1): void;
+  /** Called when the task has ended on this node. */
+  left(task: RunningTask): void;
+  /** Logs an error for the operator. */
+  report(text: string, error?: unknown): void;
+}
 
 /** The result or the error of the work of a task. */
 export type TaskOutcome = PromiseSettledResult<object>;
@@ -58,7 +89,7 @@ export class RunningTask implements McpTask {
 
   constructor(
     readonly about: McpNewTask,
-    private readonly node: EndpointTasks,
+    private readonly node: TaskNode,
     private readonly call: Pick<McpCall, 'bound' | 'abortTakenOver' | 'endTakenOver'>,
   ) {
     const { clock } = node;

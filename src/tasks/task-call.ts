@@ -5,8 +5,7 @@ import type { McpCall } from '../core/calls/mcp-call.js';
 import type { McpTask, Takeover, ToolTask } from '../core/calls/mcp-task.js';
 import { withoutUrlRequired } from '../core/handlers/methods/method-dispatcher.js';
 import { McpError, RefusedCall } from '../core/protocol/errors.js';
-import type { EndpointTasks } from './endpoint-tasks.js';
-import type { RunningTask, TaskOutcome } from './running-task.js';
+import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';
 import { taskResult } from './task-wire.js';
 
 /**
@@ -28,7 +27,7 @@ export class TaskCall implements Takeover {
   #entering: Promise<void> | undefined;
 
   constructor(
-    private readonly node: EndpointTasks,
+    private readonly node: TaskNode,
     private readonly call: McpCall,
     private readonly tool: string,
     private readonly options: ToolTask,

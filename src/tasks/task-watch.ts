@@ -2,7 +2,7 @@ import { Observable, type Subscriber } from 'rxjs';
 import type { ClockTimer } from '../core/common/clock.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
 import type { TaskNotification } from '../core/calls/mcp-tasks.js';
-import type { EndpointTasks } from './endpoint-tasks.js';
+import type { TaskNode } from './running-task.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';
 
@@ -21,7 +21,7 @@ const QUIET_MS = 1_000;
 export function taskNotifications(
   ids: readonly string[],
   flow: StreamFlow,
-  node: EndpointTasks,
+  node: TaskNode,
 ): Observable<TaskNotification> {
   return new Observable((subscriber) => {
     node.watching(1);
@@ -47,7 +47,7 @@ class Watched {
   constructor(
     private readonly id: string,
     private readonly flow: StreamFlow,
-    private readonly node: EndpointTasks,
+    private readonly node: TaskNode,
     private readonly subscriber: Subscriber<TaskNotification>,
   ) {}
 

@@ -19,7 +19,6 @@ import { OTHER_NODES, type OtherNodes } from '../other-nodes.js';
 import type { McpSessionEvent, McpSessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions } from '../session.options.js';
-import type { LiveSessions } from './live-sessions.js';
 
 /** Store faults that are further apart than this count as two outages. */
 const QUIET_MS = 60_000;
@@ -42,7 +41,7 @@ export class SessionRuntime implements StreamEnvironment {
   readonly events$: Observable<McpSessionEvent>;
   readonly #events$ = new Subject<McpSessionEvent>();
   readonly #patches: Retry;
-  #sessions: Pick<LiveSessions, 'suspect' | 'end'> | undefined;
+  #sessions: SessionsInUse | undefined;
 
   constructor(
     @Inject(MCP_OPTIONS) readonly options: ResolvedSessionOptions,
@@ -79,7 +78,7 @@ export class SessionRuntime implements StreamEnvironment {
   }
 
   /** Sets the owner of the sessions, which itself needs this object. */
-  serve(sessions: Pick<LiveSessions, 'suspect' | 'end'>): void {
+  serve(sessions: SessionsInUse): void {
     this.#sessions = sessions;
   }
 
@@ -142,6 +141,12 @@ export class SessionRuntime implements StreamEnvironment {
   ended(sessionId: string, reason: McpSessionEndReason): void {
     this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.storeFault(sessionId, error));
   }
+}
+
+/** This part of `LiveSessions` is used here; that file imports this one. */
+interface SessionsInUse {
+  suspect(id: string): void;
+  end(id: string, reason: McpSessionEndReason): Promise<boolean>;
 }
 
 /**
