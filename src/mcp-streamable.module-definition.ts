@@ -2,12 +2,12 @@ import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder, type Dy
 import { DiscoveryModule } from '@nestjs/core';
 import { getMcpToken } from './core/calls/inject-mcp.js';
 import { McpBearerGuard } from './auth/bearer.guard.js';
-import { assertNames, MCP_OPTIONS, McpOptionError } from './core/common/options.js';
+import { MCP_OPTIONS, McpOptionError } from './core/common/options.js';
 import { createEndpointController } from './core/http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './core/http/edge/endpoint-route.js';
 import { loadSdk } from './core/protocol/spec.js';
-import { type McpStreamableOptions, OPTION_NAMES, resolveEndpointOptions } from './mcp-streamable.options.js';
-import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './core/http/endpoint-extras.js';
+import { type McpStreamableOptions, resolveEndpointOptions } from './mcp-streamable.options.js';
+import { DEFAULTS, type McpStreamableExtras, resolveExtras } from './core/http/endpoint-extras.js';
 import { McpHealthIndicator } from './core/nodes/mcp-health.indicator.js';
 import { ENDPOINT_NAME } from './core/calls/endpoint-name.js';
 import { nameOfGuard } from './core/calls/operator-log.js';
@@ -17,9 +17,6 @@ import { McpRegistry } from './core/handlers/registry/mcp-registry.js';
 import { McpToolCaller } from './core/handlers/methods/mcp-tool-caller.js';
 import { McpSessionService } from './core/sessions/mcp-session.service.js';
 import { McpShutdownModule } from './core/http/endpoint-shutdown.js';
-
-/** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
-const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
 
 /** The options and extras that `McpStreamableModule.forRoot()` takes. @publicApi */
 export interface McpStreamableModuleOptions extends McpStreamableOptions, Partial<McpStreamableExtras> {}
@@ -85,22 +82,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
 
 /** Checks the argument of `forRoot()` before Nest reads it. @throws McpOptionError */
 export function assertOptions(options: unknown): void {
-  assertObject('forRoot', options, 'Give "serverInfo" at least: { serverInfo: { name: "orders", version: "1.0.0" } }.');
-}
-
-/** Checks the argument of `forRootAsync()` before Nest reads it. @throws McpOptionError */
-export function assertAsyncOptions(options: unknown): void {
-  assertObject('forRootAsync', options, 'Give "useFactory", "useClass" or "useExisting".');
-  const misplaced = Object.keys(options).find((name) => OPTION_NAMES.includes(name));
-  if (misplaced) {
-    const text = `The option "${misplaced}" was passed to forRootAsync() beside the factory, where it has no effect. Return it from the factory.`;
-    throw new McpOptionError(misplaced, text);
-  }
-  assertNames(ASYNC_NAMES, options);
-}
-
-function assertObject(method: string, options: unknown, advice: string): asserts options is object {
   if (typeof options === 'object' && options !== null) return;
-  const text = `McpStreamableModule.${method}() takes an object of options; got ${String(options)}. ${advice}`;
+  const text = `McpStreamableModule.forRoot() takes an object of options; got ${String(options)}. Give "serverInfo" at least: { serverInfo: { name: "orders", version: "1.0.0" } }.`;
   throw new McpOptionError('options', text);
 }

@@ -19,7 +19,6 @@ import { HttpEdge } from './core/http/edge/http-edge.js';
 import { McpRequestReader } from './core/http/mcp-incoming.js';
 import { McpResponder } from './core/http/responder.js';
 import {
-  assertAsyncOptions,
   assertOptions,
   ConfigurableModuleClass,
   MODULE_OPTIONS_TOKEN,
@@ -29,7 +28,9 @@ import {
 import { featureModule } from './core/handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './core/calls/endpoint-name.js';
 import { assertOwnName, assertOwnPath, routerPathOf } from './core/http/edge/shared-path.js';
-import type { McpStreamableOptions } from './mcp-streamable.options.js';
+import { type McpStreamableOptions, OPTION_NAMES } from './mcp-streamable.options.js';
+import { assertAsyncOptions } from './core/common/async-options.js';
+import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
 import { logWhatIsServed } from './core/handlers/discovery/start-log.js';
 import { McpEndpoint } from './core/eras/mcp-endpoint.js';
 import { EndpointShutdown } from './core/http/endpoint-shutdown.js';
@@ -104,7 +105,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
    * @throws McpOptionError as `forRoot` does
    */
   static override forRootAsync(options: McpStreamableModuleAsyncOptions): DynamicModule {
-    assertAsyncOptions(options);
+    assertAsyncOptions('McpStreamableModule', options, { early: EXTRA_NAMES, made: OPTION_NAMES });
     return super.forRootAsync(options);
   }
 

@@ -1,4 +1,4 @@
 /** @module nestjs-mcp-streamable/live */
 
-export { McpLiveModule } from './mcp-live.module.js';
+export { McpLiveModule, type McpLiveModuleAsyncOptions } from './mcp-live.module.js';
 export type { McpLiveOptions } from './live.options.js';

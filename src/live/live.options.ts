@@ -54,6 +54,12 @@ const LIVE_TABLE = {
   maxReaders: count(10),
 } satisfies OptionTable<McpLiveOptions>;
 
+/** Nest needs these before the factory of `forRootAsync()` runs. */
+export const EARLY_NAMES = ['path', 'guards', 'unguarded', 'imports'] as const satisfies (keyof McpLiveOptions)[];
+/** The factory of `forRootAsync()` makes the others. */
+export type MadeLiveOptions = Omit<McpLiveOptions, (typeof EARLY_NAMES)[number]>;
+export const MADE_NAMES = Object.keys(LIVE_TABLE).filter((name) => !(EARLY_NAMES as readonly string[]).includes(name));
+
 /** `guards` are `undefined` where callers on loopback only may see the page. */
 export type ResolvedLiveOptions = Resolved<typeof LIVE_TABLE>;
 

@@ -1,8 +1,53 @@
-import { type DynamicModule, Module } from '@nestjs/common';
+import {
+  type ConfigurableModuleAsyncOptions,
+  ConfigurableModuleBuilder,
+  type DynamicModule,
+  Module,
+} from '@nestjs/common';
+import { assertAsyncOptions } from '../core/common/async-options.js';
 import { McpClock, systemClock } from '../core/common/clock.js';
 import { createLiveController } from './live.controller.js';
 import { LiveFeed } from './live-feed.js';
-import { LIVE_OPTIONS, type McpLiveOptions, resolveLiveOptions } from './live.options.js';
+import {
+  EARLY_NAMES,
+  LIVE_OPTIONS,
+  MADE_NAMES,
+  type MadeLiveOptions,
+  type McpLiveOptions,
+  resolveLiveOptions,
+} from './live.options.js';
+
+type EarlyOptions = Pick<McpLiveOptions, (typeof EARLY_NAMES)[number]>;
+
+/** Takes the options of `McpLiveModule.forRootAsync()`. @publicApi */
+export interface McpLiveModuleAsyncOptions
+  extends
+    Omit<ConfigurableModuleAsyncOptions<MadeLiveOptions, 'createMcpLiveOptions'>, 'imports'>,
+    Pick<McpLiveOptions, 'path' | 'guards' | 'unguarded' | 'imports'> {}
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<MadeLiveOptions>({
+  moduleName: 'McpLive',
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createMcpLiveOptions')
+  .setExtras<EarlyOptions>({ path: undefined, guards: undefined, unguarded: undefined, imports: undefined }, withPage)
+  .build();
+
+function withPage(definition: DynamicModule, given: EarlyOptions): DynamicModule {
+  const early = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const resolved = resolveLiveOptions(early);
+  const options = {
+    provide: LIVE_OPTIONS,
+    useFactory: (made: MadeLiveOptions) => resolveLiveOptions({ ...made, ...early }),
+    inject: [MODULE_OPTIONS_TOKEN],
+  };
+  return {
+    ...definition,
+    imports: [...new Set([...(definition.imports ?? []), ...resolved.imports])],
+    controllers: [createLiveController(resolved)],
+    providers: [...(definition.providers ?? []), { provide: McpClock, useValue: systemClock }, options, LiveFeed],
+  };
+}
 
 /**
  * A page that shows operators what the MCP endpoints of the app do on this node: sessions, calls, tools, events, the state of
@@ -15,19 +60,20 @@ import { LIVE_OPTIONS, type McpLiveOptions, resolveLiveOptions } from './live.op
  * @publicApi
  */
 @Module({})
-export class McpLiveModule {
+export class McpLiveModule extends ConfigurableModuleClass {
   /** @throws McpOptionError; at start, too, if the app has no McpStreamableModule */
-  static forRoot(options: McpLiveOptions): DynamicModule {
-    const resolved = resolveLiveOptions(options);
-    return {
-      module: McpLiveModule,
-      imports: resolved.imports,
-      controllers: [createLiveController(resolved)],
-      providers: [
-        { provide: McpClock, useValue: systemClock },
-        { provide: LIVE_OPTIONS, useValue: resolved },
-        LiveFeed,
-      ],
-    };
+  static override forRoot(options: McpLiveOptions): DynamicModule {
+    resolveLiveOptions(options);
+    return super.forRoot(options);
+  }
+
+  /**
+   * Does the same with options from a factory; `path`, `guards`, `unguarded` and `imports` stand beside it.
+   *
+   * @throws McpOptionError as `forRoot` does
+   */
+  static override forRootAsync(options: McpLiveModuleAsyncOptions): DynamicModule {
+    assertAsyncOptions('McpLiveModule', options, { early: EARLY_NAMES, made: MADE_NAMES });
+    return super.forRootAsync(options);
   }
 }

@@ -1,2 +1,2 @@
-export { McpPrometheusModule } from './mcp-prometheus.module.js';
+export { McpPrometheusModule, type McpPrometheusModuleAsyncOptions } from './mcp-prometheus.module.js';
 export { type McpPrometheusOptions, PrometheusPackageError } from './mcp-metrics.js';

@@ -1,7 +1,7 @@
 export type { McpTask } from '../core/calls/mcp-task.js';
 export { InMemoryTaskStore } from './in-memory-task-store.js';
 export { type McpTaskCounts, McpTaskService } from './mcp-task.service.js';
-export { type McpTasksAsyncOptions, McpTasksModule } from './mcp-tasks.module.js';
+export { McpTasksModule, type McpTasksModuleAsyncOptions } from './mcp-tasks.module.js';
 export type {
   McpStoredTask,
   McpTaskInfo,

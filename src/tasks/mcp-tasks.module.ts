@@ -1,20 +1,49 @@
-import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
+import {
+  type ConfigurableModuleAsyncOptions,
+  ConfigurableModuleBuilder,
+  type DynamicModule,
+  Module,
+} from '@nestjs/common';
 import { getMcpToken } from '../core/calls/inject-mcp.js';
+import { assertAsyncOptions } from '../core/common/async-options.js';
 import { McpTaskService } from './mcp-task.service.js';
-import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTIONS } from './tasks.options.js';
+import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTION_NAMES, TASKS_OPTIONS } from './tasks.options.js';
 import { TasksExtension } from './tasks-extension.js';
 
-/** Takes the options of `McpTasksModule.forRootAsync()`. @publicApi */
-export interface McpTasksAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
-  /** Names the endpoint as in `forRoot()`: Nest needs it before the factory runs. */
-  endpoint?: string;
-  /** The tokens of the arguments of the factory. */
-  inject?: FactoryProvider['inject'];
-  /** Creates the options. @returns the other options, or a promise of them */
-  useFactory: (...injected: never[]) => McpTasksFactoryOptions | Promise<McpTasksFactoryOptions>;
-}
+/** The options that a factory makes: Nest needs the name of the endpoint before it runs. */
+type MadeOptions = Omit<McpTasksOptions, 'endpoint'>;
 
-type McpTasksFactoryOptions = Omit<McpTasksOptions, 'endpoint'>;
+/** Takes the options of `McpTasksModule.forRootAsync()`. @publicApi */
+export interface McpTasksModuleAsyncOptions
+  extends ConfigurableModuleAsyncOptions<MadeOptions, 'createMcpTasksOptions'>, Pick<McpTasksOptions, 'endpoint'> {}
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<MadeOptions>({
+  moduleName: 'McpTasks',
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createMcpTasksOptions')
+  .setExtras<Pick<McpTasksOptions, 'endpoint'>>({ endpoint: undefined }, withTasks)
+  .build();
+
+function withTasks(definition: DynamicModule, { endpoint }: Pick<McpTasksOptions, 'endpoint'>): DynamicModule {
+  const service = getMcpToken(McpTaskService, endpoint);
+  const options = {
+    provide: TASKS_OPTIONS,
+    useFactory: (made: MadeOptions) => resolveTasksOptions({ ...made, ...(endpoint !== undefined && { endpoint }) }),
+    inject: [MODULE_OPTIONS_TOKEN],
+  };
+  return {
+    ...definition,
+    global: true,
+    providers: [
+      ...(definition.providers ?? []),
+      options,
+      TasksExtension,
+      { provide: service, useClass: McpTaskService },
+    ],
+    exports: [service],
+  };
+}
 
 /**
  * Adds tasks to an endpoint: calls of tools with the option `task` outlive their request, for clients that support the extension
@@ -30,32 +59,24 @@ type McpTasksFactoryOptions = Omit<McpTasksOptions, 'endpoint'>;
  * @publicApi
  */
 @Module({})
-export class McpTasksModule {
+export class McpTasksModule extends ConfigurableModuleClass {
   /**
    * Adds tasks to an endpoint.
    *
    * @throws McpOptionError; at start if the endpoint does not exist, or its nodes share no task store
    */
-  static forRoot(options: McpTasksOptions = {}): DynamicModule {
-    return moduleOf({ provide: TASKS_OPTIONS, useValue: resolveTasksOptions(options) }, options.endpoint);
+  static override forRoot(options: McpTasksOptions = {}): DynamicModule {
+    resolveTasksOptions(options);
+    return super.forRoot(options);
   }
 
-  /** Does the same with options from a factory. */
-  static forRootAsync({ endpoint, imports = [], inject = [], useFactory }: McpTasksAsyncOptions): DynamicModule {
-    const make = async (...injected: never[]) => {
-      const options = await useFactory(...injected);
-      return resolveTasksOptions({ ...options, ...(endpoint !== undefined && { endpoint }) });
-    };
-    return { ...moduleOf({ provide: TASKS_OPTIONS, useFactory: make, inject }, endpoint), imports };
+  /**
+   * Does the same with options from a factory; `endpoint` stands beside it.
+   *
+   * @throws McpOptionError as `forRoot` does
+   */
+  static override forRootAsync(options: McpTasksModuleAsyncOptions): DynamicModule {
+    assertAsyncOptions('McpTasksModule', options, { early: ['endpoint'], made: TASKS_OPTION_NAMES });
+    return super.forRootAsync(options);
   }
-}
-
-function moduleOf(options: Provider, endpoint: string | undefined): DynamicModule {
-  const service = getMcpToken(McpTaskService, endpoint);
-  return {
-    module: McpTasksModule,
-    global: true,
-    providers: [options, TasksExtension, { provide: service, useClass: McpTaskService }],
-    exports: [service],
-  };
 }

@@ -60,6 +60,9 @@ const TASKS_TABLE = {
   maxResultBytes: count(262_144, { infinite: true }),
 } satisfies OptionTable<McpTasksOptions>;
 
+/** The options that the factory of `forRootAsync()` makes. */
+export const TASKS_OPTION_NAMES = Object.keys(TASKS_TABLE).filter((name) => name !== 'endpoint');
+
 export type ResolvedTasksOptions = Resolved<typeof TASKS_TABLE>;
 
 /** The injection token of the {@link ResolvedTasksOptions}. */
