@@ -59,8 +59,9 @@ export interface McpStreamableOptions
    */
   server?: McpServerFunction;
   /**
-   * Observes the calls of clients, for telemetry and audit logs: the first one runs outermost. Without any, and without a
-   * subscriber of `McpSessionService.calls$`, it costs nothing.
+   * Observes the calls of clients, for telemetry: the first one runs outermost. It sees who calls what with which arguments, and the
+   * outcome, and can refuse nothing; [`McpAuditModule`](audit.md) writes records of that, and of refused requests. Without any, and
+   * without a subscriber of `McpSessionService.calls$`, it costs nothing.
    *
    * @default none
    */

@@ -53,6 +53,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Several nodes', link: '/several-nodes' },
       { text: 'Redis', link: '/redis' },
       { text: 'Operations', link: '/operations' },
+      { text: 'Audit', link: '/audit' },
       { text: 'The live page', link: '/live-page' },
       { text: 'Custom stores', link: '/custom-stores' },
     ],

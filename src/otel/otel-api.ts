@@ -53,3 +53,16 @@ export function traceContextMeta(): Record<string, string> {
   propagation.inject(context.active(), meta);
   return meta;
 }
+
+let optional: OpenTelemetryApi | false | undefined;
+
+/** Returns the id of the trace of the active span; `undefined` without a span, and where the API is not installed. */
+export function activeTraceId(): string | undefined {
+  try {
+    optional ??= loadApi();
+  } catch {
+    optional = false;
+  }
+  const context = optional && optional.trace.getActiveSpan()?.spanContext();
+  return context && optional && optional.isSpanContextValid(context) ? context.traceId : undefined;
+}

@@ -1,5 +1,6 @@
 import { ok } from 'node:assert/strict';
 import * as index from 'nestjs-mcp-streamable';
+import * as audit from 'nestjs-mcp-streamable/audit';
 import * as auth from 'nestjs-mcp-streamable/auth';
 import * as client from 'nestjs-mcp-streamable/client';
 import * as decorators from 'nestjs-mcp-streamable/decorators';
@@ -17,6 +18,7 @@ import * as testing from 'nestjs-mcp-streamable/testing';
 /** Every entry that `exports` names, under that name: `scripts/check-compat.mjs` compares. */
 const entries: Readonly<Record<string, object>> = {
   '.': index,
+  './audit': audit,
   './auth': auth,
   './client': client,
   './decorators': decorators,

@@ -7,7 +7,8 @@ const AT = new Date(2026, 0, 2, 3, 4, 5);
 function ended(call: Partial<McpCallEnd['call']>, outcome: McpCallOutcome = 'ok', durationMs = 12.4): McpCallEnd {
   const usual = { era: 'legacy', method: 'tools/call', name: undefined, uri: undefined, requestId: 1 } as const;
   const caller = { sessionId: undefined, principal: undefined, protocolVersion: '2025-11-25', meta: undefined };
-  return { call: { ...usual, ...caller, ...call }, outcome, durationMs, handled: true, result: undefined };
+  const sent = { arguments: undefined, clientInfo: { name: 'agent', version: '1' }, scopes: undefined };
+  return { call: { ...usual, ...caller, ...sent, ...call }, outcome, durationMs, handled: true, result: undefined };
 }
 
 describe('the line for a call', () => {

@@ -3,7 +3,7 @@ import { type Observable, Subject } from 'rxjs';
 import { isThenable } from '../common/promises.js';
 import { logError } from './operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
-import type { McpCall, McpSessionInfo } from './mcp-call.js';
+import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
 import type {
   McpCallEnd,
   McpCallInfo,
@@ -15,7 +15,7 @@ import type {
 } from './mcp-instrumentation.js';
 import { McpServerRequestError } from './server-request.error.js';
 import { REQUEST_TIMEOUT } from '../protocol/errors.js';
-import type { JsonRpcRequest } from '../protocol/json-rpc.js';
+import { isObject, type JsonRpcRequest } from '../protocol/json-rpc.js';
 
 /** Notifies observers of calls. Without an observer it costs one branch. */
 @Injectable()
@@ -33,24 +33,36 @@ export class CallObserver {
   readonly #begun = new Map<McpCall, RunningCall>();
   #count = 0;
 
-  readonly #instrumentations: readonly McpInstrumentation[];
+  readonly #instrumentations: McpInstrumentation[];
+  readonly #gates = new Map<McpInstrumentation, CallGate>();
 
   constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
-    this.#instrumentations = instrumentation;
+    this.#instrumentations = [...instrumentation];
+  }
+
+  /**
+   * Adds an instrumentation inside all others: a span of theirs is active when it is called.
+   *
+   * @param gate decides, before guards and handler, whether a call is served
+   */
+  add(instrumentation: McpInstrumentation, gate?: CallGate): void {
+    this.#instrumentations.push(instrumentation);
+    if (gate) this.#gates.set(instrumentation, gate);
   }
 
   get active(): boolean {
     return this.#instrumentations.length > 0 || this.#ended$.observed;
   }
 
-  /** Runs `serve` inside all instrumentations. */
+  /** Runs `serve` inside all instrumentations. A gate has only calls wait whose result may be a promise. */
   around<T>(call: McpCall, serve: () => T): T {
-    const info = infoOf(call);
+    const info = new ObservedCall(call);
     this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
-    return this.#instrumentations.reduceRight<() => T>(
-      (inner, instrumentation) => () => observed(instrumentation, info, inner),
-      serve,
-    )();
+    return this.#instrumentations.reduceRight<() => T>((inner, instrumentation) => {
+      const gate = this.#gates.get(instrumentation);
+      const run = gate ? () => admitted(gate, info, call, inner) : inner;
+      return () => observed(instrumentation, info, run);
+    }, serve)();
   }
 
   /** Returns the calls that run, listens among them, if their begin was observed; the oldest first. */
@@ -88,8 +100,9 @@ export class CallObserver {
     this.#sessionEnds$.next(end);
   }
 
-  refused({ status, option }: { readonly status: number; readonly option?: string | undefined }): void {
-    if (this.#refusals$.observed) this.#refusals$.next({ status, option });
+  /** Notifies observers of a refused request. @param describe is called only if there are any */
+  refused(describe: () => McpRefusal): void {
+    if (this.#refusals$.observed) this.#refusals$.next(describe());
   }
 
   /** Notifies the instrumentations; their errors and rejections are logged. */
@@ -163,6 +176,14 @@ export interface RunningCall {
   readonly number: number;
 }
 
+/**
+ * Decides whether a call is served.
+ *
+ * @returns a promise if the call has to wait; `undefined`: it is served at once
+ * @throws (rejects) the error that the call is refused with
+ */
+export type CallGate = (info: McpCallInfo) => Promise<void> | undefined;
+
 interface Instrumented {
   readonly instrumentation?: readonly McpInstrumentation[];
 }
@@ -179,17 +200,56 @@ function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
   return code === REQUEST_TIMEOUT ? 'timeout' : code;
 }
 
-function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {
-  const { name, uri, _meta: meta } = (message.params ?? {}) as { name?: unknown; uri?: unknown; _meta?: unknown };
-  return {
-    era,
-    method,
-    requestId,
-    principal,
-    name: typeof name === 'string' ? name : undefined,
-    uri: typeof uri === 'string' ? uri : undefined,
-    sessionId: session?.id,
-    protocolVersion: client.protocolVersion,
-    meta: meta as McpCallInfo['meta'],
-  };
+/** Describes a call. Its getters read the call, so that a description costs no copies of what only some observers need. */
+class ObservedCall implements McpCallInfo {
+  readonly era: McpCallInfo['era'];
+  readonly method: string;
+  readonly requestId: McpCallInfo['requestId'];
+  readonly principal: string | undefined;
+  readonly name: string | undefined;
+  readonly uri: string | undefined;
+  readonly sessionId: string | undefined;
+  readonly protocolVersion: string;
+  readonly meta: McpCallInfo['meta'];
+  readonly #call: McpCall;
+
+  constructor(call: McpCall) {
+    const { name, uri, _meta: meta } = (call.message.params ?? {}) as Params;
+    this.era = call.era;
+    this.method = call.method;
+    this.requestId = call.requestId;
+    this.principal = call.principal;
+    this.name = typeof name === 'string' ? name : undefined;
+    this.uri = typeof uri === 'string' ? uri : undefined;
+    this.sessionId = call.session?.id;
+    this.protocolVersion = call.client.protocolVersion;
+    this.meta = meta as McpCallInfo['meta'];
+    this.#call = call;
+  }
+
+  get arguments(): McpCallInfo['arguments'] {
+    const { arguments: args } = (this.#call.message.params ?? {}) as Params;
+    return isObject(args) ? args : undefined;
+  }
+
+  get clientInfo(): McpCallInfo['clientInfo'] {
+    return this.#call.client.clientInfo;
+  }
+
+  get scopes(): McpCallInfo['scopes'] {
+    return authOf(this.#call.request)?.scopes;
+  }
+}
+
+type Params = Readonly<Partial<Record<'name' | 'uri' | '_meta' | 'arguments', unknown>>>;
+
+/** Serves a call when the gate has admitted it, unless it has ended meanwhile. */
+function admitted<T>(gate: CallGate, info: McpCallInfo, call: McpCall, serve: () => T): T {
+  const admitting = gate(info);
+  if (!admitting) return serve();
+  return admitting.then(() => {
+    // Nothing reads this error: the call has been answered, or its client is gone.
+    if (call.state !== 'open') throw new Error('The call ended before it was served.');
+    return serve();
+  }) as T;
 }

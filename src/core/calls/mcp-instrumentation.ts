@@ -1,4 +1,5 @@
 import type { McpEra } from '../protocol/era.js';
+import type { McpErrorCode } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 
 /** A request of a client that is being served is one object for as long as the call lasts. @publicApi */
@@ -17,6 +18,15 @@ export interface McpCallInfo {
   readonly protocolVersion: string;
   /** `_meta` of the parameters, as the client sent it; trace context, for example (SEP-414). */
   readonly meta: Readonly<Record<string, unknown>> | undefined;
+  /**
+   * The arguments of the tool or prompt, as the client sent them, before they are checked; `undefined` without any. They are those
+   * of the call, not a copy: do not change them. A getter reads them; they are not part of `JSON.stringify(call)`.
+   */
+  readonly arguments: Readonly<Record<string, unknown>> | undefined;
+  /** The client, as it names itself. It may claim any name. A getter reads it. */
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  /** The scopes of the access token of the caller; `undefined` without a token. A getter reads them. */
+  readonly scopes: readonly string[] | undefined;
 }
 
 /**
@@ -76,13 +86,23 @@ export interface McpRefusal {
   readonly status: number;
   /** The option that decided the refusal, such as a cap; `undefined`: none. */
   readonly option: string | undefined;
+  /** The stable code of the refusal; `undefined` for an error that a guard of the app threw. */
+  readonly code?: McpErrorCode | undefined;
+  /** The caller, if it is known already; many requests are refused before. */
+  readonly principal?: string | undefined;
+  /** The address of the client, as the adapter gives it: behind a proxy, that of the proxy unless the app trusts it. */
+  readonly ip?: string | undefined;
+  /** The method of the request, if it was read and is not one of a batch. */
+  readonly method?: string | undefined;
+  /** Name of the tool or prompt that it names, as the client sent it. */
+  readonly name?: string | undefined;
 }
 
 /**
- * Observes calls: for telemetry, audit logs and the like. The option `instrumentation` takes it.
+ * Observes calls: for telemetry and the like. The option `instrumentation` takes it. `McpAuditModule` is one that writes records.
  *
  * ```ts
- * const audit: McpInstrumentation = {
+ * const observer: McpInstrumentation = {
  *   call: (info, run) => store.run({ caller: info.principal }, run),
  *   ended: ({ call, outcome, durationMs }) => logger.log(`${call.method} ${outcome} ${durationMs} ms`),
  * };

@@ -26,7 +26,7 @@ export const httpProviders: Provider[] = [
   {
     provide: HttpEdge,
     useFactory: (clock: McpClock, refusals: RefusalLog) =>
-      new HttpEdge(clock, ({ method }, refusal) => refusals.note(method, refusal)),
+      new HttpEdge(clock, (request, refusal) => refusals.note(request, refusal)),
     inject: [McpClock, RefusalLog],
   },
   {

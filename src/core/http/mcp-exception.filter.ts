@@ -1,13 +1,15 @@
+import type { IncomingMessage } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
 import { guardThrew, isPlain, logError, logger, nameOfGuard } from '../calls/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../eras/mcp-endpoint.js';
 import { CallObserver } from '../calls/call-observer.js';
-import { McpError } from '../protocol/errors.js';
+import type { McpRefusal } from '../calls/mcp-instrumentation.js';
+import { McpError, type McpErrorCode } from '../protocol/errors.js';
 import { errorResponse, type RequestId } from '../protocol/json-rpc.js';
-import { CHALLENGER, type Challenger } from './credentials.js';
-import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { CHALLENGER, type Challenger, credentialsOf } from './credentials.js';
+import { McpRequestReader, type PlatformRequest, readOf } from './mcp-incoming.js';
 import { UnknownPrincipalError } from './principal.js';
 import { McpResponder, rawResponse } from './responder.js';
 
@@ -73,6 +75,29 @@ interface Refusal {
   readonly message: string;
   /** The option that decides the refusal. */
   readonly option?: string | undefined;
+  readonly code?: McpErrorCode | undefined;
+}
+
+/** The part that is read of a refused request. */
+interface RefusedRequest {
+  readonly method?: string | undefined;
+  readonly ip?: string | undefined;
+  readonly raw?: object | undefined;
+}
+
+/** Describes a refused request to observers, by what was read of it. */
+function described(request: RefusedRequest, { status, option, code }: Refusal): McpRefusal {
+  const { principal, message } = readOf(request);
+  const { name } = (message?.params ?? {}) as { readonly name?: unknown };
+  return {
+    status,
+    option,
+    code,
+    principal: principal ?? credentialsOf(request)?.principal,
+    ip: request.ip ?? ((request.raw ?? request) as Partial<IncomingMessage>).socket?.remoteAddress,
+    method: message?.method,
+    name: typeof name === 'string' ? name : undefined,
+  };
 }
 
 /**
@@ -92,10 +117,12 @@ export class RefusalLog {
     @Inject(CallObserver) private readonly observer: CallObserver,
   ) {}
 
-  note(method: string | undefined, { status, message, option }: Refusal): void {
-    this.observer.refused({ status, option });
+  /** @param request the platform's, or Node's for a request that the edge refused */
+  note(request: RefusedRequest, refusal: Refusal): void {
+    const { status, message, option } = refusal;
+    this.observer.refused(() => described(request, refusal));
     if (status === 400) return;
-    const text = `${method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
+    const text = `${request.method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
     if (option === undefined || this.#named.has(option)) return logger.debug(text);
     this.#named.add(option);
     logger.warn(`${text} Further refusals of this kind are logged at "debug".`);
@@ -124,10 +151,9 @@ export class McpExceptionFilter implements ExceptionFilter {
     const refusal = this.endpoint.refusalFor(thrown);
     const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
     const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
-    if (refusal instanceof McpError) this.refusals.note(request.method, refusal);
+    if (refusal instanceof McpError) this.refusals.note(request, refusal);
     // The message of the error is left out: a guard may quote the token that it refuses.
-    else if (status < 500)
-      this.refusals.note(request.method, { status, message: `${(refusal as Error).name} of the app.` });
+    else if (status < 500) this.refusals.note(request, { status, message: `${(refusal as Error).name} of the app.` });
     else if (isPlain(error)) logger.error(this.#origin(error, request));
     else this.#log(error);
   }

@@ -8,7 +8,13 @@ import { acceptsMediaTypes, isJsonMediaType } from '../protocol/accept.js';
 import { classifyPost } from '../protocol/era.js';
 import { McpError, shutdownRefusal, shown } from '../protocol/errors.js';
 import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../protocol/headers.js';
-import { type IncomingBody, isRequest, readMessages } from '../protocol/json-rpc.js';
+import {
+  type IncomingBody,
+  isRequest,
+  type JsonRpcNotification,
+  type JsonRpcRequest,
+  readMessages,
+} from '../protocol/json-rpc.js';
 import { isModernRevision } from '../protocol/revisions.js';
 import { discardBody, type InterruptBody, readBody } from './body-reader.js';
 import type { ResolvedHttpOptions } from './http.options.js';
@@ -53,6 +59,16 @@ const BODY = Symbol('nestjs-mcp-streamable:body');
 interface ReadRequest {
   [INCOMING]?: McpIncoming | undefined;
   [BODY]?: IncomingBody | undefined;
+}
+
+/** Returns what was read of a request before it was refused: its caller, and its message unless it is one of a batch. */
+export function readOf(request: object): {
+  readonly principal: string | undefined;
+  readonly message: JsonRpcNotification | JsonRpcRequest | undefined;
+} {
+  const { [INCOMING]: incoming, [BODY]: body } = request as ReadRequest;
+  const [message] = body?.messages.length === 1 ? body.messages : [];
+  return { principal: incoming?.principal, message: message && 'method' in message ? message : undefined };
 }
 
 /**

@@ -1,0 +1,203 @@
+import type { InjectionToken } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { Subscription } from 'rxjs';
+import type { McpClock } from '../core/common/clock.js';
+import { randomToken } from '../core/common/random-token.js';
+import { CallObserver } from '../core/calls/call-observer.js';
+import { currentMcpCall } from '../core/calls/mcp-call.js';
+import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpRefusal } from '../core/calls/mcp-instrumentation.js';
+import { HandlerTable } from '../core/handlers/registry/handler-table.js';
+import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
+import { McpSessionService } from '../core/sessions/mcp-session.service.js';
+import { sessionIdOf } from '../otel/conventions.js';
+import { activeTraceId } from '../otel/otel-api.js';
+import type { McpAuditOutcome, McpAuditRecord } from './audit-record.js';
+import type { ResolvedAuditOptions } from './audit.options.js';
+import type { Redaction } from './redaction.js';
+
+type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
+
+const KIND: Readonly<Record<string, McpAuditRecord['kind']>> = {
+  'tools/call': 'tool',
+  'prompts/get': 'prompt',
+  'resources/read': 'resource',
+};
+
+/**
+ * These methods give a caller nothing but what it may know, or repeat what a recorded call has given: they are recorded only
+ * when they are denied or fail.
+ */
+const QUIET: ReadonlySet<string> = new Set([
+  'completion/complete',
+  'initialize',
+  'logging/setLevel',
+  'ping',
+  'prompts/list',
+  'resources/list',
+  'resources/subscribe',
+  'resources/templates/list',
+  'resources/unsubscribe',
+  'server/discover',
+  'subscriptions/listen',
+  'tasks/get',
+  'tools/list',
+]);
+
+/** A text that a client chooses is cut to so many characters; the URI of a resource to eight times as many. */
+const LONGEST = 256;
+
+/** Writes records. */
+interface RecordWriter {
+  write(record: McpAuditRecord): void;
+  assertWritten(record: McpAuditRecord): Promise<void> | undefined;
+}
+
+/** Makes the records of one endpoint. */
+export class EndpointAudit implements McpInstrumentation {
+  /** Holds what is known of a call when it begins: its handler may change the arguments. */
+  readonly #begun = new WeakMap<McpCallInfo, McpAuditRecord>();
+  #over = false;
+
+  constructor(
+    private readonly module: NestModule,
+    private readonly redaction: Redaction,
+    private readonly writer: RecordWriter,
+    private readonly options: ResolvedAuditOptions,
+    private readonly clock: McpClock,
+  ) {}
+
+  begin(): Subscription {
+    const { required, refusals } = this.options;
+    this.#get(CallObserver).add(this, required ? (info) => this.#admit(info) : undefined);
+    const watching = new Subscription(() => (this.#over = true));
+    if (refusals) watching.add(this.#get(McpSessionService).refusals$.subscribe((refusal) => this.#refused(refusal)));
+    return watching;
+  }
+
+  call<T>(info: McpCallInfo, run: () => T): T {
+    if (!QUIET.has(info.method)) this.#begun.set(info, this.#recordOf(info));
+    return run();
+  }
+
+  ended({ call, outcome, durationMs, result }: McpCallEnd): void {
+    if (this.#over) return;
+    const begun = this.#begun.get(call);
+    if (!begun && (outcome === 'ok' || outcome === 'cancelled')) return;
+    this.writer.write(
+      Object.freeze({
+        ...(begun ?? this.#recordOf(call)),
+        time: this.#time(),
+        ...outcomeOf(outcome, result),
+        durationMs: Math.round(durationMs * 1_000) / 1_000,
+      }),
+    );
+  }
+
+  /** Records the attempt, which precedes guards and handler. */
+  #admit(info: McpCallInfo): Promise<void> | undefined {
+    const begun = this.#begun.get(info);
+    return begun && this.writer.assertWritten(begun);
+  }
+
+  #refused({ status, option, code, principal, ip, method, name }: McpRefusal): void {
+    const kind = kindOf(method);
+    this.writer.write(
+      Object.freeze({
+        ...this.#head('refused'),
+        ...present({
+          method: shortened(method),
+          kind,
+          name: shortened(name),
+          principal,
+          ip,
+          status,
+          reason: code,
+          option,
+        }),
+      }),
+    );
+  }
+
+  #recordOf(info: McpCallInfo): McpAuditRecord {
+    const { method, name, uri, principal, scopes, clientInfo, sessionId, requestId, protocolVersion, meta } = info;
+    const kind = kindOf(method);
+    const schema =
+      kind === 'tool' && name !== undefined ? this.#get(HandlerTable).get('tool', name)?.wire.inputSchema : undefined;
+    return Object.freeze({
+      ...this.#head('attempt'),
+      ...present({
+        method: shortened(method),
+        kind,
+        name: shortened(name) ?? shortened(uri, 8 * LONGEST),
+        principal,
+        scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
+        ip: addressOf(currentMcpCall()?.request),
+        clientName: shortened(clientInfo.name),
+        clientVersion: shortened(clientInfo.version),
+        sessionId: sessionId === undefined ? undefined : sessionIdOf(sessionId, principal),
+        requestId: typeof requestId === 'string' ? shortened(requestId) : requestId,
+        protocolVersion,
+        traceId: activeTraceId() ?? traceIdIn(meta),
+      }),
+      ...this.redaction.of(info, schema),
+    });
+  }
+
+  #head(outcome: McpAuditOutcome): Pick<McpAuditRecord, 'id' | 'time' | 'outcome' | 'endpoint' | 'nodeId'> {
+    const { endpoint } = this.#get(McpSessionService);
+    const { nodeId } = this.#get(SessionRuntime);
+    return { id: randomToken(), time: this.#time(), outcome, endpoint, nodeId };
+  }
+
+  #time(): string {
+    return new Date(this.clock.now()).toISOString();
+  }
+
+  #get<T>(token: InjectionToken<T>): T {
+    return this.module.providers.get(token)!.instance as T;
+  }
+}
+
+function outcomeOf(
+  outcome: McpCallEnd['outcome'],
+  result: object | undefined,
+): Pick<McpAuditRecord, 'outcome' | 'code' | 'taskId'> {
+  if (typeof outcome === 'number') return { outcome: 'failed', code: outcome };
+  if (outcome === 'tool_error') return { outcome: 'failed' };
+  if (outcome !== 'ok') return { outcome };
+  const { resultType, taskId } = (result ?? {}) as { readonly resultType?: unknown; readonly taskId?: unknown };
+  if (resultType === 'task') return { outcome: 'task', ...(typeof taskId === 'string' && { taskId }) };
+  return { outcome: resultType === 'input_required' ? 'asked' : 'served' };
+}
+
+function kindOf(method: string | undefined): McpAuditRecord['kind'] {
+  return method !== undefined && Object.hasOwn(KIND, method) ? KIND[method] : undefined;
+}
+
+/** Returns the address of the client, of Express' `Request` and Fastify's alike. */
+function addressOf(request: unknown): string | undefined {
+  const { ip, socket } = (request ?? {}) as {
+    readonly ip?: unknown;
+    readonly socket?: { readonly remoteAddress?: unknown };
+  };
+  const address = ip ?? socket?.remoteAddress;
+  return typeof address === 'string' ? address : undefined;
+}
+
+/** Matches the trace context that a client sends (W3C Trace Context). */
+const TRACEPARENT = /^[\da-f]{2}-(?!0{32})([\da-f]{32})-[\da-f]{16}-[\da-f]{2}/;
+
+function traceIdIn(meta: McpCallInfo['meta']): string | undefined {
+  const { traceparent } = meta ?? {};
+  return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
+}
+
+function shortened(text: unknown, longest = LONGEST): string | undefined {
+  if (typeof text !== 'string') return undefined;
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+}
+
+/** Returns the properties that have a value. */
+function present<T extends object>(properties: T): T {
+  return Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined)) as T;
+}

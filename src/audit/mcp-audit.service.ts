@@ -1,0 +1,185 @@
+import { Inject, Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { Subscription } from 'rxjs';
+import { McpClock } from '../core/common/clock.js';
+import { McpOptionError } from '../core/common/options.js';
+import { isThenable, within } from '../core/common/promises.js';
+import { CallObserver } from '../core/calls/call-observer.js';
+import { retryLater, shown } from '../core/protocol/errors.js';
+import { assertSink, AUDIT_OPTIONS, type ResolvedAuditOptions } from './audit.options.js';
+import { EndpointAudit } from './endpoint-audit.js';
+import type { McpAuditRecord, McpAuditSink } from './audit-record.js';
+import { Redaction } from './redaction.js';
+
+const logger = new Logger('McpAudit');
+
+/** A line about lost records comes at most every so many milliseconds. */
+const LOG_MS = 60_000;
+
+/**
+ * # What becomes of the records
+ *
+ *     written ──sink returned, or its promise resolved──▶ kept
+ *        ├──sink threw or rejected, or `timeoutMs` passed──▶ failed (counted; a promise that is late keeps its place)
+ *     not written: the sink has `maxPending` records already──▶ failed
+ *
+ * Invariant: `pending` is the number of promises of the sink that have not settled, and at most `maxPending`.
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpAuditService implements OnModuleInit, OnModuleDestroy {
+  readonly #watching = new Subscription();
+  readonly #writing = new Set<Promise<void>>();
+  #late = 0;
+  #failures = 0;
+  #written = 0;
+  #loggedAt = -Infinity;
+  #sink: McpAuditSink | undefined;
+
+  /** @internal */
+  constructor(
+    @Inject(AUDIT_OPTIONS) private readonly options: ResolvedAuditOptions,
+    @Inject(ModuleRef) private readonly module: ModuleRef,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(McpClock) private readonly clock: McpClock,
+  ) {}
+
+  /** Counts the records since the start that the sink has not taken: it failed, was late, or had too many already. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Counts the records since the start that the sink has taken. */
+  get written(): number {
+    return this.#written;
+  }
+
+  /** Counts the records that the sink is writing. */
+  get pending(): number {
+    return this.#writing.size;
+  }
+
+  /** @throws McpOptionError when the app has no endpoint, or the sink cannot be used @internal */
+  async onModuleInit(): Promise<void> {
+    this.#sink = await this.#makeSink();
+    const redaction = new Redaction(this.options, (error) => this.#report('The option "redact" failed', error));
+    const endpoints = [...this.modules.values()].filter(({ providers }) => providers.has(CallObserver));
+    if (endpoints.length === 0) {
+      const text =
+        'McpAuditModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
+      throw new McpOptionError('imports', text);
+    }
+    for (const endpoint of endpoints)
+      this.#watching.add(new EndpointAudit(endpoint, redaction, this, this.options, this.clock).begin());
+  }
+
+  /** Waits for the last records, `timeoutMs` at most. @internal */
+  async onModuleDestroy(): Promise<void> {
+    this.#watching.unsubscribe();
+    if (this.pending > this.#late) await within(Promise.allSettled(this.#writing), this.options.timeoutMs, this.clock);
+  }
+
+  /** Writes a record. A failure is counted. @internal */
+  write(record: McpAuditRecord): void {
+    this.#write(record)?.catch(() => {});
+  }
+
+  /**
+   * Writes a record, without which a call is not served.
+   *
+   * @returns `undefined`: the sink has taken it
+   * @throws (rejects) McpError UNAVAILABLE
+   * @internal
+   */
+  assertWritten(record: McpAuditRecord): Promise<void> | undefined {
+    return this.#write(record)?.catch((error: unknown) => {
+      const text =
+        'This server records each call before it serves it, and could not record this one. The call had no effect. Repeat it later.';
+      throw retryLater('UNAVAILABLE', text, 5, { cause: error });
+    });
+  }
+
+  /** @returns `undefined` if the sink has taken it; else rejects when it has failed, or is late */
+  #write(record: McpAuditRecord): Promise<void> | undefined {
+    const { maxPending } = this.options;
+    if (this.pending >= maxPending) {
+      return this.#lost(new Error(`The sink is writing ${maxPending} records already ("maxPending").`));
+    }
+    try {
+      const writing = this.#sink!.write(record);
+      if (isThenable(writing)) return this.#settled(writing);
+      this.#written++;
+      return undefined;
+    } catch (error) {
+      return this.#lost(error);
+    }
+  }
+
+  #settled(writing: PromiseLike<void>): Promise<void> {
+    const { timeoutMs } = this.options;
+    return new Promise((resolve, reject) => {
+      let late = false;
+      const timer = this.clock.setTimeout(() => {
+        late = true;
+        this.#late++;
+        this.#lost(new Error(`The sink has not taken a record within ${timeoutMs} ms ("timeoutMs").`)).catch(reject);
+      }, timeoutMs);
+      const over = (): void => {
+        this.#writing.delete(settled);
+        this.clock.clear(timer);
+        if (late) this.#late--;
+      };
+      const settled = Promise.resolve(writing).then(
+        () => {
+          over();
+          if (!late) this.#written++;
+          resolve();
+        },
+        (error: unknown) => {
+          over();
+          if (!late) this.#lost(error).catch(reject);
+        },
+      );
+      this.#writing.add(settled);
+    });
+  }
+
+  /** Counts a record that was not written. @returns rejects with the error */
+  #lost(error: unknown): Promise<never> {
+    this.#failures++;
+    this.#report('A record was not written', error);
+    return Promise.reject(error);
+  }
+
+  #report(what: string, error: unknown): void {
+    const now = this.clock.now();
+    if (now - this.#loggedAt < LOG_MS) return;
+    this.#loggedAt = now;
+    const reason = error instanceof Error ? error.message : shown(error);
+    logger.error(
+      `${what}: ${reason} Records that were not written since the start: ${this.#failures}. Failures within the next minute are counted, and not logged.`,
+      (error as Partial<Error> | undefined)?.stack,
+    );
+  }
+
+  async #makeSink(): Promise<McpAuditSink> {
+    const { sink = LOGGED } = this.options;
+    if (typeof sink !== 'function') return sink;
+    const made: unknown = await this.#instanceOf(sink);
+    assertSink(made);
+    return made;
+  }
+
+  async #instanceOf(sink: Extract<ResolvedAuditOptions['sink'], new (...args: never[]) => unknown>): Promise<unknown> {
+    try {
+      return this.module.get(sink, { strict: false });
+    } catch {
+      // No module of the app provides it.
+      return this.module.create(sink);
+    }
+  }
+}
+
+/** Writes lines of JSON to the log of the app. */
+const LOGGED: McpAuditSink = { write: (record) => logger.log(JSON.stringify(record)) };

@@ -1,0 +1,244 @@
+import { createHash, createHmac } from 'node:crypto';
+import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
+import { canonicalJson } from '../core/handlers/questions/request-state.js';
+import { isObject } from '../core/protocol/json-rpc.js';
+import { namesOf, type ResolvedAuditOptions } from './audit.options.js';
+import type { McpAuditRecord } from './audit-record.js';
+
+type Schema = Readonly<Record<string, unknown>>;
+type Arguments = Pick<McpAuditRecord, 'arguments' | 'argumentsCut' | 'argumentsHash'>;
+
+/** This keyword of JSON Schema marks a value that no record may have. */
+const SENSITIVE = 'x-mcp-sensitive';
+const REDACTED = '[redacted]';
+const CUT = '[cut]';
+/** Stands for arguments whose redaction failed: what it would have removed is not known. */
+const FAILED = '[redaction failed]';
+/** Values that are nested deeper are cut. */
+const MAX_DEPTH = 32;
+
+const NOTHING: Arguments = Object.freeze({});
+const NO_SCHEMAS: readonly Schema[] = [];
+
+/** Decides what records have of the arguments of a call. */
+export class Redaction {
+  readonly #names: ReadonlySet<string>;
+  /** Whether a schema marks anything; most do not. */
+  readonly #marks = new WeakMap<object, boolean>();
+
+  constructor(
+    private readonly options: Pick<ResolvedAuditOptions, 'redact' | 'hashKey' | 'maxArgumentLength'>,
+    /** Called with what the app's function throws. */
+    private readonly report: (error: unknown) => void,
+  ) {
+    this.#names = new Set(namesOf(options).map(plainName));
+  }
+
+  /** @param schema of the arguments, if it is known */
+  of(call: McpCallInfo, schema: object | undefined): Arguments {
+    const { arguments: args } = call;
+    if (!args) return NOTHING;
+    const { redact, maxArgumentLength } = this.options;
+    const root = schema && this.#hasMarks(schema) ? (schema as Schema) : undefined;
+    const copy = new RedactedCopy(this.#names, maxArgumentLength, root);
+    let recorded = copy.of(args, root ? [root] : NO_SCHEMAS);
+    let { cut } = copy;
+    if (typeof redact === 'function') {
+      try {
+        const kept: unknown = redact(recorded as Record<string, unknown>, call);
+        // It may have returned anything: a cycle, an entity, something huge.
+        const again = new RedactedCopy(this.#names, maxArgumentLength);
+        recorded = kept === undefined ? undefined : again.of(kept, NO_SCHEMAS);
+        cut ||= again.cut;
+      } catch (error) {
+        this.report(error);
+        recorded = FAILED;
+      }
+    }
+    return {
+      ...(recorded !== undefined && { arguments: recorded }),
+      ...(cut && { argumentsCut: true }),
+      ...this.#hash(args, recorded),
+    };
+  }
+
+  #hash(sent: object, recorded: unknown): Pick<McpAuditRecord, 'argumentsHash'> {
+    const { hashKey } = this.options;
+    if (hashKey === undefined && recorded === undefined) return NOTHING;
+    try {
+      const hash = hashKey === undefined ? createHash('sha256') : createHmac('sha256', hashKey);
+      const hex = hash.update(canonicalJson(hashKey === undefined ? recorded : sent)).digest('hex');
+      return { argumentsHash: `${hashKey === undefined ? 'sha256' : 'hmac-sha256'}:${hex}` };
+    } catch {
+      // A call from within the app may be nested deeper than those of clients, which are limited.
+      return NOTHING;
+    }
+  }
+
+  #hasMarks(schema: object): boolean {
+    let marks = this.#marks.get(schema);
+    if (marks === undefined) this.#marks.set(schema, (marks = JSON.stringify(schema).includes(`"${SENSITIVE}":true`)));
+    return marks;
+  }
+}
+
+/** Copies a value without what must not be recorded, and no more of it than fits. */
+class RedactedCopy {
+  cut = false;
+
+  constructor(
+    private readonly names: ReadonlySet<string>,
+    /** The characters that still fit. */
+    private left: number,
+    /** References of schemas begin here. */
+    private readonly root: Schema = {},
+  ) {}
+
+  /** @param schemas may describe the value: it is redacted if any of them says so */
+  of(value: unknown, schemas: readonly Schema[], depth = 0): unknown {
+    const all = schemas.length === 0 ? schemas : this.#expanded(schemas);
+    if (all.some((schema) => schema[SENSITIVE] === true)) return this.#text(REDACTED);
+    if (typeof value === 'string') return this.#text(value);
+    if (typeof value !== 'object' || value === null) {
+      this.left -= 5;
+      return isJsonScalar(value) ? value : `[${typeof value}]`;
+    }
+    if (depth === MAX_DEPTH) return this.#cutOff();
+    const { toJSON } = value as { toJSON?: unknown };
+    if (typeof toJSON === 'function') return this.of(toJSON.call(value), schemas, depth + 1);
+    return Array.isArray(value) ? this.#list(value, all, depth) : this.#object(value, all, depth);
+  }
+
+  #list(list: readonly unknown[], schemas: readonly Schema[], depth: number): unknown[] {
+    const copy: unknown[] = [];
+    for (const [index, entry] of list.entries()) {
+      if (this.left <= 0) {
+        copy.push(this.#cutOff());
+        break;
+      }
+      this.left--;
+      copy.push(
+        this.of(
+          entry,
+          schemas.flatMap((schema) => schemasOfEntry(schema, index)),
+          depth + 1,
+        ),
+      );
+    }
+    return copy;
+  }
+
+  #object(object: object, schemas: readonly Schema[], depth: number): object {
+    const copy = {};
+    for (const key of Object.keys(object)) {
+      if (this.left <= 0) {
+        put(copy, '…', this.#cutOff());
+        break;
+      }
+      this.left -= 4;
+      const name = this.#text(key);
+      const hidden = this.names.has(plainName(key));
+      const member = hidden
+        ? this.#text(REDACTED)
+        : this.of(
+            (object as Schema)[key],
+            schemas.flatMap((schema) => schemasOfMember(schema, key)),
+            depth + 1,
+          );
+      put(copy, name, member);
+    }
+    return copy;
+  }
+
+  #text(text: string): string {
+    const fitting = Math.max(0, this.left);
+    this.left -= text.length;
+    if (text.length <= fitting || text === REDACTED) return text;
+    this.cut = true;
+    return `${text.slice(0, fitting)}…${CUT}`;
+  }
+
+  #cutOff(): string {
+    this.cut = true;
+    return CUT;
+  }
+
+  /** Returns the schemas with those that they refer to and are composed of: a value may be described by any of them. */
+  #expanded(schemas: readonly Schema[]): readonly Schema[] {
+    const all = new Set<Schema>(schemas);
+    // Iterating a set includes the elements that are added meanwhile.
+    for (const schema of all) {
+      const { $ref, $dynamicRef } = schema;
+      for (const part of [this.#referred($ref ?? $dynamicRef), ...COMPOSED.flatMap((word) => partsOf(schema[word]))])
+        if (isObject(part)) all.add(part);
+      const { dependentSchemas } = schema;
+      if (isObject(dependentSchemas))
+        for (const part of Object.values(dependentSchemas)) if (isObject(part)) all.add(part);
+    }
+    return [...all];
+  }
+
+  /** Returns the schema of a reference within the root. */
+  #referred(ref: unknown): unknown {
+    if (typeof ref !== 'string' || !(ref === '#' || ref.startsWith('#/'))) return undefined;
+    let found: unknown = this.root;
+    for (const step of ref.slice(1).split('/').slice(1)) {
+      const key = decoded(step).replaceAll('~1', '/').replaceAll('~0', '~');
+      found =
+        typeof found === 'object' && found !== null && Object.hasOwn(found, key) ? (found as Schema)[key] : undefined;
+    }
+    return found;
+  }
+}
+
+function isJsonScalar(value: unknown): boolean {
+  return value === null || typeof value === 'number' || typeof value === 'boolean';
+}
+
+/** The keywords whose schemas describe the same value. */
+const COMPOSED = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else'];
+
+function partsOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [value];
+}
+
+function schemasOfEntry(schema: Schema, index: number): Schema[] {
+  const { prefixItems, items, additionalItems, contains, unevaluatedItems } = schema;
+  const own = [prefixItems, items].map((list) => (Array.isArray(list) ? (list[index] as unknown) : undefined));
+  return [...own, items, additionalItems, contains, unevaluatedItems].filter((found) => isObject(found));
+}
+
+function schemasOfMember(schema: Schema, key: string): Schema[] {
+  const { properties, patternProperties, additionalProperties, unevaluatedProperties } = schema;
+  const own = isObject(properties) && Object.hasOwn(properties, key) ? properties[key] : undefined;
+  const matching = isObject(patternProperties)
+    ? Object.entries(patternProperties).flatMap(([pattern, each]) => (matches(pattern, key) ? [each] : []))
+    : [];
+  const others = own === undefined ? [additionalProperties, unevaluatedProperties] : [];
+  return [own, ...matching, ...others].filter((found) => isObject(found));
+}
+
+function matches(pattern: string, key: string): boolean {
+  try {
+    return new RegExp(pattern, 'u').test(key);
+  } catch {
+    return false;
+  }
+}
+
+function decoded(step: string): string {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
+}
+
+/** Sets an own property, whatever its name. */
+function put(object: object, key: string, value: unknown): void {
+  Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replaceAll(/[_-]/g, '');
+}

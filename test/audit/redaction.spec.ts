@@ -1,0 +1,179 @@
+import { createHash, createHmac } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { McpRegistry } from 'nestjs-mcp-streamable';
+import type { McpAuditModuleOptions } from 'nestjs-mcp-streamable/audit';
+import type { RawClient } from '../support/raw-client.js';
+import { AuditApp } from './audit-app.js';
+
+const SECRET = '4000-1234-hunter2';
+const KEY = 'k'.repeat(32);
+
+describe('the arguments in an audit record', () => {
+  let it_: AuditApp;
+  let client: RawClient;
+  beforeEach(() => {
+    it_ = new AuditApp();
+  });
+  afterEach(() => it_.app.close());
+
+  async function start(options?: McpAuditModuleOptions): Promise<void> {
+    await it_.start(options);
+    client = await it_.app.client().initialize();
+  }
+  async function recorded(name: string, args: object): Promise<Record<string, unknown>> {
+    await (await client.call(name, args)).text();
+    return it_.records.all.at(-1) as unknown as Record<string, unknown>;
+  }
+  const sha256 = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`;
+
+  it('lack what the schema of the tool marks with x-mcp-sensitive, at any depth', async () => {
+    await start();
+    const cards = [1, 2].map(() => ({ holder: 'Ann', number: SECRET }));
+    const { arguments: args } = await recorded('refund', { order: 'A', pin: SECRET, cards, by: { iban: SECRET } });
+    const hidden = { holder: 'Ann', number: '[redacted]' };
+    expect(args).toEqual({ order: 'A', pin: '[redacted]', cards: [hidden, hidden], by: { iban: '[redacted]' } });
+    expect(it_.tools.runs[0]).toMatchObject({ pin: SECRET });
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('lack it also where the arguments do not fit the schema', async () => {
+    await start();
+    const odd = [{ pin: { a: [SECRET] } }, { order: 5, pin: [SECRET] }, { cards: [{ number: { deep: SECRET } }] }];
+    for (const args of odd) expect(await recorded('refund', args)).toMatchObject({ outcome: 'failed' });
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('lack what any part of a schema marks: references, patterns, conditions, tuples, other properties', async () => {
+    await start();
+    const mark = { type: 'string', 'x-mcp-sensitive': true };
+    const inputSchema = {
+      type: 'object',
+      $defs: { 'a/b': mark, node: { type: 'object', properties: { key: mark, next: { $ref: '#/$defs/node' } } } },
+      properties: {
+        ref: { $ref: '#/$defs/a~1b' },
+        tree: { $ref: '#/$defs/node' },
+        tuple: { type: 'array', prefixItems: [{ type: 'string' }, mark] },
+        list: { type: 'array', items: { anyOf: [{ type: 'number' }, mark] } },
+        open: { type: 'object', additionalProperties: mark },
+      },
+      patternProperties: { '^x_': mark },
+      if: { properties: { how: { const: 'card' } } },
+      // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
+      then: { properties: { number: mark } },
+    };
+    it_.app.app.get(McpRegistry).registerTool({ name: 'any', inputSchema, handler: () => 'ok' } as never);
+    const { arguments: args } = await recorded('any', {
+      ref: SECRET,
+      tree: { key: SECRET, next: { next: { key: SECRET } } },
+      tuple: ['seen', SECRET],
+      list: [SECRET, SECRET],
+      open: { anything: SECRET, __proto__: SECRET },
+      x_1: SECRET,
+      number: SECRET,
+      seen: 'seen',
+    });
+    expect(args).toMatchObject({
+      tuple: ['seen', '[redacted]'],
+      seen: 'seen',
+      tree: { next: { next: { key: '[redacted]' } } },
+    });
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('lack properties of usual names, and of those that the app gives instead', async () => {
+    await start();
+    const named = { password: SECRET, deep: [{ 'API-Key': SECRET, access_token: [SECRET] }], passwords: 'seen' };
+    expect((await recorded('close', named))['arguments']).toEqual({
+      password: '[redacted]',
+      deep: [{ 'API-Key': '[redacted]', access_token: '[redacted]' }],
+      passwords: 'seen',
+    });
+    await it_.app.close();
+    await start({ redact: ['cvc'] });
+    expect((await recorded('close', { cvc: SECRET, password: 'seen' }))['arguments']).toEqual({
+      cvc: '[redacted]',
+      password: 'seen',
+    });
+  });
+
+  it('are what a function of the app returns: it gets a copy without what is sensitive', async () => {
+    const seen: unknown[] = [];
+    await start({
+      redact: (args, call) => {
+        seen.push([call.name, { ...args }]);
+        delete args['order'];
+        return { ...args, order: 'somewhere' };
+      },
+    });
+    expect((await recorded('refund', { order: 'Main Street 5', pin: SECRET }))['arguments']).toEqual({
+      order: 'somewhere',
+      pin: '[redacted]',
+    });
+    expect(seen).toEqual([['refund', { order: 'Main Street 5', pin: '[redacted]' }]]);
+    expect(it_.tools.runs).toEqual([{ order: 'Main Street 5', pin: SECRET }]);
+  });
+
+  const cyclic: Record<string, unknown> = { a: 1 };
+  cyclic['self'] = cyclic;
+  it.each<[string, () => unknown, unknown]>([
+    ['throws', () => raise(), '[redaction failed]'],
+    ['returns nothing', () => undefined, undefined],
+    ['returns what throws when it is read', () => new Proxy({}, { ownKeys: raise }), '[redaction failed]'],
+    ['returns an entity', () => ({ at: new Date(0), big: 5n }), { at: '1970-01-01T00:00:00.000Z', big: '[bigint]' }],
+    ['returns a cycle', () => cyclic, expect.objectContaining({ a: 1 })],
+  ])('are safe when the function %s', async (_, redact, expected) => {
+    await start({ redact });
+    expect((await recorded('close', { order: SECRET }))['arguments']).toEqual(expected);
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('are those that the client sent, whatever the handler does with them', async () => {
+    await start();
+    expect((await recorded('close', { order: 'sent' }))['arguments']).toEqual({ order: 'sent' });
+  });
+
+  it('are cut where they are long, many, or nested deep', async () => {
+    await start({ maxArgumentLength: 200 });
+    const long = await recorded('close', { text: 'x'.repeat(100_000), after: 'lost' });
+    expect(long).toMatchObject({
+      argumentsCut: true,
+      arguments: { text: expect.stringMatching(/^x{150,200}…\[cut\]$/) },
+    });
+    const many = await recorded('close', Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`key${n}`, n])));
+    expect(JSON.stringify(many['arguments']).length).toBeLessThan(400);
+    const list = await recorded('close', { list: Array.from({ length: 5_000 }, () => 'entry') });
+    expect(JSON.stringify(list['arguments']).length).toBeLessThan(400);
+    const deep = await recorded('close', JSON.parse(`${'{"a":'.repeat(400)}1${'}'.repeat(400)}`) as object);
+    expect(deep).toMatchObject({ argumentsCut: true });
+    expect(JSON.stringify(deep['arguments'])).toContain('[cut]');
+  });
+
+  it('may have any keys: nothing of a prototype is read or changed', async () => {
+    await start();
+    const sent = '{"constructor":{"prototype":{"polluted":1}},"hasOwnProperty":"x","toJSON":"y","order":"z"}';
+    const { arguments: args } = await recorded('close', JSON.parse(sent) as object);
+    expect(JSON.stringify(args)).toBe(sent);
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  it('are hashed as they are recorded: the hash reveals nothing of what was redacted', async () => {
+    await start();
+    const one = await recorded('refund', { pin: '1234', order: 'A' });
+    const other = await recorded('refund', { order: 'A', pin: '9999' });
+    expect(one['argumentsHash']).toBe(sha256('{"order":"A","pin":"[redacted]"}'));
+    expect(other['argumentsHash']).toBe(one['argumentsHash']);
+  });
+
+  it('are hashed as they were sent with a key, which proves them to one who has it', async () => {
+    await start({ hashKey: KEY });
+    const one = await recorded('refund', { pin: '1234', order: 'A' });
+    const other = await recorded('refund', { order: 'A', pin: '9999' });
+    const hmac = createHmac('sha256', KEY).update('{"order":"A","pin":"1234"}').digest('hex');
+    expect(one['argumentsHash']).toBe(`hmac-sha256:${hmac}`);
+    expect(other['argumentsHash']).not.toBe(one['argumentsHash']);
+  });
+});
+
+function raise(): never {
+  throw new Error('no');
+}

@@ -1,0 +1,249 @@
+import { Inject, Injectable, Logger, Module } from '@nestjs/common';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import {
+  McpAuditModule,
+  type McpAuditModuleAsyncOptions,
+  type McpAuditOptions,
+  type McpAuditRecord,
+  type McpAuditSink,
+} from 'nestjs-mcp-streamable/audit';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { TestApp, serverInfo } from '../support/app.js';
+import { ModernClient } from '../support/modern-client.js';
+import { Never } from '../support/users.js';
+import { AuditApp, PaymentTools, Records } from './audit-app.js';
+
+const refund = { name: 'refund', arguments: { order: 'A-1' } };
+const SERVED = { result: { content: [{ text: 'refunded A-1' }] } };
+
+/** A sink that a test fails, and holds. */
+class FaultySink extends Records {
+  fault: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
+  readonly held: (() => void)[] = [];
+
+  override write(record: McpAuditRecord): undefined {
+    return this.#write(record) as undefined;
+  }
+
+  #write(record: McpAuditRecord): Promise<void> | void {
+    if (this.fault === 'throws') throw new Error('The disk is full.');
+    if (this.fault === 'rejects') return Promise.reject(new Error('The table is locked.'));
+    this.all.push(record);
+    if (this.fault === 'hangs') return new Promise((resolve) => this.held.push(resolve));
+  }
+
+  release(): void {
+    this.fault = 'none';
+    for (const resolve of this.held.splice(0)) resolve();
+  }
+}
+
+describe('a sink', () => {
+  let it_: AuditApp;
+  let clock: ManualClock;
+  let sink: FaultySink;
+  beforeEach(() => {
+    [it_, clock, sink] = [new AuditApp(), new ManualClock(), new FaultySink()];
+  });
+  afterEach(async () => {
+    sink.release();
+    await it_.app.close();
+  });
+  const start = async (options: McpAuditOptions = {}): Promise<ModernClient> => {
+    await it_.start({ sink, ...options }, {}, clock);
+    return new ModernClient(it_.app.url);
+  };
+  const lines = (): string[] => it_.app.log.texts('error').filter((text) => text.includes('record was not written'));
+
+  it.each(['throws', 'rejects'] as const)(
+    'that %s costs no call; what is lost is counted, and logged once a minute',
+    async (fault) => {
+      const client = await start();
+      sink.fault = fault;
+      for (let count = 0; count < 3; count++) expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
+      expect(it_.audit).toMatchObject({ failures: 3, written: 0, pending: 0 });
+      expect(lines()).toEqual([
+        expect.stringMatching(/The (disk is full|table is locked)\. Records that .* start: 1\./),
+      ]);
+      await clock.advance(60_000);
+      await client.ask('tools/call', refund);
+      expect(lines()).toHaveLength(2);
+      expect(lines()[1]).toContain('since the start: 4.');
+      sink.release();
+      await client.ask('tools/call', refund);
+      expect(it_.audit).toMatchObject({ failures: 4, written: 1 });
+    },
+  );
+
+  it('that hangs costs no call, and takes no more memory than it has places', async () => {
+    const client = await start({ maxPending: 5 });
+    sink.fault = 'hangs';
+    for (let count = 0; count < 12; count++) expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
+    expect(it_.audit).toMatchObject({ pending: 5, failures: 7, written: 0 });
+    expect(sink.all).toHaveLength(5);
+    await clock.advance(5_000);
+    expect(it_.audit).toMatchObject({ pending: 5, failures: 12 });
+    expect(lines()).toHaveLength(1);
+    sink.release();
+    await clock.advance(0);
+    await client.ask('tools/call', refund);
+    expect(it_.audit).toMatchObject({ pending: 0, failures: 12, written: 1 });
+  });
+
+  it('gets each of 10,000 calls, and nothing is left of them', async () => {
+    await start({ maxPending: 20_000 });
+    const client = await it_.app.client().initialize();
+    for (let batch = 0; batch < 100; batch++) {
+      const calls = Array.from({ length: 100 }, (_, n) => client.call('refund', { order: `${batch}-${n}` }));
+      await Promise.all(calls.map(async (call) => (await call).text()));
+    }
+    expect(new Set(sink.all.map(({ arguments: args }) => JSON.stringify(args))).size).toBe(10_000);
+    expect(it_.audit).toMatchObject({ written: 10_000, failures: 0, pending: 0 });
+  });
+
+  it('has its last records before the app has closed', async () => {
+    const client = await start();
+    sink.fault = 'hangs';
+    await client.ask('tools/call', refund);
+    let closed = false;
+    const closing = it_.app.shutDown().then(() => (closed = true));
+    await clock.advance(1_000);
+    expect(closed).toBe(false);
+    sink.release();
+    await closing;
+    expect(it_.audit).toMatchObject({ written: 1, pending: 0 });
+    // What `afterEach` closes.
+    it_ = new AuditApp();
+    await it_.start();
+  });
+
+  describe('that is required', () => {
+    it('has the attempt before the handler runs, then the outcome with the same id', async () => {
+      const client = await start({ required: true });
+      sink.fault = 'hangs';
+      const answer = client.ask('tools/call', refund);
+      await clock.advance(0);
+      await expect
+        .poll(() => sink.all)
+        .toMatchObject([{ outcome: 'attempt', name: 'refund', arguments: { order: 'A-1' } }]);
+      expect(it_.tools.runs).toEqual([]);
+      sink.release();
+      expect(await answer).toMatchObject(SERVED);
+      expect(sink.gists).toEqual(['attempt refund', 'served refund']);
+      expect(sink.all[0]!.id).toBe(sink.all[1]!.id);
+    });
+
+    it.each(['throws', 'rejects'] as const)('and %s: no handler runs, and the client may try again', async (fault) => {
+      const client = await start({ required: true });
+      sink.fault = fault;
+      const refused = await client.request('tools/call', refund);
+      expect([refused.status, refused.header('retry-after')]).toEqual([503, '5']);
+      expect(await refused.text()).toMatch(/"code":-32000,"message":"This server records each call/);
+      const legacy = await it_.app.client().initialize();
+      expect(await (await legacy.call('refund', refund.arguments)).json()).toMatchObject({ error: { code: -32000 } });
+      const read = { jsonrpc: '2.0', id: 'r', method: 'resources/read', params: { uri: 'ledger://today' } };
+      expect(await (await legacy.post(read)).json()).toMatchObject({ error: { code: -32000 } });
+      expect(it_.tools.runs).toEqual([]);
+      expect(await (await legacy.post({ jsonrpc: '2.0', id: 'l', method: 'tools/list' })).json()).toHaveProperty(
+        'result',
+      );
+      sink.release();
+      expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
+    });
+
+    it('and hangs: the call is refused when its time is over, and at once when there is no place', async () => {
+      const client = await start({ required: true, maxPending: 1, timeoutMs: 2_000 });
+      sink.fault = 'hangs';
+      const first = client.request('tools/call', refund);
+      await expect.poll(() => it_.audit.pending).toBe(1);
+      expect((await client.request('tools/call', refund)).status).toBe(503);
+      await clock.advance(2_000);
+      // By then its response has become a stream.
+      expect(await (await first).text()).toMatch(/"code":-32000,"message":"This server records each call/);
+      expect(it_.tools.runs).toEqual([]);
+    });
+
+    it('and slow: a call that is cancelled meanwhile has no effect', async () => {
+      await start({ required: true });
+      const client = await it_.app.client().initialize();
+      sink.fault = 'hangs';
+      const call = client.call('refund', refund.arguments, { id: 'c' });
+      await expect.poll(() => sink.all).toHaveLength(1);
+      await client.notify('notifications/cancelled', { requestId: 'c' });
+      await (await call).text();
+      sink.release();
+      await clock.advance(0);
+      expect(it_.tools.runs).toEqual([]);
+      expect(sink.gists).toEqual(['attempt refund', 'cancelled refund']);
+    });
+  });
+});
+
+describe('the sink of an app', () => {
+  @Injectable()
+  class Table {
+    readonly rows: McpAuditRecord[] = [];
+  }
+  @Module({ providers: [Table], exports: [Table] })
+  class TableModule {}
+  @Injectable()
+  class TableSink implements McpAuditSink {
+    constructor(@Inject(Table) private readonly table: Table) {}
+    async write(record: McpAuditRecord): Promise<void> {
+      this.table.rows.push(record);
+      await Promise.resolve();
+    }
+  }
+  @Injectable()
+  class AuditConfig {
+    constructor(@Inject(TableSink) private readonly sink: TableSink) {}
+    createMcpAuditOptions(): McpAuditOptions {
+      return { sink: this.sink };
+    }
+  }
+  @Module({ imports: [TableModule], providers: [TableSink, AuditConfig], exports: [TableSink, AuditConfig] })
+  class ConfigModule {}
+  const asynchronously = (options: McpAuditModuleAsyncOptions) => McpAuditModule.forRootAsync(options);
+
+  it.each([
+    ['a class with what the module imports', () => McpAuditModule.forRoot({ sink: TableSink, imports: [TableModule] })],
+    ['a class that a module provides', () => McpAuditModule.forRoot({ sink: TableSink, imports: [ConfigModule] })],
+    [
+      'from useFactory',
+      () =>
+        asynchronously({
+          imports: [ConfigModule],
+          inject: [TableSink],
+          useFactory: (sink: TableSink) => Promise.resolve({ sink }),
+        }),
+    ],
+    [
+      'a class, from useFactory',
+      () => asynchronously({ imports: [TableModule], useFactory: () => ({ sink: TableSink }) }),
+    ],
+    ['from useClass', () => asynchronously({ imports: [ConfigModule], useClass: AuditConfig })],
+    ['from useExisting', () => asynchronously({ imports: [ConfigModule], useExisting: AuditConfig })],
+  ])('may be %s', async (_, audit) => {
+    const app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo }), audit()],
+      providers: [PaymentTools, Never],
+    });
+    await new ModernClient(app.url).ask('tools/call', refund);
+    expect(app.app.get(Table, { strict: false }).rows).toMatchObject([{ outcome: 'served', name: 'refund' }]);
+    await app.close();
+  });
+
+  it('is the log of the app by default: one line of JSON for each record', async () => {
+    const app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot()],
+      providers: [PaymentTools, Never],
+    });
+    await new ModernClient(app.url).ask('tools/call', refund);
+    const [line, ...others] = app.log.texts('log').filter((text) => text.startsWith('{"'));
+    expect(JSON.parse(line!)).toMatchObject({ outcome: 'served', name: 'refund' });
+    expect(others).toEqual([]);
+    await app.close();
+    Logger.flush();
+  });
+});
