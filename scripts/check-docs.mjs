@@ -50,6 +50,9 @@ if (executablePath === undefined)
   throw new Error('Needs Chromium: install the package chromium, or set CHROMIUM_PATH.');
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
 const faults = [];
+for (const name of ['llms.txt', 'llms-full.txt', 'sitemap.xml', 'getting-started.md']) {
+  if (!existsSync(join(site, name))) faults.push(`The build has not made ${name}.`);
+}
 
 /** A page as wide as a phone, which may load nothing from elsewhere. */
 async function openPage(options) {

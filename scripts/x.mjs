@@ -83,6 +83,10 @@ const TASKS = {
 
   'docs:build': { what: 'the documentation site, to build/docs', run: ['scripts/docs.mjs', 'build'] },
   'docs:check': { what: 'builds the site, and looks at its pages in Chromium', run: ['scripts/check-docs.mjs'] },
+  'docs:snippets': {
+    what: 'writes the code of the compiled examples into the pages',
+    run: ['scripts/docs-snippets.mjs'],
+  },
   'docs:options': { what: 'writes docs/options.md from the comments', run: ['scripts/options-page.mjs'] },
 
   ...starts(),

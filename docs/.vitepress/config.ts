@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { defineConfig, type DefaultTheme } from 'vitepress';
+import llmstxt, { copyOrDownloadAsMarkdownButtons } from 'vitepress-plugin-llms';
 
 const { homepage, repository } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
   homepage: string;
   repository: { url: string };
 };
+const site = new URL(homepage);
 const github = repository.url.replace(/^git\+|\.git$/g, '');
 
 /** Made by TypeDoc: `npm run x -- docs:build` runs it first. */
@@ -86,7 +88,18 @@ export default defineConfig({
   title: 'nestjs-mcp-streamable',
   description: 'An MCP server inside your NestJS app: Streamable HTTP, sessions, resumable streams, guards.',
   // GitHub Pages serves the site in a folder.
-  base: new URL(homepage).pathname,
+  base: site.pathname,
+  head: [
+    ['link', { rel: 'icon', type: 'image/svg+xml', href: `${site.pathname}logo.svg` }],
+    ['meta', { name: 'theme-color', content: '#c4163f' }],
+    ['meta', { property: 'og:type', content: 'website' }],
+    ['meta', { property: 'og:site_name', content: 'nestjs-mcp-streamable' }],
+  ],
+  sitemap: { hostname: homepage },
+  // llms.txt, llms-full.txt, and each page as Markdown beside it. The API reference repeats the pages.
+  vite: {
+    plugins: [llmstxt({ domain: site.origin, ignoreFiles: ['api/**'] })],
+  },
   outDir: '../build/docs',
   cacheDir: '../build/docs-cache',
   cleanUrls: true,
@@ -100,6 +113,7 @@ export default defineConfig({
     // The same anchors as on GitHub, where the pages are read too.
     anchor: { slugify: githubSlug },
     config: (md) => {
+      md.use(copyOrDownloadAsMarkdownButtons);
       const render =
         md.renderer.rules.link_open ?? ((tokens, at, options, _env, self) => self.renderToken(tokens, at, options));
       md.renderer.rules.link_open = (tokens, at, options, env: { relativePath: string }, self) => {
@@ -111,6 +125,7 @@ export default defineConfig({
     },
   },
   themeConfig: {
+    logo: '/logo.svg',
     search: {
       provider: 'local',
       options: { miniSearch: { searchOptions: { boostDocument: weightOf } } },

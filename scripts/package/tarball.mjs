@@ -22,12 +22,12 @@ export async function pack(folder) {
   // A script's own output may come before the JSON.
   const [{ filename, files }] = Object.values(JSON.parse(out.slice(out.search(/^[[{]/m))));
   const names = files.map(({ path }) => path);
-  for (const needed of ['LICENSE', 'CHANGELOG.md', 'README.md', 'dist/index.js', 'dist/index.d.ts']) {
+  for (const needed of ['LICENSE', 'CHANGELOG.md', 'README.md', 'AGENTS.md', 'dist/index.js', 'dist/index.d.ts']) {
     ok(names.includes(needed), `${needed} is not in the tarball`);
   }
   // dist keeps what earlier builds have made: each file that is packed must be made by one of the sources.
   const isOurs = (name) => name.startsWith('dist/') && isMade(name.slice('dist/'.length), 'src');
-  const isText = (name) => ['LICENSE', 'CHANGELOG.md', 'README.md', 'package.json'].includes(name);
+  const isText = (name) => ['LICENSE', 'CHANGELOG.md', 'README.md', 'AGENTS.md', 'package.json'].includes(name);
   const stray = names.filter((name) => !isText(name) && (!isOurs(name) || name.includes('.spec.')));
   deepEqual(stray, [], 'files that nobody needs are in the tarball');
   return join(folder, filename);

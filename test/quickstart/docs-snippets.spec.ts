@@ -14,6 +14,7 @@ const read = (path: string): string => readFileSync(new URL(path, root), 'utf8')
 
 const PAGES = [
   'README.md',
+  'AGENTS.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
   ...readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' })
