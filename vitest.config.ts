@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { livePagePlugin } from './scripts/live-page.mjs';
 
 const source = (path: string): string => fileURLToPath(new URL(`./src/${path}`, import.meta.url));
 
@@ -68,6 +69,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 export default defineConfig({
+  plugins: [livePagePlugin()],
   // Of TypeScript's endings Vite leaves out .cts.
   oxc: { include: /\.[cm]?tsx?$/ },
   resolve: {

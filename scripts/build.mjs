@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, 
 import { dirname, join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { buildLivePage } from './live-page.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 /** TypeScript 7, by its path: the Nest CLI needs the API of TypeScript 6, which brings a `tsc` of its own. */
@@ -28,6 +29,7 @@ export async function build(...projects) {
       stdio: ['ignore', 2, 2],
     });
     if (status !== 0) throw new Error(`tsc --build ${projects.join(' ')} ended with ${signal ?? status}`);
+    await buildLivePage();
   } finally {
     rmSync(lock, { force: true });
   }
@@ -71,7 +73,8 @@ function isAbandoned() {
 /** @returns whether a file of the sources makes that output, both relative to their folders */
 export function isMade(output, sources) {
   const [, stem, kind] = /^(.+?)(?:\.d\.(?=[cm]?ts)|\.)([cm]?)[jt]s(?:\.map)?$/.exec(output) ?? [];
-  return stem !== undefined && existsSync(join(root, sources, `${stem}.${kind}ts`));
+  const made = [`${stem}.${kind}ts`, `${stem}.d.${kind}ts`];
+  return stem !== undefined && made.some((name) => existsSync(join(root, sources, name)));
 }
 
 /** A file whose source was renamed would be packed for ever. */

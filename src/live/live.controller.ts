@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import {
   type CanActivate,
@@ -20,7 +19,7 @@ import { isCrossOrigin } from '../core/http/edge/host-origin.js';
 import { isLocalCaller } from '../core/protocol/local-caller.js';
 import { LiveFeed } from './live-feed.js';
 import type { ResolvedLiveOptions } from './live.options.js';
-import { livePage } from './page/live-page.js';
+import { LIVE_PAGE, PAGE_HEADERS } from './live-page.js';
 
 /** A form, or a page of another origin, cannot send this header without asking first. */
 const ACTION_HEADER = 'mcp-live-action';
@@ -59,9 +58,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
     @Get()
     page(@Req() request: object, @Res() response: object): void {
       if (this.refused(request, response, false)) return;
-      const nonce = randomBytes(16).toString('base64');
-      const headers = { ...PRIVATE, 'Content-Type': 'text/html; charset=utf-8', ...policyFor(nonce) };
-      this.feed.responder.write(response, 200, headers, livePage(nonce));
+      this.feed.responder.write(response, 200, { ...PRIVATE, ...PAGE_HEADERS }, LIVE_PAGE);
     }
 
     @Get('events')
@@ -132,23 +129,6 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
     }
   }
   return McpLiveController;
-}
-
-/** Makes the policy of the page: it allows no external resources, and of this page only elements with the nonce. */
-function policyFor(nonce: string): Record<string, string> {
-  const policy = [
-    "default-src 'none'",
-    `script-src 'nonce-${nonce}'`,
-    `style-src 'nonce-${nonce}'`,
-    "connect-src 'self'",
-    'img-src data:',
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
-  ];
-  return { 'Content-Security-Policy': policy.join('; '), 'Cross-Origin-Opener-Policy': 'same-origin' };
 }
 
 /** The headers of this response of Express or Fastify override those of Node's response. */

@@ -6,6 +6,7 @@ import { ONE_ADAPTER } from '../support/adapters.js';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
 import type { RawClient } from '../support/raw-client.js';
+import { LiveReader } from '../live/live-reader.js';
 import { held, ShopTools } from '../live/shop.js';
 import { TestApp, serverInfo } from '../support/app.js';
 
@@ -142,7 +143,9 @@ describeChromium('the live page, in Chromium', (browser) => {
     await open();
     await initialize();
     await count('sessions', 1);
-    const key = await page.evaluate<string>('[...endpoints[0].sessions.keys()][0]');
+    const reader = await LiveReader.open(`${app.base}/mcp-live`);
+    const { key } = reader.row('sessions');
+    reader.close();
     await page.goto(`${app.base.replace('127.0.0.1', 'evil.example')}/nothing`);
     const tried = await page.evaluate(
       async ([base, key]) => {
@@ -200,8 +203,10 @@ describeChromium('the live page, in Chromium', (browser) => {
     await page.keyboard.press('p');
     await text('#pause', 'Resume');
     await initialize('delta');
-    // It goes on to hear of it: only the drawing waits.
-    await expect.poll(() => page.evaluate('endpoints[0].sessions.size')).toBe(4);
+    // Updates go on to come: only the drawing waits.
+    const reader = await LiveReader.open(`${app.base}/mcp-live`);
+    await reader.until(({ first }) => first.sessions.size === 4);
+    reader.close();
     expect(await rows('sessions').count()).toBe(3);
     await page.keyboard.press('p');
     await count('sessions', 4);

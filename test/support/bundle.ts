@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Rolldown } from 'vite';
+import { livePagePlugin } from '../../scripts/live-page.mjs';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -14,6 +15,7 @@ export async function bundle(programs: Readonly<Record<string, string>>, folder:
   const source = (path: string): string => join(ROOT, 'src', path);
   await build({
     configFile: false,
+    plugins: [livePagePlugin()],
     root: ROOT,
     logLevel: 'warn',
     resolve: {
