@@ -72,6 +72,21 @@ const valueTests: Tests = {
     assert.equal(await store.delete('unknown'), false);
   },
 
+  'add sets a value where there is none, for exactly one of many callers': async ({ store, peer = store }) => {
+    if (!store.add) return;
+    const add = (n: number) => (n % 2 ? peer : store).add!(`${P}:a`, { n }, TTL_MS, { owner: P, max: 9 });
+    const outcomes = await Promise.all(Array.from({ length: 50 }, (_, n) => add(n)));
+    assert.equal(outcomes.filter((outcome) => outcome === true).length, 1);
+    assert.ok(outcomes.every((outcome) => typeof outcome === 'boolean'));
+    assert.deepEqual(await store.get(`${P}:a`), { n: outcomes.indexOf(true) });
+    await keep(store, `${P}:b`);
+    assert.equal(await peer.add!(`${P}:b`, 1), false);
+    assert.deepEqual(await store.get(`${P}:b`), { key: `${P}:b` });
+    await store.delete(`${P}:b`);
+    assert.equal(await peer.add!(`${P}:b`, 1), true);
+    assert.equal(await store.get(`${P}:b`), 1);
+  },
+
   'what a caller does to a value changes nothing in the store': async ({ store }) => {
     const given = { data: { list: [1] } };
     await keep(store, `${P}:a`, 9, given);
@@ -109,6 +124,12 @@ const timeTests: Tests = {
     assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
     await advance(1_001);
     assert.equal(await store.get(`${P}:a`), undefined);
+    if (store.add) {
+      assert.equal(await store.add(`${P}:a`, 1, TTL_MS), true);
+      await advance(TTL_MS + 1);
+      assert.equal(await store.add(`${P}:a`, 2, TTL_MS), true);
+      await store.delete(`${P}:a`);
+    }
     assert.equal(await store.delete(`${P}:a`), false);
     assert.equal(await store.get(`${P}:long`), 1);
     await advance(7 * TTL_MS);
@@ -117,6 +138,15 @@ const timeTests: Tests = {
 };
 
 const capTests: Tests = {
+  'add keeps the quota, and a value that is there is there, whatever the quota': async ({ store, caps }) => {
+    if (caps === false || !store.add) return;
+    const add = (id: string) => store.add!(`${P}:${id}`, { id }, TTL_MS, { owner: P, max: 1 });
+    assert.equal(await add('a'), true);
+    assert.equal(await add('b'), 'full');
+    assert.equal(await store.get(`${P}:b`), undefined);
+    assert.equal(await add('a'), false);
+  },
+
   'a quota refuses one value more, and changes nothing then': async ({ store, caps }) => {
     if (caps === false) return;
     for (const id of ['a', 'b']) await keep(store, `${P}:${id}`, 2);

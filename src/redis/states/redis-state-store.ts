@@ -22,10 +22,24 @@ export class RedisStateStore implements McpStateStore {
   }
 
   async set(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
+    return (await this.#set(key, value, ttlMs, quota, 'always')) === KEPT || 'full';
+  }
+
+  async add(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
+    const outcome = await this.#set(key, value, ttlMs, quota, 'if absent');
+    return outcome === FULL ? 'full' : outcome === KEPT;
+  }
+
+  #set(
+    key: string,
+    value: unknown,
+    ttlMs: number | undefined,
+    quota: McpStateQuota | undefined,
+    when: 'always' | 'if absent',
+  ): Promise<unknown> {
     const { tag, id } = this.#place(key);
     const max = quota && Number.isFinite(quota.max) ? quota.max : NONE;
-    const kept = await this.connection.run(set, `${tag}:ids`, id, JSON.stringify(value), ttlMs ?? NONE, max);
-    return kept === 1 || 'full';
+    return this.connection.run(set, `${tag}:ids`, id, JSON.stringify(value), ttlMs ?? NONE, max, when);
   }
 
   async delete(key: string): Promise<boolean> {
@@ -41,18 +55,25 @@ export class RedisStateStore implements McpStateStore {
 
 /** Stands for no limit where a script takes a number. */
 const NONE = -1;
+/** The script that sets a value returns one of these, or 2 if there was one that had to be absent. */
+const FULL = 0;
+const KEPT = 1;
 
 const VALUE = `
 local value = string.sub(KEYS[1], 1, -4)..'value:'..ARGV[1]
 `;
 
-/** ARGV: id, value, milliseconds that it is kept, how many the owner may have (-1: no end, no quota). Returns whether it was kept. */
+/**
+ * ARGV: id, value, milliseconds that it is kept, how many the owner may have (-1: no end, no quota), when. Returns 1 if it was
+ * kept, 0 if the owner has too many, 2 if there is one already.
+ */
 const set = new RedisScript(
   'set state',
   `${VALUE}
 local ids, ttl, max = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local at = now()
 call('ZREMRANGEBYSCORE', ids, '-inf', int(at))
+if ARGV[5] == 'if absent' and call('EXISTS', value) == 1 then return 2 end
 if max >= 0 and call('EXISTS', value) == 0 and call('ZCARD', ids) >= max then return 0 end
 if ttl >= 0 then
   call('SET', value, ARGV[2], 'PX', ARGV[3])

@@ -43,6 +43,10 @@ export class InMemoryStateStore implements McpStateStore {
     return true;
   }
 
+  async add(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
+    return this.#current(key) ? false : this.set(key, value, ttlMs, quota);
+  }
+
   async delete(key: string): Promise<boolean> {
     const entry = this.#current(key);
     if (entry) this.#remove(key, entry);

@@ -1,8 +1,8 @@
 /**
  * # The state store
  *
- * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It needs the operations of any key-value
- * store: an instance of Keyv is a state store.
+ * Keeps what outlives a call: `ctx.state()`, `ctx.principalState()`, and what tools with `idempotency` or `confirm` remember. It
+ * needs the operations of any key-value store: an instance of Keyv is a state store.
  *
  * For implementers of a store:
  *
@@ -33,6 +33,16 @@ export interface McpStateStore {
 
   /** Deletes a value. @returns whether there was one */
   delete(key: string): Promise<boolean>;
+
+  /**
+   * Sets a value if there is none, in one step for all nodes: of many callers at the same moment exactly one sets its own.
+   * Optional; without it, `idempotency` and confirmations of tools hold within each process alone.
+   *
+   * @param ttlMs as of {@link set}
+   * @param quota as of {@link set}
+   * @returns `true`: set; `false`: there is a value already; `'full'`: refused, as {@link set} does
+   */
+  add?(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean>;
 }
 
 /** The injection token of the {@link McpStateStore}. @publicApi */
