@@ -33,6 +33,7 @@ export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } f
 export {
   AppView,
   Complete,
+  Confirm,
   McpHandlers,
   type McpHandlersOptions,
   McpMethod,

@@ -10,6 +10,8 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { BusNodes } from './core/nodes/bus-nodes.js';
+import { DeadNodes } from './core/nodes/dead-nodes.js';
+import { ToolGates } from './core/handlers/once/tool-gates.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev-stores.js';
 import { HandlerTable } from './core/handlers/registry/handler-table.js';
@@ -68,10 +70,13 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
     @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(ToolGates) private readonly gates: ToolGates,
+    @Inject(DeadNodes) dead: DeadNodes,
     @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
   ) {
     super();
+    dead.also((node) => gates.nodeDied(node));
     const { shutdownDelayMs: delayMs } = endpoint;
     shutdown.add({ delayMs, leave: () => endpoint.leave(), stop: () => this.onModuleDestroy() });
   }
@@ -182,6 +187,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.reader.close();
     await this.endpoint.close();
     await this.responder.drain(LAST_READS_MS);
+    await this.gates.leave();
     await this.nodes.leave();
   }
 

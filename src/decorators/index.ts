@@ -8,6 +8,7 @@
 export {
   AppView,
   Complete,
+  Confirm,
   ListResources,
   McpHandlers,
   McpMethod,

@@ -29,6 +29,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
     'AppView',
     'AppViewOptions',
     'Complete',
+    'Confirm',
     'CompleteOptions',
     'ListResources',
     'Prompt',
@@ -79,9 +80,9 @@ describe('the entries of the package', () => {
     expect(entryPoints).toEqual(['src/index.ts', ...folders.map((name) => `src/${name}/index.ts`)]);
   });
 
-  it('have at most 110 names in the main one, which is for authors of apps', () => {
+  it('have at most 125 names in the main one, which is for authors of apps', () => {
     expect(namesOf('.').length).toBeGreaterThan(50);
-    expect(namesOf('.').length).toBeLessThanOrEqual(110);
+    expect(namesOf('.').length).toBeLessThanOrEqual(125);
   });
 
   it('export no name that could be from any package', () => {

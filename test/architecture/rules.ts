@@ -22,7 +22,7 @@ interface Violation {
 type DeclaredPackages = ReadonlySet<string>;
 
 /**
- * What each room of `src/core` may import, besides itself; `methods`, `questions` and `state` are chambers of `handlers`.
+ * What each room of `src/core` may import, besides itself; `methods`, `once`, `questions` and `state` are chambers of `handlers`.
  *
  * The order of the keys is the order of the rooms. `common` (time, ids, small helpers) and `protocol` (what goes over the wire)
  * stand on nothing; `handlers` is narrower than its place: it knows one call and the protocol, not who carries it.
@@ -37,11 +37,12 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   state: ['common', 'protocol', 'calls'],
   handlers: ['common', 'protocol', 'calls'],
   questions: ['common', 'protocol', 'calls', 'handlers'],
-  methods: ['common', 'protocol', 'calls', 'sessions', 'state', 'handlers', 'questions'],
+  once: ['common', 'protocol', 'calls', 'state', 'handlers', 'questions'],
+  methods: ['common', 'protocol', 'calls', 'sessions', 'state', 'handlers', 'questions', 'once'],
   eras: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
   http: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods', 'eras'],
 };
-const CHAMBERS: readonly string[] = ['methods', 'questions', 'state'];
+const CHAMBERS: readonly string[] = ['methods', 'once', 'questions', 'state'];
 
 /** The contract of the message bus, and who knows it: what implements, tests or passes on one. */
 const BUS = 'src/core/nodes/message-bus.ts';

@@ -63,6 +63,24 @@ export interface HandlerTurn {
   asking(answers: Promise<unknown>): void;
 }
 
+/** A call whose caller the guards have accepted. @internal */
+export interface AdmittedCall {
+  /** The arguments as the schema makes them, or a promise of them, which rejects if they are not valid. */
+  readonly validArguments: unknown;
+}
+
+/** Stands before the method of a tool that has `idempotency` or `confirm`: it may answer the call in its place. @internal */
+export interface HandlerGate {
+  /**
+   * Resolves when the method may run.
+   *
+   * @throws (rejects) McpHandlerSignal when the call is answered without the method
+   */
+  enter(admitted: AdmittedCall, context: McpContext): Promise<void>;
+  /** Called when the method is about to run. */
+  entered(): void;
+}
+
 /** The progress of a handler. @internal */
 export interface McpProgress {
   /** Grows with every report. */
@@ -89,18 +107,19 @@ export class McpContext {
     private readonly port: McpClientPort,
     private readonly seen?: object,
     private readonly turn?: HandlerTurn,
+    private readonly gate?: HandlerGate,
   ) {
     this.request = seen ?? call.request;
   }
 
   /** Returns the same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
-    return new McpContext(this.call, this.port, request, this.turn);
+    return new McpContext(this.call, this.port, request, this.turn, this.gate);
   }
 
   /** Returns the same call for a handler that has limits. @internal */
   inTurn(turn: HandlerTurn): McpContext {
-    return new McpContext(this.call, this.port, this.seen, turn);
+    return new McpContext(this.call, this.port, this.seen, turn, this.gate);
   }
 
   /** The session of the call; `undefined` in the era without sessions. */
@@ -152,9 +171,10 @@ export class McpContext {
   }
 
   /** Resolves when the method of the handler may run; `undefined`: at once. @internal */
-  entering(): Promise<void> | undefined {
-    const { turn } = this;
+  entering(admitted: AdmittedCall): Promise<void> | undefined {
+    const { turn, gate } = this;
     const stored = this.port.entering();
+    if (gate) return this.#pass(gate, admitted, stored);
     if (!turn) return stored;
     return stored ? stored.then(() => turn.entering()) : turn.entering();
   }
@@ -346,6 +366,13 @@ export class McpContext {
    */
   closeStream(): boolean {
     return this.call.closeStream();
+  }
+
+  async #pass(gate: HandlerGate, admitted: AdmittedCall, stored: Promise<void> | undefined): Promise<void> {
+    await stored;
+    await gate.enter(admitted, this);
+    await this.turn?.entering();
+    gate.entered();
   }
 
   #askOne<Answer>(key: string, question: McpQuestion): Promise<Answer> {

@@ -161,6 +161,11 @@ export class HandlerSuspended extends McpHandlerSignal {
   override readonly name = 'HandlerSuspended';
 }
 
+/** Thrown when the call is answered without its method: by an earlier result, or because the user did not confirm. @internal */
+export class HandlerSkipped extends McpHandlerSignal {
+  override readonly name = 'HandlerSkipped';
+}
+
 /** A message names at most so many problems. */
 const MAX_PROBLEMS = 8;
 const MAX_PROBLEM_CHARACTERS = 200;

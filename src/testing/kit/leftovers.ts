@@ -63,7 +63,7 @@ async function countsOf({ module, service, states }: AppEndpoint): Promise<McpLe
   return {
     ...(await service.counts()),
     openResponses: module.openResponses,
-    states: states instanceof InMemoryStateStore ? states.size : 0,
+    states: states instanceof InMemoryStateStore ? states.stateCount : 0,
     timers: 0,
   };
 }

@@ -2,6 +2,7 @@ import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/s
 import { count, oneOf, type OptionTable, required, timer } from '../../common/options.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { McpHandlerSchema } from '../schema/handler-schema.js';
+import type { ConfirmMessage, EffectArguments, IdempotencyOptions, ToolConfirmOptions } from './effect-options.js';
 
 /** These options describe every handler. @internal */
 export interface DescribedOptions {
@@ -136,6 +137,20 @@ export interface ToolOptions<
    * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
    */
   ui?: string | ToolUi;
+  /**
+   * The question that the user must answer with yes before the tool runs, such as
+   * `` ({ id }) => `Delete the order ${id}?` ``; `@Confirm()` says the same. A client that cannot ask its user is refused.
+   *
+   * @default the tool runs without a question
+   */
+  confirm?: string | ConfirmMessage<EffectArguments<Input>> | ToolConfirmOptions<EffectArguments<Input>>;
+  /**
+   * Runs repeats of a call once: the first call runs, and repeats get its result. Calls of one caller with the same key are
+   * repeats of each other.
+   *
+   * @default each call runs
+   */
+  idempotency?: IdempotencyOptions<EffectArguments<Input>>;
   /** Maximum size in bytes of its result as JSON; `Infinity`: no limit. @default that of the endpoint */
   maxResultBytes?: number;
   /** Whether its structured content is repeated as a text block. @default that of the endpoint */
@@ -429,6 +444,8 @@ export const HANDLER_OPTION_NAMES = {
     outputSchema: true,
     task: true,
     ui: true,
+    confirm: true,
+    idempotency: true,
     maxResultBytes: true,
     textMirror: true,
   }),

@@ -3,7 +3,8 @@ import { shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import type { McpHandlerSchema, JsonSchema } from '../schema/handler-schema.js';
-import type { McpHandlerDecorator } from '../schema/schema-types.js';
+import type { McpConfirmDecorator, McpHandlerDecorator } from '../schema/schema-types.js';
+import type { ConfirmMessage, ConfirmOptions } from './effect-options.js';
 import {
   type AppViewOptions,
   type CompleteOptions,
@@ -170,6 +171,55 @@ export function toolsOf(type: object): ToolsOptions | undefined {
 /** Returns whether a method has `@Tool(false)`. */
 export function isNoTool(method: object): boolean {
   return Reflect.hasOwnMetadata(NO_TOOL, method);
+}
+
+const CONFIRM = 'nestjs-mcp-streamable:confirm';
+
+/**
+ * Asks the user before the tool runs. It stands beside `@Tool()`, also on a route of a controller.
+ *
+ * ```ts
+ * @Tool({ name: 'delete_order', inputSchema: orderId })
+ * @Confirm(({ id }: z.infer<typeof orderId>) => `Delete the order ${id}?`)
+ * remove(@McpArgs('id') id: string) {
+ *   return this.orders.remove(id);
+ * }
+ * ```
+ *
+ * The question comes after the guards and the check of the arguments. Unless the user says yes, the method does not run, and the model
+ * gets a result that says why: also when the client cannot ask its user. One answer is good for one call with these
+ * arguments. The option `confirm` of `@Tool()` says the same, and knows the type of the arguments.
+ *
+ * A client can answer by itself, without a user: the answer proves no more than that the client gave it.
+ *
+ * @param message the question, or a function of the validated arguments and the context that returns it
+ * @throws McpHandlerDefinitionError for a message that is neither, and at start for a method that is no tool
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
+ * @publicApi
+ */
+// oxlint-disable-next-line typescript/no-explicit-any -- so that the function may name the arguments
+export function Confirm<Args = any>(
+  message: string | ConfirmMessage<Args>,
+  options: ConfirmOptions = {},
+): McpConfirmDecorator<Args> {
+  return (target, key) => {
+    const origin = `${target.constructor.name}.${String(key)}`;
+    if (typeof message !== 'function' && (typeof message !== 'string' || message.trim() === '')) {
+      const reason = `@Confirm() takes the question for the user, or a function that returns it; got ${shown(message)}.`;
+      throw new McpHandlerDefinitionError(origin, reason);
+    }
+    // It is stored for the member, not on the function: a decorator that wraps the function must not remove the question.
+    Reflect.defineMetadata(CONFIRM, { ...options, message }, target, key);
+  };
+}
+
+/** Returns the option `confirm` that `@Confirm()` gives to a method; a method that overrides it has its own. */
+export function confirmOf(prototype: object, methodName: string): ToolOptions['confirm'] {
+  for (let owner: object | null = prototype; owner; owner = Object.getPrototypeOf(owner) as object | null) {
+    if (!Object.hasOwn(owner, methodName)) continue;
+    return Reflect.getOwnMetadata(CONFIRM, owner, methodName) as ToolOptions['confirm'];
+  }
+  return undefined;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import {
+  confirmOf,
   declarationsOf,
   endpointsOf,
   type HandlerDeclaration,
@@ -111,7 +112,15 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
       const isTool = declared.some(({ kind }) => kind === 'tool');
       return { methodName, declarations: isTool || !made.includes(methodName) ? declared : [...declared, ROUTE_TOOL] };
     })
-    .filter(({ declarations }) => declarations.length > 0);
+    .filter(({ methodName, declarations }) => {
+      const isTool = declarations.some(({ kind }) => kind === 'tool');
+      if (!isTool && confirmOf(prototype, methodName)) {
+        const reason =
+          'it has @Confirm(), but is no tool: only tools ask before they run. Add @Tool(), or remove @Confirm().';
+        throw new McpHandlerDefinitionError(`${type.name}.${methodName} (${module})`, reason);
+      }
+      return declarations.length > 0;
+    });
   if (methods.length === 0) return [];
   if (!madeLater) return [{ wrapper, type, module, methods }];
   throw new McpHandlerDefinitionError(

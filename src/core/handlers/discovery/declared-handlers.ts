@@ -7,7 +7,7 @@ import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
-import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
+import { confirmOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
 import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
@@ -191,7 +191,13 @@ export class DeclaredHandlers {
   #toolOptions({ host, methodName, origin }: Declared, options: ToolOptions): ToolOptions {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
-    return isRouteMethod(method) ? routeToolOptions(options, { host: type, method, methodName, origin }) : options;
+    const confirm = confirmOf(type.prototype as object, methodName);
+    if (confirm && options.confirm !== undefined) {
+      const reason = 'it has @Confirm() and the option "confirm". Remove one of them.';
+      throw new McpHandlerDefinitionError(origin, reason);
+    }
+    const all = confirm ? { ...options, confirm } : options;
+    return isRouteMethod(method) ? routeToolOptions(all, { host: type, method, methodName, origin }) : all;
   }
 
   /** Returns the schema that is made of a route, if none was written for it. */

@@ -7,7 +7,14 @@ import { HandlerCancelled } from '../handlers.errors.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../schema/route-values.js';
-import { argumentsOf, ArgumentsAsked, requestView, type RoutedParams, sentParts } from './request-view.js';
+import {
+  argumentsOf,
+  ArgumentsAsked,
+  namedArguments,
+  requestView,
+  type RoutedParams,
+  sentParts,
+} from './request-view.js';
 
 /** A method that was found on a provider. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -63,6 +70,17 @@ export class Invocation extends McpHandlerCall {
     return isThenable(args) ? args.then((valid) => this.#part(valid, field, part)) : this.#part(args, field, part);
   }
 
+  /** Returns the arguments for what decides before the method runs: by their names, as the method gets them. */
+  get validArguments(): unknown {
+    const { args } = (this.#validated ??= { args: this.#validate() });
+    return isThenable(args) ? args.then((valid) => this.#byName(valid)) : this.#byName(args);
+  }
+
+  #byName(valid: unknown): unknown {
+    const route = this.about.routed?.route;
+    return route ? namedArguments(this.context.request, this.#given ?? {}, route) : valid;
+  }
+
   /**
    * Calls the method.
    *
@@ -72,7 +90,7 @@ export class Invocation extends McpHandlerCall {
    *   again
    */
   call(instance: unknown, params: unknown[]): unknown {
-    const entering = this.context.entering();
+    const entering = this.context.entering(this);
     return entering ? entering.then(() => this.#call(instance, params)) : this.#call(instance, params);
   }
 

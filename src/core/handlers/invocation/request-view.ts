@@ -7,6 +7,8 @@ import {
   partsOf,
   type RequestPart,
   type RouteParts,
+  type RoutePlaces,
+  valueOf,
 } from '../schema/route-values.js';
 
 /** A parameter of a route, with what the view needs. */
@@ -107,6 +109,19 @@ export function argumentsOf(
     }
   }
   return current;
+}
+
+/** Returns the arguments of a route by their names, with what enhancers have written into the view of them. */
+export function namedArguments(view: unknown, args: JsonArguments, { places }: RoutePlaces): JsonArguments {
+  const sent = sentParts(view);
+  const entries = Object.entries(args).map(([name, argument]): [string, unknown] => {
+    const place = places.get(name);
+    if (!place) return [name, argument];
+    const value = valueOf((view as RouteParts)[place.part], place.field);
+    const isSame = value === valueOf(sent[place.part], place.field) && isAsSent(value, argument, place.part);
+    return [name, isSame ? argument : value];
+  });
+  return Object.fromEntries(entries);
 }
 
 function partsByHand(args: JsonArguments, { args: params, omitted, pathNames }: RoutedParams): RouteParts {

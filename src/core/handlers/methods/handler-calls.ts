@@ -4,6 +4,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../../calls/operator-log.js';
 import { McpContext } from '../../calls/mcp-context.js';
 import type { McpCall } from '../../calls/mcp-call.js';
+import type { ToolEffects } from '../decorators/tool-effects.js';
+import { ToolGates } from '../once/tool-gates.js';
 import type { Served } from '../results/handler-outcome.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import { RequestedSchemas } from '../questions/question.js';
@@ -19,6 +21,7 @@ export class HandlerCalls {
   constructor(
     @Inject(RequestStates) requestStates: RequestStates,
     @Inject(StoredStates) states: Pick<StoredStates, 'of' | 'ofPrincipal'>,
+    @Inject(ToolGates) private readonly gates: Pick<ToolGates, 'serve'>,
   ) {
     this.parts = {
       requestStates,
@@ -44,7 +47,7 @@ export class HandlerCalls {
     call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
-    handler: Pick<Served<Args, T>, 'invoke' | 'assertAdmits'>,
+    handler: Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & { readonly effects?: ToolEffects },
     args: Args,
   ): Promise<T | InputRequiredResult> {
     call.handled = true;
@@ -57,8 +60,23 @@ export class HandlerCalls {
       // A caller from which guards hide the handler would learn that it exists (D31).
       return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(fault));
     }
+    if (handler.effects) return this.#gated(call, run, target, handler, handler.effects, args);
     const context = new McpContext(call, run);
     return run.serve(() => handler.invoke(args, context));
+  }
+
+  #gated<Args, T>(
+    call: McpCall,
+    run: HandlerRun,
+    tool: string,
+    handler: Pick<Served<Args, T>, 'invoke'>,
+    effects: ToolEffects,
+    args: Args,
+  ): Promise<T | InputRequiredResult> {
+    const about = { call, run, tool, effects, args: args as Readonly<Record<string, unknown>> };
+    return run.serve(() =>
+      this.gates.serve(about, (gate) => handler.invoke(args, new McpContext(call, run, undefined, undefined, gate))),
+    );
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

@@ -3,7 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { McpClock } from '../../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
-import { type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
+import { logger, type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
 import { MCP_DEV_STORES } from '../../calls/replaceable-part.js';
 import { TaskHost } from '../../calls/mcp-tasks.js';
 import { MCP_OPTIONS } from '../../common/options.js';
@@ -12,6 +12,8 @@ import type { ResolvedHandlerOptions } from '../handlers.options.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
+import { ToolGates } from '../once/tool-gates.js';
+import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
 import { SessionRuntime } from '../../sessions/live/session-runtime.js';
 import { McpSessionStore } from '../../sessions/store/session-store.js';
 import type { ResolvedSessionOptions } from '../../sessions/session.options.js';
@@ -37,6 +39,11 @@ interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, 
   readonly instructions: string | undefined;
   readonly server: unknown;
   readonly eras: string;
+}
+
+/** Returns the name of an endpoint in the state store. The path of one endpoint may be the name of another. */
+function storedName({ name, path }: EndpointName): string {
+  return name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
 }
 
 export const methodProviders: Provider[] = [
@@ -71,15 +78,26 @@ export const methodProviders: Provider[] = [
     useFactory: (
       store: McpStateStore,
       { idleTimeoutMs: ttlMs, ...limits }: ResolvedStateOptions & ResolvedSessionOptions,
-      { name, path }: EndpointName,
+      endpoint: EndpointName,
       clock: McpClock,
       fault: ReportStoreFault,
-    ) => {
-      // The path of one endpoint may be the name of another.
-      const endpoint = name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
-      return new StoredStates(store, clock, { ...limits, endpoint, ttlMs }, fault);
-    },
+    ) => new StoredStates(store, clock, { ...limits, endpoint: storedName(endpoint), ttlMs }, fault),
     inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT],
+  },
+  {
+    provide: ToolGates,
+    useFactory: (
+      store: McpStateStore,
+      { requestStateTtlMs }: MethodOptions,
+      endpoint: EndpointName,
+      clock: McpClock,
+      fault: ReportStoreFault,
+      { nodeId }: OtherNodes,
+    ) => {
+      const options = { endpoint: storedName(endpoint), nodeId, stateTtlMs: requestStateTtlMs };
+      return new ToolGates(store, clock, options, fault, (text) => logger.error(text));
+    },
+    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT, OTHER_NODES],
   },
   EndpointCachePolicy,
   EndpointCapabilities,

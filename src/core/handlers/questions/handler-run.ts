@@ -13,11 +13,10 @@ import { ERAS } from '../../protocol/era.js';
 import { assertNotificationOfEra } from '../../protocol/notifications.js';
 import {
   isInputRequiredResult,
-  MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
 } from '../../protocol/spec.js';
-import { Question, QuestionError, type RequestedSchemas } from './question.js';
+import { lacking, Question, QuestionError, type RequestedSchemas } from './question.js';
 import { shown } from '../../protocol/errors.js';
 import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
 import { RunMemory } from './run-memory.js';
@@ -84,6 +83,8 @@ export class HandlerRun implements McpClientPort {
   /** The state that the handler last gave to `inputRequired()`. */
   #own: string | undefined;
   #asked: Map<string, Asked> | undefined;
+  /** The state that the client sent, until it is used up. */
+  #sent: string | undefined;
 
   /**
    * Opens the state of the request.
@@ -102,6 +103,19 @@ export class HandlerRun implements McpClientPort {
     if (typeof state !== 'string') throw invalidState();
     this.#memory = RunMemory.revive(parts.requestStates.open(state, this.#binding), this.#responses);
     this.#own = this.#memory.own;
+    this.#sent = state;
+  }
+
+  /** Returns whether the run ends with questions, or without the capability for them, whatever its handler returns. */
+  get isMarked(): boolean {
+    return this.#state.kind === 'suspended' || this.#state.kind === 'refused';
+  }
+
+  /** Returns the state that the client sent, at the first call; `undefined` without one. */
+  takeSent(): string | undefined {
+    const sent = this.#sent;
+    this.#sent = undefined;
+    return sent;
   }
 
   get clientCapabilities(): Readonly<Record<string, unknown>> {
@@ -144,8 +158,9 @@ export class HandlerRun implements McpClientPort {
     return this.notify({ method: 'notifications/message', params: { level, data, logger } });
   }
 
-  ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
-    return quiet(this.#ask(questions));
+  /** @param signal gives up waiting, where the client is asked while the handler waits */
+  ask(questions: Readonly<Record<string, McpQuestion>>, signal?: AbortSignal): Promise<Record<string, unknown>> {
+    return quiet(this.#ask(questions, signal));
   }
 
   once(key: string, fn: () => unknown): Promise<unknown> {
@@ -345,15 +360,15 @@ export class HandlerRun implements McpClientPort {
     );
   }
 
-  async #ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
+  async #ask(questions: Readonly<Record<string, McpQuestion>>, signal?: AbortSignal): Promise<Record<string, unknown>> {
     const { schemas } = this.parts;
     const asked = Object.entries(questions).map(([key, question]) => Question.of(key, question, schemas));
-    const answers = asked.map(async (question) => [question.key, await this.#askOnce(question)]);
+    const answers = asked.map(async (question) => [question.key, await this.#askOnce(question, signal)]);
     return Object.fromEntries(await Promise.all(answers)) as Record<string, unknown>;
   }
 
   /** Asks a question once: asked again, it has the answer it had, or will have. */
-  #askOnce(question: Question): Promise<unknown> {
+  #askOnce(question: Question, signal?: AbortSignal): Promise<unknown> {
     const { key } = question;
     const byKey = (this.#asked ??= new Map<string, Asked>());
     const before = byKey.get(key);
@@ -368,21 +383,21 @@ export class HandlerRun implements McpClientPort {
         );
       return before.answer;
     }
-    const answer = this.#answer(question);
+    const answer = this.#answer(question, signal);
     byKey.set(key, { question, answer, times: 1 });
     // A failed question may be asked again.
     answer.catch(() => byKey.delete(key));
     return answer;
   }
 
-  async #answer(question: Question): Promise<unknown> {
+  async #answer(question: Question, signal?: AbortSignal): Promise<unknown> {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
     if (!this.call.asksAtOnce) throw this.#suspend(question);
     // This is checked for tasks only: with a session, asking throws the error for the missing capability.
     const missing = this.task && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
-    const answer = await this.#send(question);
+    const answer = await this.#send(question, signal && { signal });
     this.#remembered.put(question.key, answer);
     return answer;
   }
@@ -481,11 +496,6 @@ class RoundFailure extends Error {}
 function suspended(questions: ReadonlyMap<string, Question>): HandlerSuspended {
   const keys = Array.from(questions.keys(), (each) => `"${each}"`).join(', ');
   return new HandlerSuspended(`The client must first answer ${keys}; then the handler runs again.`);
-}
-
-function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
-  const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;
-  return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
 }
 
 /** Returns an object without a prototype: its names are the client's. */

@@ -6,6 +6,7 @@ import { type Capabilities, requiredCapabilities } from '../../protocol/client-c
 import {
   AjvJsonSchemaValidator,
   inputRequired,
+  MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
   specTypeSchemas,
@@ -124,6 +125,12 @@ function assertPaired(messages: Params<'sampling/createMessage'>['messages']): v
     refuse(
       'The "tool_result" blocks of the last message must answer exactly the "tool_use" blocks of the message before it.',
     );
+}
+
+/** Returns the error for a client that does not declare what a question needs. */
+export function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
+  const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;
+  return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;

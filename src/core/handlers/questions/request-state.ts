@@ -167,9 +167,12 @@ function optional(text: string | undefined): string[] {
 
 function digestOf(params: StateBinding['params']): string {
   const bound = Object.entries(params).filter(([name]) => !UNBOUND.includes(name));
-  return createHash('sha256')
-    .update(canonicalJson(Object.fromEntries(bound)))
-    .digest('base64url');
+  return digestOfJson(Object.fromEntries(bound));
+}
+
+/** Returns a digest that equal values have in common. @throws RangeError for a value that is nested too deeply */
+export function digestOfJson(value: unknown): string {
+  return createHash('sha256').update(canonicalJson(value)).digest('base64url');
 }
 
 /** Returns an error with the text and data of the SDK's own refusal. */

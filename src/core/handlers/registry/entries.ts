@@ -7,6 +7,7 @@ import { paramHeadersOf } from '../../protocol/param-headers.js';
 import { checkedBySpec } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
+import { effectsOf } from '../decorators/tool-effects.js';
 import {
   CACHE_TABLE,
   TASK_TABLE,
@@ -114,6 +115,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     wire,
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
+    ...effectsOf(options, wire.inputSchema, origin),
     bound,
     ...served(
       runner(input?.validate),

@@ -17,6 +17,7 @@ import type { ToolTask } from '../../calls/mcp-task.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { ParamHeader } from '../../protocol/param-headers.js';
 import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
+import type { ToolEffects } from '../decorators/tool-effects.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
@@ -59,6 +60,8 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly paramHeaders: readonly ParamHeader[];
   /** Decides when its calls become tasks; absent: never. */
   readonly task?: ToolTask;
+  /** What decides before its method runs; absent: nothing does. */
+  readonly effects?: ToolEffects;
   /** Limits its result; `undefined`: it may have any size. */
   readonly bound: ResultBound | undefined;
 }

@@ -290,7 +290,7 @@ function functionRunner(
   return {
     async run(raw, context) {
       const args: unknown = validate ? await validate(raw) : raw;
-      const entering = context.entering();
+      const entering = context.entering({ validArguments: args });
       if (entering) await entering;
       // Checking arguments, and storing a task, take their time: a call that has ended must not have an effect.
       if (context.aborted) throw new HandlerCancelled(context.signal.reason);

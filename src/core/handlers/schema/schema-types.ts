@@ -112,3 +112,33 @@ export type McpHandlerDecorator<Input, Output> = ClassDecorator &
     key: string | symbol,
     descriptor: TypedPropertyDescriptor<Method> & FitsArguments<Method, ArgumentsOf<Input>>,
   ) => void);
+
+/** Resolves to `unknown` for a method with a parameter that a question can be made of; otherwise to a text. */
+type FitsMessage<Method, Args> = unknown extends Args
+  ? unknown
+  : Method extends (...args: infer Parameters) => unknown
+    ? 'fits' extends Makes<Parameters, Args>
+      ? unknown
+      : 'misfit' extends Makes<Parameters, Args>
+        ? 'No parameter of this method has what the function of @Confirm() takes.'
+        : unknown
+    : unknown;
+
+type Makes<Parameters extends readonly unknown[], Args> = {
+  [Index in keyof Parameters]: [Parameters[Index]] extends [Args]
+    ? 'fits'
+    : IsData<NonNullable<Parameters[Index]>> extends true
+      ? 'misfit'
+      : 'other';
+}[number];
+
+/**
+ * A decorator for methods whose arguments are, or contain, those that a question is made of.
+ *
+ * @internal
+ */
+export type McpConfirmDecorator<Args> = <Method>(
+  target: object,
+  key: string | symbol,
+  descriptor: TypedPropertyDescriptor<Method> & FitsMessage<Method, Args>,
+) => void;

@@ -26,6 +26,11 @@ export class InMemoryStateStore implements McpStateStore {
     return this.#entries.size;
   }
 
+  /** Counts the values of `ctx.state()`, without those of calls that run once. @internal */
+  get stateCount(): number {
+    return this.size === 0 ? 0 : [...this.#entries.keys()].filter((key) => !key.startsWith('once.')).length;
+  }
+
   async get(key: string): Promise<unknown> {
     const entry = this.#current(key);
     return entry && (JSON.parse(entry.json) as unknown);

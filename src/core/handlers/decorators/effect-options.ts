@@ -1,0 +1,94 @@
+import { count, functionOf, oneOf, option, type OptionTable, refused, text, timer } from '../../common/options.js';
+import type { MaybePromise } from '../../common/promises.js';
+import type { McpContext } from '../../calls/mcp-context.js';
+import type { ArgumentsOf } from '../schema/schema-types.js';
+
+/*
+ * # Options of tools with effects: `confirm` and `idempotency`
+ */
+
+/** The arguments of a tool, as its schema makes them; a JSON Schema, and a route, have no type. @internal */
+// oxlint-disable-next-line typescript/no-explicit-any -- so that a function may name the arguments
+export type EffectArguments<Schema> = unknown extends ArgumentsOf<Schema> ? any : ArgumentsOf<Schema>;
+
+/**
+ * Makes the question that the user is asked before a tool runs.
+ *
+ * @internal
+ */
+export type ConfirmMessage<Args> = (args: Args, context: McpContext) => MaybePromise<string>;
+
+/** Decides how a tool asks the user before it runs. @internal */
+export interface ConfirmOptions {
+  /**
+   * Milliseconds that the user has to confirm. A later answer is refused, and the tool does not run. `requestStateTtlMs` of the
+   * endpoint holds in addition, in revision 2026-07-28; in a session `serverRequestTimeoutMs`.
+   *
+   * @default 300000 (5 minutes)
+   */
+  ttlMs?: number;
+}
+
+/** The option `confirm` of a tool, with options. @internal */
+export interface ToolConfirmOptions<Args> extends ConfirmOptions {
+  message: string | ConfirmMessage<Args>;
+}
+
+/** Decides which calls of a tool are repeats of each other: these run once. @internal */
+export interface IdempotencyOptions<Args> {
+  /**
+   * Returns the key of a call; `undefined`: the call has none, and is run like any other. Give this or `argument`.
+   *
+   * @default the argument
+   */
+  key?: (args: Args, context: McpContext) => MaybePromise<string | undefined>;
+  /** Names the argument that is the key: a text that the client makes up for each thing that it wants done. */
+  argument?: keyof Args & string;
+  /**
+   * Milliseconds that a result is kept for repeats, from the end of the call. Longer: later repeats are recognized, and the store
+   * holds more.
+   *
+   * @default 86400000 (24 hours)
+   */
+  ttlMs?: number;
+  /**
+   * Maximum size in bytes of a kept result, as JSON. A repeat of a call with a larger one learns that the tool has run, without the
+   * result.
+   *
+   * @default 65536 (64 KiB)
+   */
+  maxBytes?: number;
+  /**
+   * Maximum number of keys of a caller, for this tool. Calls with more are refused until one expires. No effect on a `stateStore`
+   * without quotas, such as a plain Keyv.
+   *
+   * @default 1000
+   */
+  maxKeys?: number;
+  /**
+   * What is done with a result that says that the tool failed. `'keep'`: repeats get it too, because the failure may have come after
+   * the effect. `'free'`: a repeat runs the tool again; for tools that fail only before their effect.
+   *
+   * @default 'keep'
+   */
+  errors?: 'keep' | 'free';
+}
+
+const message = option<string | ConfirmMessage<never>, undefined>(undefined, (given, name) => {
+  if (typeof given === 'function' || (typeof given === 'string' && given.trim() !== '')) return given;
+  throw refused(name, 'a text that is not empty, or a function that returns one', given);
+});
+
+export const CONFIRM_TABLE = {
+  message,
+  ttlMs: timer(300_000),
+} satisfies OptionTable<ToolConfirmOptions<never>>;
+
+export const IDEMPOTENCY_TABLE = {
+  key: functionOf<NonNullable<IdempotencyOptions<never>['key']>, undefined>(undefined),
+  argument: text(undefined),
+  ttlMs: count(86_400_000),
+  maxBytes: count(65_536),
+  maxKeys: count(1_000, { infinite: true }),
+  errors: oneOf('keep', ['keep', 'free']),
+} satisfies OptionTable<Omit<IdempotencyOptions<never>, 'argument'> & { argument?: string }>;

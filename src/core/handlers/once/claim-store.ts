@@ -1,0 +1,58 @@
+import { Turns } from '../../common/promises.js';
+import { McpStateError } from '../../calls/mcp-state.js';
+import type { ReportStoreFault } from '../../calls/operator-log.js';
+import type { McpStateQuota, McpStateStore } from '../state/state-store.js';
+
+/**
+ * A state store, for what at most one caller may begin. Over a store without `add`, that holds in this process alone.
+ */
+export class ClaimStore {
+  readonly #turns = new Turns();
+
+  constructor(
+    private readonly store: McpStateStore,
+    private readonly fault: ReportStoreFault,
+  ) {}
+
+  /** Returns whether exactly one caller of all nodes succeeds in {@link add}. */
+  get isAtomic(): boolean {
+    return typeof this.store.add === 'function';
+  }
+
+  /** Sets a value if there is none. @throws (rejects) McpStateError, as the other methods do */
+  add(key: string, value: unknown, ttlMs: number, quota: McpStateQuota): Promise<'full' | boolean> {
+    const { store } = this;
+    if (store.add) return this.#asking(() => store.add!(key, value, ttlMs, quota));
+    return this.#turns.run(key, async () => {
+      if ((await this.get(key)) !== undefined) return false;
+      return (await this.set(key, value, ttlMs, quota)) === 'full' ? 'full' : true;
+    });
+  }
+
+  get(key: string): Promise<unknown> {
+    return this.#asking(() => this.store.get(key));
+  }
+
+  set(key: string, value: unknown, ttlMs: number, quota: McpStateQuota): Promise<unknown> {
+    return this.#asking(async () => {
+      const outcome = await this.store.set(key, value, ttlMs, quota);
+      if (outcome === false) throw new Error('The state store did not keep a value: set() returned false.');
+      return outcome;
+    });
+  }
+
+  delete(key: string): Promise<boolean> {
+    return this.#asking(() => this.store.delete(key));
+  }
+
+  async #asking<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      this.fault(error);
+      const message =
+        'The storage of this server is unavailable, so it is not known whether this call has run before. Try again soon.';
+      throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,335 @@
+import type { McpClock } from '../../common/clock.js';
+import { type Deferred, deferred } from '../../common/promises.js';
+import { randomToken } from '../../common/random-token.js';
+import { Retry } from '../../common/retry.js';
+import { HandlerCancelled } from '../handlers.errors.js';
+import type { ToolIdempotency } from '../decorators/tool-effects.js';
+import type { McpStateQuota } from '../state/state-store.js';
+import type { ClaimStore } from './claim-store.js';
+import type { NodeLease } from './node-lease.js';
+
+/** A repeat looks after so many milliseconds whether the call on another node has ended, at most after a second. */
+const FIRST_LOOK_MS = 100;
+const LAST_LOOK_MS = 1_000;
+/** A result that cannot be stored is tried again for so many milliseconds. */
+const PATIENCE = { firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: 60_000 };
+
+/** It is remembered for so many milliseconds that a key was freed: longer than a node takes between two commands. */
+const FREED_MS = 600_000;
+
+/** What the store has under a key. `args` is a digest of the arguments, `run` names the call that has claimed the key. */
+type StoredCall = { readonly args: string; readonly run: string } & (
+  | { readonly state: 'running'; readonly node: string }
+  | { readonly state: 'done'; readonly result: object }
+  | { readonly state: 'large'; readonly bytes: number }
+  | { readonly state: 'unknown' }
+);
+
+/** How a call with a key has ended. */
+export type CallEnd =
+  /** Its result is kept for repeats. */
+  | { readonly kind: 'result'; readonly result: object }
+  /** Those that wait get its result, later ones run. */
+  | { readonly kind: 'passing'; readonly result: object }
+  /** It had no effect: a repeat runs. */
+  | { readonly kind: 'free' }
+  /** It may have had an effect: the next repeat learns that, and the one after it runs. */
+  | { readonly kind: 'unknown' };
+
+/** What a repeat learns. */
+type Told =
+  | CallEnd
+  | { readonly kind: 'large'; readonly bytes: number }
+  | { readonly kind: 'other arguments' }
+  | { readonly kind: 'full'; readonly max: number };
+
+/** Names a key in the store. */
+export interface KeyPlace {
+  readonly key: string;
+  readonly quota: McpStateQuota;
+  /** Digest of the arguments. */
+  readonly args: string;
+  readonly options: Pick<ToolIdempotency, 'ttlMs' | 'maxBytes'>;
+}
+
+/** The call that this node runs, or watches, under a key. */
+interface Flight {
+  readonly args: string;
+  /** Resolves when the key is known to belong to these arguments, or the flight has ended. */
+  readonly held: Deferred<void>;
+  readonly end: Deferred<Told>;
+  waiting: number;
+  /** Ends the pause between two looks. */
+  wake: (() => void) | undefined;
+}
+
+/**
+ * # Repeats of a call run once (`idempotency`)
+ *
+ *     (nothing) ──add──▶ running ──result──▶ done ──ttlMs──▶ (nothing)
+ *         ▲                 ├──cancelled, failed without a result, its node has died──▶ unknown ──told──▶ (nothing)
+ *         └─────────────────┴──not begun, or it asks its client
+ *
+ * The store decides which call is the first (`add`). On each node there is one flight for a key, which runs the call or looks
+ * after the one of another node; repeats wait for the flight, and take nothing else.
+ *
+ * Invariants:
+ * - a key is claimed before the method runs, and its result is stored before it is answered, unless the store is away
+ * - a flight leaves `#flights` when the store has its end; a free key leaves at once, and those that wait try again
+ * - without callers that wait, no look is planned
+ */
+export class IdempotentCalls {
+  readonly #flights = new Map<string, Flight>();
+  readonly #retry: Retry;
+
+  constructor(
+    private readonly store: ClaimStore,
+    private readonly lease: NodeLease,
+    private readonly clock: McpClock,
+    private readonly report: (text: string) => void,
+  ) {
+    this.#retry = new Retry(PATIENCE, clock, () => false);
+  }
+
+  /** Counts the keys whose calls run here, or are waited for. */
+  get size(): number {
+    return this.#flights.size;
+  }
+
+  /**
+   * Enters a call.
+   *
+   * @param signal ends the wait
+   * @returns the claim, if it is the first; else the result for the repeat
+   * @throws (rejects) McpStateError; HandlerCancelled
+   */
+  async enter(place: KeyPlace, signal: () => AbortSignal): Promise<Claim | object> {
+    for (;;) {
+      let flight = this.#flights.get(place.key);
+      if (!flight) {
+        flight = { args: place.args, held: deferred(), end: deferred(), waiting: 0, wake: undefined };
+        this.#flights.set(place.key, flight);
+        const claim = await this.#begin(place, flight);
+        if (claim) return claim;
+      } else if (flight.args !== place.args) {
+        await flight.held.promise;
+        if (this.#flights.get(place.key) === flight) return resultOf({ kind: 'other arguments' });
+        continue;
+      }
+      const told = await this.#waitFor(flight, signal());
+      if (told.kind !== 'free') return resultOf(told);
+    }
+  }
+
+  /** Stops trying to store results: this node stops. */
+  close(): void {
+    this.#retry.cancel();
+  }
+
+  /** @returns the claim; `undefined`: another call has the key, and the flight looks after that one */
+  async #begin(place: KeyPlace, flight: Flight): Promise<Claim | undefined> {
+    const { key, args, quota, options } = place;
+    const run = randomToken();
+    try {
+      await this.lease.hold();
+      const record: StoredCall = { state: 'running', args, run, node: this.lease.node };
+      const added = await this.store.add(key, record, options.ttlMs, quota).catch((error: unknown) => {
+        this.lease.release();
+        throw error;
+      });
+      if (added === true) {
+        flight.held.resolve();
+        return new Claim((end) => this.#end(place, flight, run, end));
+      }
+      this.lease.release();
+      if (added === 'full') this.#settle(key, flight, { kind: 'full', max: quota.max });
+      else void this.#watch(place, flight);
+      return undefined;
+    } catch (error) {
+      this.#fail(key, flight, error);
+      throw error;
+    }
+  }
+
+  async #waitFor(flight: Flight, signal: AbortSignal): Promise<Told> {
+    const gone = deferred<never>();
+    const leave = (): void => gone.reject(new HandlerCancelled(signal.reason));
+    if (signal.aborted) leave();
+    signal.addEventListener('abort', leave);
+    flight.waiting++;
+    try {
+      return await Promise.race([flight.end.promise, gone.promise]);
+    } finally {
+      signal.removeEventListener('abort', leave);
+      if (--flight.waiting === 0) flight.wake?.();
+    }
+  }
+
+  // ---- the call that runs here -------------------------------------------------------------------------------------
+
+  /** Stores how the call has ended. A store that is away is tried again, and the call is answered meanwhile. */
+  async #end(place: KeyPlace, flight: Flight, run: string, end: CallEnd): Promise<void> {
+    const { key } = place;
+    const told = bounded(end, place.options);
+    const write = (): Promise<unknown> => this.#write(place, run, told);
+    try {
+      await write();
+    } catch {
+      if (told.kind === 'free') this.#settle(key, flight, told);
+      flight.end.resolve(told);
+      void this.#retry
+        .run(write)
+        .catch(() =>
+          this.report('The result of an idempotent call could not be stored: its repeats wait until its key expires.'),
+        )
+        .finally(() => this.#left(key, flight, told));
+      return;
+    }
+    this.#left(key, flight, told);
+  }
+
+  #left(key: string, flight: Flight, told: Told): void {
+    this.lease.release();
+    this.#settle(key, flight, told);
+  }
+
+  async #write({ key, args, quota, options }: KeyPlace, run: string, told: Told): Promise<void> {
+    const record = recordOf(told, { args, run });
+    if (record) {
+      await this.store.set(key, record, options.ttlMs, quota);
+      return;
+    }
+    // A node that seemed dead may have lost its key to another call.
+    const now = (await this.store.get(key)) as StoredCall | undefined;
+    if (now?.run === run) await this.store.delete(key);
+  }
+
+  // ---- the call that runs elsewhere, or has run --------------------------------------------------------------------
+
+  /** Looks after a call that has the key: until its end, or until no one waits. */
+  async #watch(place: KeyPlace, flight: Flight): Promise<void> {
+    const { key } = place;
+    try {
+      this.#settle(key, flight, await this.#endOf(place, flight));
+    } catch (error) {
+      this.#fail(key, flight, error);
+    }
+  }
+
+  async #endOf(place: KeyPlace, flight: Flight): Promise<Told> {
+    let run: string | undefined;
+    for (let delayMs = FIRST_LOOK_MS; ; delayMs = Math.min(2 * delayMs, LAST_LOOK_MS)) {
+      const found = await this.#look(place);
+      // Another call may have claimed the key meanwhile: those that wait look after that one.
+      if (!found || (run !== undefined && found.run !== run)) return { kind: 'free' };
+      if (found.args !== flight.args) return { kind: 'other arguments' };
+      flight.held.resolve();
+      if (found.state === 'unknown') await this.#free(place, found.run);
+      if (found.state !== 'running') return toldOf(found);
+      run = found.run;
+      await this.#pause(flight, delayMs);
+      if (flight.waiting === 0) return { kind: 'free' };
+    }
+  }
+
+  /** Reads what the store has. A call whose node has gone has an unknown end. */
+  async #look({ key }: KeyPlace): Promise<StoredCall | undefined> {
+    const found = (await this.store.get(key)) as StoredCall | undefined;
+    if (found?.state !== 'running' || (await this.lease.isAlive(found.node))) return found;
+    // It may have ended just before the lease did.
+    const again = (await this.store.get(key)) as StoredCall | undefined;
+    return again?.state === 'running' && again.run === found.run ? { ...again, state: 'unknown' } : again;
+  }
+
+  /** Frees the key of a call, once: a second one could free it for a call that has begun since. */
+  async #free({ key, quota }: KeyPlace, run: string): Promise<void> {
+    const mark = { owner: quota.owner, max: Infinity };
+    if ((await this.store.add(`${quota.owner}:f.${run}`, true, FREED_MS, mark)) === true) await this.store.delete(key);
+  }
+
+  #pause(flight: Flight, delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const over = (): void => {
+        flight.wake = undefined;
+        this.clock.clear(timer);
+        resolve();
+      };
+      const timer = this.clock.setTimeout(over, delayMs);
+      flight.wake = over;
+    });
+  }
+
+  #settle(key: string, flight: Flight, told: Told): void {
+    if (this.#flights.get(key) === flight) this.#flights.delete(key);
+    flight.held.resolve();
+    flight.end.resolve(told);
+  }
+
+  #fail(key: string, flight: Flight, error: unknown): void {
+    if (this.#flights.get(key) === flight) this.#flights.delete(key);
+    flight.held.resolve();
+    flight.end.reject(error);
+  }
+}
+
+/** The right of a call to run, until it has ended. */
+export class Claim {
+  constructor(private readonly finish: (end: CallEnd) => Promise<void>) {}
+
+  /** Ends the call; called once. Resolves when the store has it, or is away. */
+  end(end: CallEnd): Promise<void> {
+    return this.finish(end);
+  }
+}
+
+/** Replaces a result that is too large to be kept, or cannot be. */
+function bounded(end: CallEnd, { maxBytes }: KeyPlace['options']): Told {
+  if (end.kind !== 'result') return end;
+  try {
+    const bytes = Buffer.byteLength(JSON.stringify(end.result));
+    return bytes > maxBytes ? { kind: 'large', bytes } : end;
+  } catch {
+    return { kind: 'unknown' };
+  }
+}
+
+/** @returns `undefined` for an end that frees the key */
+function recordOf(told: Told, about: { args: string; run: string }): StoredCall | undefined {
+  switch (told.kind) {
+    case 'result':
+      return { ...about, state: 'done', result: told.result };
+    case 'large':
+      return { ...about, state: 'large', bytes: told.bytes };
+    case 'unknown':
+      return { ...about, state: 'unknown' };
+    default:
+      return undefined;
+  }
+}
+
+function toldOf(found: Exclude<StoredCall, { state: 'running' }>): Told {
+  if (found.state === 'done') return { kind: 'result', result: found.result };
+  return found.state === 'large' ? { kind: 'large', bytes: found.bytes } : { kind: 'unknown' };
+}
+
+function resultOf(told: Exclude<Told, { kind: 'free' }>): object {
+  return 'result' in told ? told.result : failure(textOf(told));
+}
+
+function textOf(told: Exclude<Told, { kind: 'free' | 'result' | 'passing' }>): string {
+  switch (told.kind) {
+    case 'large':
+      return `This call has run before, with the same idempotency key, and was not run again. Its result is not kept: it has ${told.bytes} bytes. Read what you need in another way.`;
+    case 'other arguments':
+      return 'This idempotency key was used before, with other arguments. The tool did not run. Use another key for another call, or repeat the call with the same arguments.';
+    case 'full':
+      return `The tool did not run: the caller has used ${told.max} idempotency keys, which is the maximum ("maxKeys"). A key can be used again when it expires.`;
+    case 'unknown':
+      return 'An earlier call with this idempotency key was interrupted, and whether it had an effect is not known. This call did not run. Check first: the next call with this key runs the tool again.';
+  }
+}
+
+/** Makes the result of a call that is refused. */
+export function failure(text: string): object {
+  return { content: [{ type: 'text', text }], isError: true };
+}

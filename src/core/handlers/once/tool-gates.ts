@@ -1,0 +1,258 @@
+import type { CallToolResult } from '@modelcontextprotocol/server';
+import { createHash } from 'node:crypto';
+import type { McpClock } from '../../common/clock.js';
+import { quiet } from '../../common/promises.js';
+import { type McpCall, routeText } from '../../calls/mcp-call.js';
+import type { AdmittedCall, HandlerGate, McpContext } from '../../calls/mcp-context.js';
+import type { ReportStoreFault } from '../../calls/operator-log.js';
+import { shown } from '../../protocol/errors.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import { isInputRequiredResult } from '../../protocol/spec.js';
+import type { ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
+import { HandlerCancelled, HandlerSkipped } from '../handlers.errors.js';
+import { confirmed, type OneTimeMarks } from '../questions/confirm.js';
+import type { HandlerRun } from '../questions/handler-run.js';
+import { digestOfJson } from '../questions/request-state.js';
+import type { McpStateStore } from '../state/state-store.js';
+import { ClaimStore } from './claim-store.js';
+import { type CallEnd, Claim, failure, IdempotentCalls } from './idempotent-calls.js';
+import { NodeLease } from './node-lease.js';
+
+/** A key has at most so many characters. */
+const MAX_KEY = 256;
+/** At most so many answers of one caller are remembered as used. */
+const MAX_MARKS = 10_000;
+
+export interface ToolGatesOptions {
+  /** Separates endpoints that share a store; the same on all nodes, and without colons. */
+  readonly endpoint: string;
+  readonly nodeId: string;
+  /** A sealed state is valid for so many milliseconds. */
+  readonly stateTtlMs: number;
+}
+
+/** A call of a tool with effects. */
+export interface EffectCall {
+  readonly call: McpCall;
+  readonly run: HandlerRun;
+  readonly tool: string;
+  readonly effects: ToolEffects;
+  /** The arguments as the client sent them. */
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Stands before the tools of an endpoint that have `idempotency` or `confirm`, and keeps what they need in the state store.
+ *
+ * Keys have the form `once.<endpoint>:<caller>.<tool>:<id>`. The caller is the principal, as a hash; of anonymous callers their
+ * session; those without a session are one.
+ */
+export class ToolGates {
+  readonly #store: ClaimStore;
+  readonly #lease: NodeLease;
+  readonly #calls: IdempotentCalls;
+
+  constructor(
+    store: McpStateStore,
+    private readonly clock: McpClock,
+    private readonly options: ToolGatesOptions,
+    fault: ReportStoreFault,
+    report: (text: string) => void,
+  ) {
+    this.#store = new ClaimStore(store, fault);
+    this.#lease = new NodeLease(options.nodeId, this.#store, clock, `once.${options.endpoint}:nodes`);
+    this.#calls = new IdempotentCalls(this.#store, this.#lease, clock, report);
+  }
+
+  /** Whether the promises hold for several nodes: the store has `add`. */
+  get areAtomic(): boolean {
+    return this.#store.isAtomic;
+  }
+
+  /** Counts the idempotency keys whose calls run on this node, or are waited for. */
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /**
+   * Runs the handler of a call.
+   *
+   * @param invoke runs it behind the gate
+   * @returns its result, or the one that the call gets instead
+   * @throws what the handler throws
+   */
+  async serve<T>(effectCall: EffectCall, invoke: (gate: HandlerGate) => Promise<T>): Promise<T> {
+    const gate = new ToolGate(effectCall, {
+      clock: this.clock,
+      marks: { take: (mark) => this.#take(effectCall, mark) },
+      claim: (key, { ttlMs, maxBytes, maxKeys }, signal) => {
+        const { args } = effectCall;
+        const owner = this.#ownerOf(effectCall);
+        const id = hashOf(JSON.stringify([routeText(effectCall.call.routeParams) ?? null, key]));
+        const quota = { owner, max: maxKeys };
+        const place = { key: `${owner}:i.${id}`, quota, args: digestOfJson(args), options: { ttlMs, maxBytes } };
+        return this.#calls.enter(place, signal);
+      },
+    });
+    return gate.serve(invoke);
+  }
+
+  /** Ends what a node has claimed that has died: the next repeats learn that the end of its calls is not known. */
+  nodeDied(node: string): Promise<void> {
+    return this.#lease.end(node);
+  }
+
+  /** Called when all calls of this node have been ended, and before its stores close. */
+  async leave(): Promise<void> {
+    this.#calls.close();
+    await this.#lease.leave();
+  }
+
+  async #take(effectCall: EffectCall, mark: string): Promise<boolean> {
+    const owner = `${this.#ownerOf(effectCall)}.c`;
+    const quota = { owner, max: MAX_MARKS };
+    return (await this.#store.add(`${owner}:c.${hashOf(mark)}`, true, this.options.stateTtlMs, quota)) === true;
+  }
+
+  #ownerOf({ call: { principal, session }, tool }: EffectCall): string {
+    const anonymous = session ? `s-${hashOf(session.id)}` : '-';
+    return `once.${this.options.endpoint}:${principal === undefined ? anonymous : hashOf(principal)}.${hashOf(tool)}`;
+  }
+}
+
+interface GateParts {
+  readonly clock: McpClock;
+  readonly marks: OneTimeMarks;
+  /** Claims a key. @returns the claim, or the result of the repeat */
+  claim(key: string, options: ToolIdempotency, signal: () => AbortSignal): Promise<Claim | object>;
+}
+
+/**
+ * # Before the method of one run
+ *
+ *     (guards, valid arguments) ──▶ first of its key? ──▶ confirmed? ──▶ its turn (`maxConcurrent`) ──▶ THE METHOD
+ *                                        └─ result of the first   └─ refusal
+ *
+ * Invariant: a claim ends when the run does. A run that was answered by an interceptor before is over for the method too.
+ */
+class ToolGate implements HandlerGate {
+  #entering: Promise<void> | undefined;
+  #claim: Claim | undefined;
+  /** The result in place of that of the method. */
+  #instead: object | undefined;
+  #context: McpContext | undefined;
+  #entered = false;
+  #over = false;
+
+  constructor(
+    private readonly about: EffectCall,
+    private readonly parts: GateParts,
+  ) {}
+
+  /** It is called again when an interceptor repeats the method. */
+  enter(admitted: AdmittedCall, context: McpContext): Promise<void> {
+    return (this.#entering ??= quiet(this.#enter(admitted, context)));
+  }
+
+  entered(): void {
+    this.#entered ||= !this.#context!.aborted;
+  }
+
+  async serve<T>(invoke: (gate: HandlerGate) => Promise<T>): Promise<T> {
+    let outcome: PromiseSettledResult<T>;
+    try {
+      outcome = { status: 'fulfilled', value: await invoke(this) };
+    } catch (reason) {
+      outcome = { status: 'rejected', reason };
+    }
+    this.#over = true;
+    if (this.#instead) {
+      await this.#claim?.end({ kind: 'free' });
+      return this.#instead as T;
+    }
+    await this.#claim?.end(this.#endOf(outcome));
+    if (outcome.status === 'rejected') throw outcome.reason;
+    return outcome.value;
+  }
+
+  async #enter(admitted: AdmittedCall, context: McpContext): Promise<void> {
+    this.#context = context;
+    const { effects, run } = this.about;
+    const { marks, clock } = this.parts;
+    const args: unknown = await admitted.validArguments;
+    if (effects.idempotency) await this.#claimKey(effects.idempotency, args, context);
+    if (effects.confirm) this.#answer(await confirmed(effects.confirm, { run, context, args, marks, clock }));
+    if (this.#over) throw new HandlerCancelled(context.signal.reason);
+  }
+
+  async #claimKey(options: ToolIdempotency, args: unknown, context: McpContext): Promise<void> {
+    const key = await this.#keyOf(options, args, context);
+    if (key === undefined) return;
+    if (key instanceof InvalidKey) return this.#answer(failure(key.message));
+    let claim: Claim | object;
+    try {
+      claim = await this.parts.claim(key, options, () => context.signal);
+    } catch (error) {
+      if (error instanceof RangeError) return this.#answer(failure(TOO_DEEP));
+      throw error;
+    }
+    if (!(claim instanceof Claim)) return this.#answer(claim);
+    if (!this.#over) {
+      this.#claim = claim;
+      return;
+    }
+    await claim.end({ kind: 'free' });
+    throw new HandlerCancelled(context.signal.reason);
+  }
+
+  /** @returns `undefined` for a call without a key */
+  async #keyOf(options: ToolIdempotency, args: unknown, context: McpContext): Promise<string | InvalidKey | undefined> {
+    const { argument } = options;
+    if (argument === undefined) {
+      const key: unknown = await options.key!(args as never, context);
+      if (key === undefined || isKey(key)) return key;
+      const text = `The "key" of "idempotency" must return a text of 1 to ${MAX_KEY} characters, or undefined; it returned ${shown(key)}.`;
+      throw new TypeError(text);
+    }
+    const sent = this.about.args;
+    const key = Object.hasOwn(sent, argument) ? sent[argument] : undefined;
+    if (key === undefined || isKey(key)) return key;
+    return new InvalidKey(
+      `The argument "${argument}" must be a text of 1 to ${MAX_KEY} characters, which names this call. The tool did not run.`,
+    );
+  }
+
+  /** Ends the run with a result. @throws HandlerSkipped if there is one */
+  #answer(result: object | undefined): void {
+    if (!result) return;
+    this.#instead = result;
+    throw new HandlerSkipped('The call was answered without its handler.');
+  }
+
+  #endOf(outcome: PromiseSettledResult<unknown>): CallEnd {
+    if (!this.#entered || this.about.run.isMarked) return { kind: 'free' };
+    if (outcome.status === 'rejected') return { kind: 'unknown' };
+    const { value } = outcome;
+    if (isInputRequiredResult(value)) return { kind: 'free' };
+    if (!isObject(value)) return { kind: 'unknown' };
+    const failed = (value as Partial<CallToolResult>).isError === true;
+    // Its time has passed, or its caller has left: the method may go on, or may have ended halfway.
+    if (failed && this.#context!.aborted) return { kind: 'unknown' };
+    const passing = failed && this.about.effects.idempotency?.errors === 'free';
+    return { kind: passing ? 'passing' : 'result', result: value };
+  }
+}
+
+class InvalidKey {
+  constructor(readonly message: string) {}
+}
+
+function isKey(key: unknown): key is string {
+  return typeof key === 'string' && key.length > 0 && key.length <= MAX_KEY;
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}
+
+const TOO_DEEP = 'The arguments are nested too deeply to be compared with those of another call. The tool did not run.';

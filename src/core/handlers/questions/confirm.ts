@@ -1,0 +1,112 @@
+import type { ElicitResult } from '@modelcontextprotocol/server';
+import type { McpClock } from '../../common/clock.js';
+import { randomToken } from '../../common/random-token.js';
+import type { McpContext } from '../../calls/mcp-context.js';
+import { McpServerRequestError } from '../../calls/server-request.error.js';
+import { missingCapabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
+import type { ToolConfirm } from '../decorators/tool-effects.js';
+import type { HandlerRun } from './handler-run.js';
+
+/** A question that is longer is not asked: the user would not read it. */
+const MAX_MESSAGE = 4_000;
+/** `ctx.once()` keeps what was asked under this key, apart from those of handlers. */
+const ASKED = 'nestjs-mcp-streamable:confirm';
+const TOO_LATE = `${ASKED}:late`;
+/** A form without fields: the answer is the action of the user. */
+const FORM = { type: 'object', properties: {} } as const;
+
+/** The question of one call, as the runs of its handler remember it. */
+interface Asked {
+  /** The key of the question. It is unguessable, so that an answer proves that this question was asked. */
+  readonly key: string;
+  readonly message: string;
+  /** The time until which the user may answer, in milliseconds since the epoch. */
+  readonly until: number;
+}
+
+/** Remembers what can be used once. */
+export interface OneTimeMarks {
+  /** Returns whether this is the first use, on all nodes. @throws (rejects) McpStateError */
+  take(mark: string): Promise<boolean>;
+}
+
+/**
+ * # The user confirms before a tool runs (`confirm`)
+ *
+ *     asked ──accept──▶ the tool runs
+ *        └──decline, cancel, too late, cannot be asked, used already──▶ a result that the model understands
+ *
+ * The question is one of the run, as those of `ctx.elicit()`. In the modern era the client holds it in the sealed state, which is
+ * bound to the caller, the tool and the arguments. Two things are added:
+ *
+ * - each question has a key that cannot be guessed: an answer that comes without its question answers nothing
+ * - each sealed state is used once (`marks`): an old answer, also one that was declined, cannot be sent again
+ *
+ * @returns the result of the call, if the tool must not run; `undefined`: the user has confirmed
+ */
+export async function confirmed(
+  { message, ttlMs }: ToolConfirm,
+  { run, context, args, marks, clock }: ConfirmedCall,
+): Promise<object | undefined> {
+  const sent = run.takeSent();
+  if (sent !== undefined && !(await marks.take(sent))) return refusal(USED);
+  const asked = (await run.once(ASKED, async (): Promise<Asked> => {
+    const text = await messageFor(message, args, context);
+    return { key: `confirm-${randomToken()}`, message: text, until: clock.now() + ttlMs };
+  })) as Asked;
+  if (asked.message.length > MAX_MESSAGE) return refusal(TOO_LONG);
+  const params = { mode: 'form' as const, message: asked.message, requestedSchema: FORM };
+  if (missingCapabilities(requiredCapabilities('elicitation/create', params), run.clientCapabilities))
+    return refusal(UNABLE);
+  const late = new AbortController();
+  const timer = clock.setTimeout(
+    () => late.abort(new Error('The time is over.')),
+    Math.max(1, asked.until - clock.now()),
+  );
+  try {
+    const answers = await run.ask({ [asked.key]: { method: 'elicitation/create', params } }, late.signal);
+    const { action } = answers[asked.key] as ElicitResult;
+    // Decided when the answer comes, and not again when the handler itself asks later.
+    if (await run.once(TOO_LATE, () => clock.now() >= asked.until)) return refusal(LATE);
+    if (action === 'accept') return undefined;
+    return refusal(action === 'decline' ? DECLINED : DISMISSED);
+  } catch (error) {
+    if (context.aborted) throw error;
+    if (late.signal.aborted) return refusal(LATE);
+    if (!(error instanceof McpServerRequestError)) throw error;
+    return refusal(`The user could not be asked: ${error.message}`);
+  } finally {
+    clock.clear(timer);
+  }
+}
+
+/** One call of a tool that asks. */
+export interface ConfirmedCall {
+  readonly run: HandlerRun;
+  readonly context: McpContext;
+  /** The validated arguments. */
+  readonly args: unknown;
+  readonly marks: OneTimeMarks;
+  readonly clock: McpClock;
+}
+
+async function messageFor(message: ToolConfirm['message'], args: unknown, context: McpContext): Promise<string> {
+  const text: unknown = typeof message === 'string' ? message : await message(args as never, context);
+  if (typeof text === 'string' && text.trim() !== '') return text;
+  throw new TypeError('The "confirm" of the tool must return the question for the user, a text that is not empty.');
+}
+
+function refusal(reason: string): object {
+  return {
+    content: [{ type: 'text', text: `${reason} The tool did not run, and nothing was changed.` }],
+    isError: true,
+  };
+}
+
+const UNABLE =
+  'This tool runs only after the user has confirmed it, and this client cannot ask its user: it did not declare the capability "elicitation".';
+const DECLINED = 'The user was asked to confirm this call, and declined. Do not repeat it unless the user asks for it.';
+const DISMISSED = 'The user was asked to confirm this call, and closed the question without an answer.';
+const LATE = 'The user did not confirm this call in time. Call the tool again to ask again.';
+const USED = 'This confirmation was used already: it is good for one call. Call the tool again to ask again.';
+const TOO_LONG = `The question for the user would have more than ${MAX_MESSAGE} characters. Call the tool with shorter arguments.`;

@@ -1,0 +1,473 @@
+import { type CanActivate, ConflictException, Injectable, UseGuards } from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, McpHandlerDefinitionError, McpRegistry, Tool } from 'nestjs-mcp-streamable';
+import { InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { gate, ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
+import { NodeBackend } from '../support/node-backend.js';
+import { Deployment } from '../support/nodes.js';
+import { eventually, testApps } from '../support/test-apps.js';
+import { as, decidesByArguments } from '../support/users.js';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+
+const Payment = z.object({ requestId: z.string().optional(), amount: z.number() });
+type Payment = z.infer<typeof Payment>;
+const idempotency = { argument: 'requestId' } as const;
+const CAPABILITIES = { elicitation: {} };
+
+@Injectable()
+class Mood implements CanActivate {
+  static refuses = false;
+  canActivate(context: Parameters<CanActivate['canActivate']>[0]): boolean {
+    decidesByArguments(context);
+    return !Mood.refuses;
+  }
+}
+
+@Injectable()
+class Bank {
+  /** What was done, in order. */
+  readonly effects: string[] = [];
+  static door = gate();
+  static began = gate();
+
+  @Tool({ name: 'pay', inputSchema: Payment, idempotency })
+  pay(@McpArgs() { amount }: Payment): object {
+    this.effects.push(`pay ${amount}`);
+    return { content: [{ type: 'text', text: `paid ${amount}, number ${this.effects.length}` }] };
+  }
+
+  @Tool({ name: 'other', inputSchema: Payment, idempotency })
+  other(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`other ${amount}`);
+    return `other ${this.effects.length}`;
+  }
+
+  @Tool({ name: 'slow', inputSchema: Payment, idempotency })
+  async slow(@McpArgs() { amount }: Payment): Promise<string> {
+    this.effects.push(`slow ${amount}`);
+    Bank.began.open();
+    await Bank.door.promise;
+    return `slow ${this.effects.length}`;
+  }
+
+  @Tool({ name: 'obeys', inputSchema: Payment, idempotency, timeoutMs: 1_000 })
+  async obeys(@McpArgs() { amount }: Payment, @McpCtx() { signal }: McpContext): Promise<string> {
+    this.effects.push(`obeys ${amount}`);
+    Bank.began.open();
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+    return 'never';
+  }
+
+  @Tool({ name: 'fails', inputSchema: Payment, idempotency })
+  fails(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`fails ${amount}`);
+    throw new ConflictException(`No ${this.effects.length}.`);
+  }
+
+  @Tool({ name: 'fails_early', inputSchema: Payment, idempotency: { ...idempotency, errors: 'free' } })
+  failsEarly(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`fails_early ${amount}`);
+    if (this.effects.length === 1) throw new ConflictException('Not yet.');
+    return 'now';
+  }
+
+  @Tool({ name: 'large', inputSchema: Payment, idempotency: { ...idempotency, maxBytes: 100 } })
+  large(): string {
+    this.effects.push('large');
+    return 'x'.repeat(200);
+  }
+
+  @Tool({
+    name: 'by_key',
+    inputSchema: Payment,
+    idempotency: { key: ({ amount }) => (amount > 9 ? 'much' : undefined) },
+  })
+  byKey(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`by_key ${amount}`);
+    return `by_key ${this.effects.length}`;
+  }
+
+  @Tool({ name: 'few', inputSchema: Payment, idempotency: { ...idempotency, maxKeys: 2, ttlMs: 60_000 } })
+  few(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`few ${amount}`);
+    return 'few';
+  }
+
+  @Tool({ name: 'guarded', inputSchema: Payment, idempotency })
+  @UseGuards(Mood)
+  guarded(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`guarded ${amount}`);
+    return 'a secret';
+  }
+
+  @Tool({ name: 'asks', inputSchema: Payment, idempotency })
+  async asks(@McpArgs() { amount }: Payment, @McpCtx() ctx: McpContext): Promise<string> {
+    const form = { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } } as const;
+    const { action } = await ctx.elicit('sure', form);
+    this.effects.push(`asks ${amount}`);
+    return `${action} ${this.effects.length}`;
+  }
+}
+
+interface Answer {
+  readonly result?: { readonly content: readonly { readonly text: string }[]; readonly isError?: boolean };
+  readonly error?: unknown;
+}
+
+const textOf = ({ result, error }: Answer): string => result?.content[0]?.text ?? `error ${JSON.stringify(error)}`;
+
+/** Calls a tool in the modern era. */
+async function call(app: TestApp, name: string, args: object, user = 'anna', more: object = {}): Promise<string> {
+  const client = app.modern(user === '' ? {} : as(user));
+  return textOf(await client.ask('tools/call', { name, arguments: args, ...more }, { capabilities: CAPABILITIES }));
+}
+
+const effectsOf = ({ nodes }: TestApp): string[] =>
+  nodes.flatMap(({ app }) => app.get(Bank, { strict: false }).effects);
+
+describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
+  const launch = testApps(adapter, { providers: [Bank] });
+  const start = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+    [Bank.door, Bank.began, Mood.refuses] = [gate(), gate(), false];
+    return launch(options);
+  };
+
+  it('a repeat gets the result of the first call, and the tool has run once', async () => {
+    const app = await start();
+    const args = { requestId: 'r1', amount: 5 };
+    expect(await call(app, 'pay', args)).toBe('paid 5, number 1');
+    expect(await call(app, 'pay', { amount: 5, requestId: 'r1' })).toBe('paid 5, number 1');
+    const session = await app.client(as('anna')).initialize();
+    expect(textOf(await (await session.call('pay', args)).json())).toBe('paid 5, number 1');
+    expect(await call(app, 'pay', { requestId: 'r2', amount: 5 })).toBe('paid 5, number 2');
+    expect(effectsOf(app)).toEqual(['pay 5', 'pay 5']);
+  });
+
+  it('a call without a key runs each time', async () => {
+    const app = await start();
+    for (const _ of [1, 2]) await call(app, 'pay', { amount: 1 });
+    for (const _ of [1, 2]) await call(app, 'by_key', { amount: 1 });
+    expect(effectsOf(app)).toHaveLength(4);
+  });
+
+  it('a function of the arguments makes the key', async () => {
+    const app = await start();
+    const results = [await call(app, 'by_key', { amount: 10 }), await call(app, 'by_key', { amount: 10 })];
+    expect(results).toEqual(['by_key 1', 'by_key 1']);
+    expect(await call(app, 'by_key', { amount: 11 })).toContain('with other arguments');
+    expect(effectsOf(app)).toEqual(['by_key 10']);
+  });
+
+  it('other arguments under the same key are refused, while the first call runs and later', async () => {
+    const app = await start();
+    const first = call(app, 'slow', { requestId: 'r', amount: 1 });
+    await Bank.began.promise;
+    expect(await call(app, 'slow', { requestId: 'r', amount: 2 })).toContain('with other arguments');
+    Bank.door.open();
+    expect(await first).toBe('slow 1');
+    expect(await call(app, 'slow', { requestId: 'r', amount: 2 })).toContain('with other arguments');
+    expect(await call(app, 'slow', { requestId: 'r' })).toContain('not valid');
+    expect(effectsOf(app)).toEqual(['slow 1']);
+  });
+
+  it('a key is that of its caller and of its tool', async () => {
+    const app = await start();
+    const args = { requestId: 'r', amount: 1 };
+    await call(app, 'pay', args);
+    await call(app, 'pay', args, 'ben');
+    await call(app, 'pay', args, '');
+    await call(app, 'other', args);
+    // Anonymous callers are their sessions.
+    for (const _ of [1, 2]) await (await (await app.client().initialize()).call('pay', args)).text();
+    expect(effectsOf(app)).toHaveLength(6);
+  });
+
+  it('the guards decide about each repeat: who is refused gets no kept result', async () => {
+    const app = await start();
+    const args = { requestId: 'r', amount: 1 };
+    expect(await call(app, 'guarded', args)).toBe('a secret');
+    Mood.refuses = true;
+    expect(await call(app, 'guarded', args)).toBe('Forbidden resource');
+    Mood.refuses = false;
+    expect(await call(app, 'guarded', args)).toBe('a secret');
+    expect(effectsOf(app)).toEqual(['guarded 1']);
+  });
+
+  it('a call that was refused before the tool ran leaves its key free', async () => {
+    const app = await start();
+    Mood.refuses = true;
+    await call(app, 'guarded', { requestId: 'r', amount: 1 });
+    Mood.refuses = false;
+    expect(await call(app, 'guarded', { requestId: 'r', amount: 1 })).toBe('a secret');
+    expect(await call(app, 'pay', { requestId: 'r', amount: 'much' })).toContain('not valid');
+    expect(await call(app, 'pay', { requestId: 'r', amount: 1 })).toBe('paid 1, number 2');
+  });
+
+  it('a failure is the result of repeats too, unless errors are free', async () => {
+    const app = await start();
+    const args = { requestId: 'r', amount: 1 };
+    for (const _ of [1, 2]) expect(await call(app, 'fails', args)).toBe('No 1.');
+    app.nodes[0]!.app.get(Bank).effects.length = 0;
+    expect(await call(app, 'fails_early', args)).toBe('Not yet.');
+    expect(await call(app, 'fails_early', args)).toBe('now');
+    expect(await call(app, 'fails_early', args)).toBe('now');
+    expect(effectsOf(app)).toEqual(['fails_early 1', 'fails_early 1']);
+  });
+
+  it('a repeat learns that a result was too large to be kept', async () => {
+    const app = await start();
+    expect(await call(app, 'large', { requestId: 'r', amount: 1 })).toHaveLength(200);
+    expect(await call(app, 'large', { requestId: 'r', amount: 1 })).toMatch(/was not run again.*200|not run again/);
+    expect(effectsOf(app)).toEqual(['large']);
+  });
+
+  it('what was interrupted is unknown to the next caller, and then the key is free', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock });
+    const args = { requestId: 'r', amount: 1 };
+    const calls = [call(app, 'obeys', args), call(app, 'obeys', args)];
+    await Bank.began.promise;
+    await clock.advance(1_000);
+    const [first, second] = await Promise.all(calls);
+    expect(first).toContain('did not finish within 1000 ms');
+    expect(second).toContain('whether it had an effect is not known');
+    expect(await call(app, 'obeys', args)).toContain('whether it had an effect is not known');
+    expect(effectsOf(app)).toHaveLength(1);
+    const again = call(app, 'obeys', args);
+    await eventually(() => expect(effectsOf(app)).toHaveLength(2));
+    await clock.advance(1_000);
+    await again;
+    await clock.advance(60_000);
+  });
+
+  it('a client that has left finds the result when it repeats its call', async () => {
+    const app = await start({ sseAfterMs: 0 });
+    const args = { requestId: 'r', amount: 1 };
+    const response = await app.modern(as('anna')).call('slow', args);
+    await Bank.began.promise;
+    response.destroy();
+    await app.settled({ inFlight: 0 });
+    const repeat = call(app, 'slow', args);
+    await eventually(async () => expect((await app.service.counts()).inFlight).toBe(1));
+    Bank.door.open();
+    expect(await repeat).toBe('slow 1');
+    expect(effectsOf(app)).toEqual(['slow 1']);
+  });
+
+  it('a repeat that is cancelled while it waits leaves nothing', async () => {
+    const app = await start({ sseAfterMs: 0 });
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(app, 'slow', args);
+    await Bank.began.promise;
+    const response = await app.modern(as('anna')).call('slow', args);
+    await eventually(async () => expect((await app.service.counts()).inFlight).toBe(2));
+    response.destroy();
+    await app.settled({ inFlight: 1 });
+    Bank.door.open();
+    expect(await first).toBe('slow 1');
+  });
+
+  it('a caller has a bounded number of keys, which expire', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock });
+    const few = (requestId: string, user?: string) => call(app, 'few', { requestId, amount: 1 }, user);
+    expect([await few('1'), await few('2')]).toEqual(['few', 'few']);
+    expect(await few('3')).toContain('"maxKeys"');
+    expect([await few('2'), await few('3', 'ben')]).toEqual(['few', 'few']);
+    await clock.advance(60_000);
+    expect(await few('3')).toBe('few');
+    expect(effectsOf(app)).toHaveLength(4);
+  });
+
+  it('keys of any form are keys, and what is none is refused', async () => {
+    const app = await start();
+    const keys = ['__proto__', 'constructor', ':', ' ', '\u0000', 'a'.repeat(256), '\ud800'];
+    for (const requestId of keys) {
+      const first = await call(app, 'pay', { requestId, amount: 1 });
+      expect(await call(app, 'pay', { requestId, amount: 1 })).toBe(first);
+    }
+    expect(effectsOf(app)).toHaveLength(keys.length);
+    for (const requestId of ['', 'a'.repeat(257)])
+      expect(await call(app, 'pay', { requestId, amount: 1 })).toContain('must be a text of 1 to 256 characters');
+    expect(effectsOf(app)).toHaveLength(keys.length);
+  });
+
+  it('a handler that asks keeps its key free between the rounds, and its result is that of repeats', async () => {
+    const app = await start();
+    const client = app.modern(as('anna'));
+    const params = { name: 'asks', arguments: { requestId: 'r', amount: 1 } };
+    const ask = (more: object = {}) => client.ask('tools/call', { ...params, ...more }, { capabilities: CAPABILITIES });
+    const { result } = await ask();
+    expect(result.resultType).toBe('input_required');
+    const answers = { inputResponses: { sure: { action: 'accept' } }, requestState: result.requestState };
+    expect(textOf(await ask(answers))).toBe('accept 1');
+    expect(textOf(await ask(answers))).toBe('accept 1');
+    expect(textOf(await ask())).toBe('accept 1');
+    expect(effectsOf(app)).toEqual(['asks 1']);
+  });
+
+  it('a tool does not run while the store is away', async () => {
+    const backend = new NodeBackend();
+    const app = await start({ stateStore: backend.over(new InMemoryStateStore()) });
+    backend.away();
+    expect(await call(app, 'pay', { requestId: 'r', amount: 1 })).toContain('storage of this server is unavailable');
+    expect(effectsOf(app)).toEqual([]);
+    backend.back();
+    expect(await call(app, 'pay', { requestId: 'r', amount: 1 })).toBe('paid 1, number 1');
+  });
+
+  it('a result that the store did not take is answered, given to repeats, and stored when the store is back', async () => {
+    const clock = new ManualClock();
+    const backend = new NodeBackend();
+    const app = await start({ clock, stateStore: backend.over(new InMemoryStateStore(clock)) });
+    const args = { requestId: 'r', amount: 1 };
+    const calls = [call(app, 'slow', args), call(app, 'slow', args)];
+    await Bank.began.promise;
+    backend.away();
+    Bank.door.open();
+    expect(await Promise.all(calls)).toEqual(['slow 1', 'slow 1']);
+    expect(await call(app, 'slow', args)).toBe('slow 1');
+    backend.back();
+    await clock.advance(1_000);
+    await app.settled({ timers: 0 });
+    expect(await call(app, 'slow', args)).toBe('slow 1');
+    expect(effectsOf(app)).toEqual(['slow 1']);
+  });
+
+  it('a registered tool is idempotent too', async () => {
+    const app = await start();
+    let runs = 0;
+    app.app.get(McpRegistry).registerTool({
+      name: 'plugin',
+      inputSchema: Payment,
+      idempotency: { key: ({ requestId }: Payment) => requestId },
+      handler: () => `run ${++runs}`,
+    });
+    for (const _ of [1, 2]) expect(await call(app, 'plugin', { requestId: 'r', amount: 1 })).toBe('run 1');
+  });
+
+  it.each([
+    [{}, 'neither "key" nor "argument"'],
+    [{ key: () => 'k', argument: 'id' }, 'both "key" and "argument"'],
+    [{ argument: 'nothing' }, 'Available: "id", "count".'],
+    [{ argument: 'count' }, 'A key is a string.'],
+    [{ argument: 'id', ttl: 5 }, 'ttl'],
+    [{ argument: 'id', ttlMs: 0 }, 'at least 1'],
+    [{ argument: 'id', errors: 'drop' }, 'one of "keep", "free"'],
+    ['requestId', '"idempotency" cannot be used'],
+  ])('the app does not start with the option %j', async (given, text) => {
+    class Tools {
+      @Tool({ name: 'a', inputSchema: z.object({ id: z.string(), count: z.number() }), idempotency: given as never })
+      a(): void {}
+    }
+    const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } })];
+    const failure = await startFailure(adapter, () => ({ imports, providers: [Tools] }));
+    expect(failure).toBeInstanceOf(McpHandlerDefinitionError);
+    expect(failure.message).toContain(text);
+  });
+});
+
+describe('idempotent tools on several nodes', () => {
+  const adapter = ONE_ADAPTER[0]!;
+  const limits = { maxRunningCalls: 5_000, maxRunningCallsPerPrincipal: 5_000 };
+
+  it('1,000 repeats at the same moment have one effect for each key', async () => {
+    [Bank.door, Bank.began] = [gate(), gate()];
+    const clock = new ManualClock();
+    const deployment = new Deployment(clock);
+    const stateStore = new InMemoryStateStore(clock);
+    const options = { adapter, stateStore, providers: [Bank], ...limits };
+    const nodes = [await deployment.member(options), await deployment.member(options)];
+    const calls = Array.from({ length: 1_000 }, (_, n) =>
+      call(nodes[n % 2]!.app, 'slow', { requestId: `r${n % 10}`, amount: n % 10 }, ''),
+    );
+    const effects = (): string[] => nodes.flatMap(({ app }) => effectsOf(app));
+    await eventually(() => expect(effects()).toHaveLength(10));
+    Bank.door.open();
+    // A second is the longest pause between two looks at the call of another node.
+    await clock.advance(2_000);
+    const results = await Promise.all(calls);
+    for (let key = 0; key < 10; key++) expect(new Set(results.filter((_, n) => n % 10 === key)).size).toBe(1);
+    expect(effects().toSorted()).toEqual(Array.from({ length: 10 }, (_, n) => `slow ${n}`));
+    await deployment.close();
+  });
+
+  it('a repeat on another node waits for the call, and gets its result', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [one, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(one.app, 'slow', args);
+    await Bank.began.promise;
+    const repeats = [call(other.app, 'slow', args), call(other.app, 'slow', { ...args, amount: 2 })];
+    expect(await repeats[1]).toContain('with other arguments');
+    // Longer than the lease, which the node renews while it runs the call.
+    await clock.advance(120_000);
+    Bank.door.open();
+    await clock.advance(1_000);
+    expect(await Promise.all([first, repeats[0]])).toEqual(['slow 1', 'slow 1']);
+    expect(effectsOf(other.app)).toEqual([]);
+    await deployment.close();
+  });
+
+  it.each(['at once, when the bus says so', 'when its lease is over'])(
+    'the call of a dead node is unknown to one repeat, and then its key is free: %s',
+    async (how) => {
+      const { clock, deployment, nodes } = await pair();
+      const [dead, alive] = nodes;
+      const args = { requestId: 'r', amount: 1 };
+      const first = call(dead.app, 'slow', args);
+      await Bank.began.promise;
+      dead.backend.die();
+      if (how.startsWith('at once')) deployment.kill(dead);
+      const repeats = [call(alive.app, 'slow', args), call(alive.app, 'slow', args)];
+      await clock.advance(how.startsWith('at once') ? 1_000 : 31_000);
+      for (const repeat of repeats) expect(await repeat).toContain('whether it had an effect is not known');
+      Bank.door.open();
+      expect(await call(alive.app, 'slow', args)).toBe('slow 1');
+      expect(await call(alive.app, 'slow', args)).toBe('slow 1');
+      await first;
+      await deployment.bury(dead);
+      await deployment.close();
+    },
+  );
+
+  it('the calls of a node that stops are unknown to repeats at once', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [leaves, stays] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(leaves.app, 'slow', args);
+    await Bank.began.promise;
+    await deployment.stop(leaves);
+    await first;
+    const repeat = call(stays.app, 'slow', args);
+    await clock.advance(1_000);
+    expect(await repeat).toContain('whether it had an effect is not known');
+    Bank.door.open();
+    await deployment.close();
+  });
+
+  async function pair() {
+    [Bank.door, Bank.began] = [gate(), gate()];
+    const clock = new ManualClock();
+    const deployment = new Deployment(clock);
+    const stateStore = new InMemoryStateStore(clock);
+    const member = async () => {
+      const backend = new NodeBackend();
+      const node = await deployment.member({ adapter, stateStore: backend.over(stateStore), providers: [Bank] });
+      Object.assign(node.backend, { die: both(node.backend, backend) });
+      return node;
+    };
+    return { clock, deployment, nodes: [await member(), await member()] as const };
+  }
+});
+
+/** Ends both ways of a node to what it shares. */
+function both(one: NodeBackend, other: NodeBackend): () => void {
+  const die = one.die.bind(one);
+  return () => {
+    die();
+    other.die();
+  };
+}
