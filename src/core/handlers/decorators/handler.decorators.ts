@@ -201,7 +201,7 @@ const CONFIRM = 'nestjs-mcp-streamable:confirm';
 export function Confirm<Args = any>(
   message: string | ConfirmMessage<Args>,
   options: ConfirmOptions = {},
-): McpConfirmDecorator<Args> {
+): McpConfirmDecorator<NoInfer<Args>> {
   return (target, key) => {
     const origin = `${target.constructor.name}.${String(key)}`;
     if (typeof message !== 'function' && (typeof message !== 'string' || message.trim() === '')) {

@@ -6,19 +6,20 @@ import type { McpQuestion } from '../../calls/mcp-questions.js';
 import type { McpPrincipalState, McpState } from '../../calls/mcp-state.js';
 import type { McpTask } from '../../calls/mcp-task.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { HandlerSuspended } from '../handlers.errors.js';
 import { inspected } from '../results/handler-failure.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../../protocol/client-capabilities.js';
 import { ERAS } from '../../protocol/era.js';
 import { assertNotificationOfEra } from '../../protocol/notifications.js';
-import {
-  isInputRequiredResult,
-  ProtocolError,
-  ProtocolErrorCode,
-} from '../../protocol/spec.js';
-import { lacking, Question, QuestionError, type RequestedSchemas } from './question.js';
+import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { lacking, Question, QuestionError, type RequestedSchemas, suspended } from './question.js';
 import { shown } from '../../protocol/errors.js';
-import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
+import {
+  type AskingRequest,
+  invalidState,
+  type RequestStates,
+  RequestStateTooLargeError,
+  type StateBinding,
+} from './request-state.js';
 import { RunMemory } from './run-memory.js';
 
 /** The runs of an endpoint share these parts. */
@@ -32,14 +33,6 @@ export interface RunParts {
   readonly schemas: RequestedSchemas;
   /** Logs a text for operators. */
   readonly report: (text: string) => void;
-}
-
-/** A request that can be answered with questions: `tools/call`, `prompts/get`, `resources/read`. */
-export interface AskingRequest extends Pick<StateBinding, 'target' | 'params'> {
-  /** The unchecked answers of the client to the round before. */
-  readonly inputResponses?: Readonly<Record<string, object>> | undefined;
-  /** The state as it was sent; a string, if this endpoint created it. */
-  readonly requestState?: unknown;
 }
 
 type RunState =
@@ -492,11 +485,6 @@ export class HandlerRun implements McpClientPort {
 
 /** Thrown when a question that a handler returned has no answer. */
 class RoundFailure extends Error {}
-
-function suspended(questions: ReadonlyMap<string, Question>): HandlerSuspended {
-  const keys = Array.from(questions.keys(), (each) => `"${each}"`).join(', ');
-  return new HandlerSuspended(`The client must first answer ${keys}; then the handler runs again.`);
-}
 
 /** Returns an object without a prototype: its names are the client's. */
 function bare(): InputResponses {

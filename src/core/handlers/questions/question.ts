@@ -2,6 +2,7 @@ import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelco
 import { randomUUID } from 'node:crypto';
 import type { OutboundMessage } from '../../calls/mcp-call.js';
 import type { McpElicitation, McpQuestion } from '../../calls/mcp-questions.js';
+import { HandlerSuspended } from '../handlers.errors.js';
 import { type Capabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
 import {
   AjvJsonSchemaValidator,
@@ -125,6 +126,12 @@ function assertPaired(messages: Params<'sampling/createMessage'>['messages']): v
     refuse(
       'The "tool_result" blocks of the last message must answer exactly the "tool_use" blocks of the message before it.',
     );
+}
+
+/** Returns the signal that leaves a handler until the client has answered. */
+export function suspended(questions: ReadonlyMap<string, Question>): HandlerSuspended {
+  const keys = Array.from(questions.keys(), (each) => `"${each}"`).join(', ');
+  return new HandlerSuspended(`The client must first answer ${keys}; then the handler runs again.`);
 }
 
 /** Returns the error for a client that does not declare what a question needs. */

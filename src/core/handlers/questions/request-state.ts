@@ -116,6 +116,14 @@ export interface StateBinding {
   readonly params: Readonly<Record<string, unknown>>;
 }
 
+/** A request that can be answered with questions: `tools/call`, `prompts/get`, `resources/read`. */
+export interface AskingRequest extends Pick<StateBinding, 'target' | 'params'> {
+  /** The unchecked answers of the client to the round before. */
+  readonly inputResponses?: Readonly<Record<string, object>> | undefined;
+  /** The state as it was sent; a string, if this endpoint created it. */
+  readonly requestState?: unknown;
+}
+
 /** Thrown when a state has become larger than a client may be given. */
 export class RequestStateTooLargeError extends Error {
   override readonly name = 'RequestStateTooLargeError';

@@ -1,0 +1,561 @@
+import {
+  type CanActivate,
+  Controller,
+  Delete,
+  type ExecutionContext,
+  Injectable,
+  Param,
+  ParseIntPipe,
+  UseGuards,
+} from '@nestjs/common';
+import {
+  Confirm,
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpHandlerDefinitionError,
+  McpRegistry,
+  McpStreamableModule,
+  McpToolCaller,
+  Prompt,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
+import { createMcpTestClient, ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
+import type { ModernClient } from '../support/modern-client.js';
+import { NodeBackend } from '../support/node-backend.js';
+import { testApps } from '../support/test-apps.js';
+import { as, decidesByArguments } from '../support/users.js';
+
+const Order = z.object({ id: z.string().min(1), note: z.string().default('none') });
+type Order = z.infer<typeof Order>;
+const accept = { action: 'accept' };
+const KEY = 'k'.repeat(32);
+
+@Injectable()
+class Nobody implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    decidesByArguments(context);
+    return false;
+  }
+}
+
+/** Replaces the function of a method, as decorators of libraries do. */
+const wrapping: MethodDecorator = (_target, _key, descriptor: PropertyDescriptor) => {
+  const { value } = descriptor as { value: (...args: unknown[]) => unknown };
+  descriptor.value = function (this: unknown, ...args: unknown[]): unknown {
+    return Reflect.apply(value, this, args);
+  };
+};
+
+@Injectable()
+class Shop {
+  readonly effects: string[] = [];
+  readonly questions: string[] = [];
+
+  @Tool({ name: 'remove', inputSchema: Order })
+  @Confirm(({ id, note }: Order) => `Remove the order ${id} (${note})?`)
+  remove(@McpArgs('id') id: string): string {
+    this.effects.push(`remove ${id}`);
+    return `removed ${id}`;
+  }
+
+  @Tool({ name: 'archive', inputSchema: Order, confirm: ({ id }) => `Archive ${id}?` })
+  archive(@McpArgs('id') id: string): string {
+    this.effects.push(`archive ${id}`);
+    return `archived ${id}`;
+  }
+
+  @Tool({ name: 'wrapped' })
+  @wrapping
+  @Confirm('Really?')
+  wrapped(): string {
+    this.effects.push('wrapped');
+    return 'wrapped';
+  }
+
+  @Tool({ name: 'brief', timeoutMs: 1_000 })
+  @Confirm('Be brief?', { ttlMs: 60_000 })
+  brief(): string {
+    this.effects.push('brief');
+    return 'brief';
+  }
+
+  @Tool({ name: 'forbidden', inputSchema: Order })
+  @Confirm('Never asked?')
+  @UseGuards(Nobody)
+  forbidden(): string {
+    this.effects.push('forbidden');
+    return 'forbidden';
+  }
+
+  @Tool({ name: 'asks', inputSchema: Order })
+  @Confirm('Go on?', { ttlMs: 60_000 })
+  async asks(@McpCtx() ctx: McpContext): Promise<string> {
+    const { action } = await ctx.elicit('sure', {
+      message: 'Sure?',
+      requestedSchema: { type: 'object', properties: {} },
+    });
+    this.effects.push('asks');
+    return `asked: ${action}`;
+  }
+
+  @Tool({ name: 'once', inputSchema: Order, idempotency: { key: ({ id }) => id } })
+  @Confirm('Once?')
+  once(): string {
+    this.effects.push('once');
+    return `run ${this.effects.length}`;
+  }
+
+  @Tool({ name: 'long', inputSchema: Order, confirm: ({ note }) => note })
+  long(): string {
+    this.effects.push('long');
+    return 'long';
+  }
+
+  @Tool({ name: 'broken', confirm: () => '' })
+  broken(): string {
+    this.effects.push('broken');
+    return 'broken';
+  }
+}
+
+@Controller('parcels')
+class Parcels {
+  readonly effects: number[] = [];
+
+  @Delete(':number')
+  @Tool()
+  @Confirm(({ number }) => `Throw away parcel ${number}?`)
+  remove(@Param('number', ParseIntPipe) number: number): string {
+    this.effects.push(number);
+    return `gone: ${number}`;
+  }
+}
+
+interface Result {
+  readonly resultType?: string;
+  readonly requestState?: string;
+  readonly inputRequests?: Record<string, { params: { message: string; mode: string } }>;
+  readonly content?: readonly { readonly text: string }[];
+  readonly isError?: boolean;
+}
+
+/** One call of a tool in the modern era, and its repetitions. */
+class Rounds {
+  constructor(
+    private readonly client: ModernClient,
+    readonly name: string,
+    readonly args: object = {},
+    private readonly capabilities: object = { elicitation: {} },
+  ) {}
+
+  async send(more: object = {}): Promise<Result> {
+    const params = { name: this.name, arguments: this.args, ...more };
+    const { result, error } = await this.client.ask('tools/call', params, { capabilities: this.capabilities });
+    return (result ?? { content: [{ text: JSON.stringify(error) }] }) as Result;
+  }
+
+  async text(more: object = {}): Promise<string> {
+    return (await this.send(more)).content?.[0]?.text ?? '';
+  }
+
+  /** Sends the call, and expects the question. */
+  async asked(more: object = {}): Promise<{ key: string; message: string; requestState: string }> {
+    const { resultType, inputRequests = {}, requestState = '' } = await this.send(more);
+    expect(resultType).toBe('input_required');
+    const [[key, { params }]] = Object.entries(inputRequests) as unknown as [[string, { params: { message: string } }]];
+    return { key, message: params.message, requestState };
+  }
+
+  /** Sends the call, then the answer to its question. */
+  async answered(answer: object = accept): Promise<string> {
+    const asked = await this.asked();
+    return this.text(answering(asked, answer));
+  }
+}
+
+const answering = ({ key, requestState }: { key: string; requestState: string }, answer: object = accept): object => ({
+  inputResponses: { [key]: answer },
+  requestState,
+});
+
+const effectsOf = ({ nodes }: TestApp): string[] =>
+  nodes.flatMap(({ app }) => app.get(Shop, { strict: false }).effects);
+
+describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
+  const start = testApps(adapter, { providers: [Shop], requestStateKeys: [KEY] });
+  const rounds = (app: TestApp, name: string, args?: object, user = 'anna') =>
+    new Rounds(app.modern(as(user)), name, args);
+
+  it('the tool runs when the user has accepted, and the question shows the validated arguments', async () => {
+    const app = await start();
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const asked = await call.asked();
+    expect(asked.message).toBe('Remove the order A1 (none)?');
+    expect(effectsOf(app)).toEqual([]);
+    expect(await call.text(answering(asked))).toBe('removed A1');
+    expect(await rounds(app, 'archive', { id: 'A1' }).answered()).toBe('archived A1');
+    expect(effectsOf(app)).toEqual(['remove A1', 'archive A1']);
+  });
+
+  it('in a session the call waits for the answer of the user', async () => {
+    const app = await start();
+    for (const [action, text] of [
+      ['accept', 'removed A1'],
+      ['decline', 'declined'],
+      ['cancel', 'closed the question without an answer'],
+    ] as const) {
+      const asked: string[] = [];
+      const client = await createMcpTestClient(app.app, {
+        era: 'legacy',
+        elicit: ({ message }) => {
+          asked.push(message);
+          return { action };
+        },
+      });
+      const result = await client.callTool('remove', { id: 'A1' });
+      expect(result.text).toContain(text);
+      expect(result.isError).toBe(action !== 'accept');
+      expect(asked).toEqual(['Remove the order A1 (none)?']);
+      await client.close();
+    }
+    expect(effectsOf(app)).toEqual(['remove A1']);
+    expect(app.log.texts('error')).toEqual([]);
+  });
+
+  it('a user who declines, or closes the question, is told to the model, and the tool does not run', async () => {
+    const app = await start();
+    expect(await rounds(app, 'remove', { id: 'A1' }).answered({ action: 'decline' })).toContain('declined');
+    expect(await rounds(app, 'remove', { id: 'A1' }).answered({ action: 'cancel' })).toContain('without an answer');
+    expect(effectsOf(app)).toEqual([]);
+    expect(app.log.texts('error')).toEqual([]);
+  });
+
+  it.each([{}, { sampling: {} }, { elicitation: { url: {} } }])(
+    'a client with the capabilities %j is refused, with a text for the model',
+    async (capabilities) => {
+      const app = await start();
+      const call = new Rounds(app.modern(), 'remove', { id: 'A1' }, capabilities);
+      const { isError, content } = await call.send();
+      expect(isError).toBe(true);
+      expect(content?.[0]?.text).toContain('this client cannot ask its user');
+      const session = await app.client().initialize('2025-11-25', capabilities);
+      const { result } = await (await session.call('remove', { id: 'A1' })).json();
+      expect(result).toMatchObject({ isError: true, content });
+      expect(effectsOf(app)).toEqual([]);
+    },
+  );
+
+  it('a client without a session of 2025 is refused', async () => {
+    const app = await start({ sessions: 'off' });
+    const client = app.client();
+    const { result } = await (await client.call('remove', { id: 'A1' })).json();
+    expect(result).toMatchObject({ isError: true });
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('a confirmation is good for one call: an answer that is sent again is refused', async () => {
+    const app = await start();
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const answer = answering(await call.asked());
+    expect(await call.text(answer)).toBe('removed A1');
+    for (const _ of [1, 2]) expect(await call.text(answer)).toContain('used already');
+    expect(effectsOf(app)).toEqual(['remove A1']);
+  });
+
+  it('of many copies of an answer at the same moment, one runs the tool', async () => {
+    const app = await start();
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const answer = answering(await call.asked());
+    const texts = await Promise.all(Array.from({ length: 50 }, () => call.text(answer)));
+    expect(texts.filter((text) => text === 'removed A1')).toHaveLength(1);
+    expect(effectsOf(app)).toEqual(['remove A1']);
+  });
+
+  it('a declined question cannot be accepted later', async () => {
+    const app = await start();
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const asked = await call.asked();
+    await call.text(answering(asked, { action: 'decline' }));
+    expect(await call.text(answering(asked))).toContain('used already');
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('an answer without its question answers nothing', async () => {
+    const app = await start();
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const first = await call.asked();
+    const guesses = { confirm: accept, [first.key]: accept, 'nestjs-mcp-streamable:confirm': accept };
+    const second = await call.asked({ inputResponses: guesses });
+    expect(second.key).not.toBe(first.key);
+    // The answer to one of two parallel calls is none to the other.
+    expect((await call.asked({ ...answering(second), inputResponses: { [first.key]: accept } })).key).toBe(second.key);
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it.each([
+    ['other arguments', (app: TestApp) => new Rounds(app.modern(as('anna')), 'remove', { id: 'A2' })],
+    ['another caller', (app: TestApp) => new Rounds(app.modern(as('ben')), 'remove', { id: 'A1' })],
+    ['an anonymous caller', (app: TestApp) => new Rounds(app.modern(), 'remove', { id: 'A1' })],
+    ['another tool', (app: TestApp) => new Rounds(app.modern(as('anna')), 'archive', { id: 'A1' })],
+  ])('a confirmation is not one for %s', async (_what, other) => {
+    const app = await start();
+    const answer = answering(await rounds(app, 'remove', { id: 'A1' }).asked());
+    expect(await other(app).text(answer)).toContain('invalid_request_state');
+    expect(await other(app).text({ ...answer, requestState: undefined })).toBe('');
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('an answer of the wrong kind asks again', async () => {
+    const app = await start();
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const asked = await call.asked();
+    for (const answer of [{ action: 'yes' }, { action: true }, {}, { result: accept }]) {
+      const again = await call.asked(answering(await call.asked(), answer));
+      expect(again.message).toBe(asked.message);
+    }
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('an answer that comes too late is refused', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock });
+    const call = rounds(app, 'brief');
+    const answer = answering(await call.asked());
+    await clock.advance(60_000);
+    expect(await call.text(answer)).toContain('did not confirm this call in time');
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('in a session the question ends with its time, and the time of the tool begins after the answer', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock });
+    let answer: ((result: { action: 'accept' }) => void) | undefined;
+    const client = await createMcpTestClient(app.app, {
+      era: 'legacy',
+      elicit: () => new Promise((resolve) => (answer = resolve)),
+    });
+    const late = client.callTool('brief');
+    await expect.poll(() => answer).toBeDefined();
+    await clock.advance(60_000);
+    expect((await late).text).toContain('did not confirm this call in time');
+    answer = undefined;
+    const confirmed = client.callTool('brief');
+    await expect.poll(() => answer).toBeDefined();
+    await clock.advance(59_000);
+    answer!({ action: 'accept' });
+    expect((await confirmed).text).toBe('brief');
+    expect(effectsOf(app)).toEqual(['brief']);
+    await client.close();
+  });
+
+  it('the question comes after the guards and the check of the arguments', async () => {
+    const app = await start();
+    expect(await rounds(app, 'forbidden', { id: 'A1' }).text()).toBe('Forbidden resource');
+    expect(await rounds(app, 'remove', { id: '' }).text()).toContain('not valid');
+    expect(await rounds(app, 'remove', { id: 5 }).text()).toContain('not valid');
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('a handler that asks itself asks after the confirmation, which is not asked again', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock });
+    const call = rounds(app, 'asks', { id: 'A1' });
+    const confirmed = answering(await call.asked());
+    const asked = await call.asked(confirmed);
+    expect(asked).toMatchObject({ key: 'sure', message: 'Sure?' });
+    // The time for the confirmation is no limit for the questions after it.
+    await clock.advance(120_000);
+    expect(await call.text(answering(asked))).toBe('asked: accept');
+    expect(await call.text(answering(asked))).toContain('used already');
+    expect(await call.text(confirmed)).toContain('used already');
+    expect(effectsOf(app)).toEqual(['asks']);
+  });
+
+  it('a repeat of an idempotent call is not asked again', async () => {
+    const app = await start();
+    const call = rounds(app, 'once', { id: 'A1' });
+    const answer = answering(await call.asked());
+    expect(await call.text(answer)).toBe('run 1');
+    expect(await call.text(answer)).toBe('run 1');
+    expect(await call.text()).toBe('run 1');
+    expect(effectsOf(app)).toEqual(['once']);
+  });
+
+  it('two questions under one idempotency key, both accepted, run the tool once', async () => {
+    const app = await start();
+    const call = rounds(app, 'once', { id: 'A1' });
+    const answers = [answering(await call.asked()), answering(await call.asked())];
+    expect(await Promise.all(answers.map((answer) => call.text(answer)))).toEqual(['run 1', 'run 1']);
+    expect(effectsOf(app)).toEqual(['once']);
+  });
+
+  it('a decorator that replaces the function does not remove the question', async () => {
+    const app = await start();
+    await rounds(app, 'wrapped').asked();
+    expect(effectsOf(app)).toEqual([]);
+    expect(await rounds(app, 'wrapped').answered()).toBe('wrapped');
+  });
+
+  it('a route asks, with the arguments that its method gets', async () => {
+    const app = await start({ module: { controllers: [Parcels] } });
+    const call = rounds(app, 'parcels_remove', { number: 7 });
+    expect((await call.asked()).message).toBe('Throw away parcel 7?');
+    expect(await call.answered()).toBe('gone: 7');
+    expect(app.app.get(Parcels).effects).toEqual([7]);
+  });
+
+  it('a registered tool asks', async () => {
+    const app = await start();
+    const handler = (): string => 'done';
+    app.app
+      .get(McpRegistry)
+      .registerTool({ name: 'plugin', inputSchema: Order, confirm: ({ id }) => `${id}?`, handler });
+    const call = rounds(app, 'plugin', { id: 'A1' });
+    expect((await call.asked()).message).toBe('A1?');
+    expect(await call.answered()).toBe('done');
+  });
+
+  it('a call from within the app is refused, unless its caller answers', async () => {
+    const app = await start();
+    const tools = app.app.get(McpToolCaller);
+    expect(await tools.callTool('remove', { id: 'A1' })).toMatchObject({ isError: true });
+    const refused = await tools.callTool('remove', { id: 'A1' }, { elicit: () => ({ action: 'decline' }) });
+    expect(refused).toMatchObject({ isError: true });
+    expect(effectsOf(app)).toEqual([]);
+    const done = await tools.callTool('remove', { id: 'A1' }, { elicit: () => ({ action: 'accept' }) });
+    expect(done.content).toMatchObject([{ text: 'removed A1' }]);
+  });
+
+  it('a question that is too long to be read is not asked', async () => {
+    const app = await start();
+    expect(await rounds(app, 'long', { id: 'A1', note: 'x'.repeat(4_001) }).text()).toContain('4000 characters');
+    expect((await rounds(app, 'long', { id: 'A1', note: 'x'.repeat(4_000) }).asked()).message).toHaveLength(4_000);
+    expect(effectsOf(app)).toEqual([]);
+  });
+
+  it('a message that is none is a failure of the tool', async () => {
+    const app = await start();
+    expect(await rounds(app, 'broken').text()).toContain('"confirm"');
+    expect(effectsOf(app)).toEqual([]);
+    expect(app.log.texts('error').join()).toContain('must return the question');
+    app.log.lines.length = 0;
+  });
+
+  it('nothing runs while the store is away that remembers used answers', async () => {
+    const backend = new NodeBackend();
+    const app = await start({ stateStore: backend.over(new InMemoryStateStore()) });
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const answer = answering(await call.asked());
+    backend.away();
+    expect(await call.text(answer)).toContain('storage of this server is unavailable');
+    backend.back();
+    expect(effectsOf(app)).toEqual([]);
+    expect(await call.text(answer)).toBe('removed A1');
+  });
+
+  it('an answer that was used on one node is used on all that share a store', async () => {
+    const stateStore = new InMemoryStateStore();
+    const apps = [await start({ stateStore }), await start({ stateStore })] as const;
+    const [one, other] = apps.map((app) => rounds(app, 'remove', { id: 'A1' })) as [Rounds, Rounds];
+    const answer = answering(await one.asked());
+    const texts = await Promise.all([one.text(answer), other.text(answer), one.text(answer), other.text(answer)]);
+    expect(texts.filter((text) => text === 'removed A1')).toHaveLength(1);
+    expect(apps.flatMap(effectsOf)).toEqual(['remove A1']);
+  });
+
+  it('an answer is used once over a store with get, set and delete alone', async () => {
+    const store = new InMemoryStateStore();
+    const stateStore: TestAppOptions['stateStore'] = {
+      get: (key) => store.get(key),
+      set: (key, value, ttlMs) => store.set(key, value, ttlMs),
+      delete: (key) => store.delete(key),
+    };
+    const app = await start({ stateStore });
+    const call = rounds(app, 'remove', { id: 'A1' });
+    const answer = answering(await call.asked());
+    await Promise.all(Array.from({ length: 20 }, () => call.text(answer)));
+    expect(effectsOf(app)).toEqual(['remove A1']);
+  });
+
+  class OnPrompt {
+    @Prompt({ name: 'p' })
+    @Confirm('Yes?')
+    p(): string {
+      return '';
+    }
+  }
+  class Alone {
+    @Confirm('Yes?')
+    p(): void {}
+  }
+  class Twice {
+    @Tool({ name: 'p', confirm: 'Yes?' })
+    @Confirm('Yes?')
+    p(): void {}
+  }
+  class Unknown {
+    @Tool({ name: 'p' })
+    @Confirm('Yes?', { ttl: 1 } as never)
+    p(): void {}
+  }
+  class Negative {
+    @Tool({ name: 'p' })
+    @Confirm('Yes?', { ttlMs: -1 })
+    p(): void {}
+  }
+  class Silent {
+    @Tool({ name: 'p', confirm: {} as never })
+    p(): void {}
+  }
+  class Empty {
+    @Tool({ name: 'p', confirm: ' ' })
+    p(): void {}
+  }
+
+  it.each([
+    ['on a prompt', OnPrompt, 'is no tool'],
+    ['without @Tool()', Alone, 'is no tool'],
+    ['twice', Twice, 'Remove one'],
+    ['with an unknown option', Unknown, 'ttl'],
+    ['with a time that is none', Negative, 'at least 1'],
+    ['without a message', Silent, 'no "message"'],
+    ['with an empty message', Empty, 'a text that is not empty'],
+  ])('the app does not start with a confirmation %s', async (_how, type, text) => {
+    const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } })];
+    const failure = await startFailure(adapter, () => ({ imports, providers: [type] }));
+    expect(failure).toBeInstanceOf(McpHandlerDefinitionError);
+    expect(failure.message).toContain(text);
+  });
+
+  it('a method that overrides a confirmed tool has its own question, or none', async () => {
+    class Base {
+      @Tool({ name: 'base' })
+      @Confirm('Base?')
+      p(): string {
+        return 'base';
+      }
+    }
+    class Inherits extends Base {}
+    class Overrides extends Base {
+      @Tool({ name: 'own' })
+      override p(): string {
+        return 'own';
+      }
+    }
+    const app = await start({ providers: [Inherits, Overrides] });
+    await rounds(app, 'base').asked();
+    expect(await rounds(app, 'own').text()).toBe('own');
+  });
+
+  it('@Confirm() refuses a message that is neither a text nor a function', () => {
+    for (const message of [undefined, 5, '', {}]) {
+      const decorate = () => Confirm(message as never)({}, 'remove', {});
+      expect(decorate).toThrow('takes the question for the user, or a function that returns it');
+    }
+  });
+});
