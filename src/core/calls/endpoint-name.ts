@@ -14,3 +14,9 @@ export interface EndpointName {
   readonly guarded: boolean;
   readonly guards: readonly string[];
 }
+
+/** Names the endpoint in the keys of its state: the same on all nodes, and without colons. */
+export function stateOwnerOf({ name, path }: Pick<EndpointName, 'name' | 'path'>): string {
+  // The path of one endpoint may be the name of another.
+  return name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
+}

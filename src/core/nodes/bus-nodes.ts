@@ -16,7 +16,7 @@ import { ALL_NODES, type NodeMessage } from './node-messages.js';
 export class BusNodes implements OtherNodes {
   readonly nodeId: string;
   readonly left$: Observable<never>;
-  /** Signals of extensions on all nodes, this one included; completes when this node leaves. */
+  /** Signals of all nodes, this one included; completes when this node leaves. */
   readonly signals$: Observable<unknown>;
   /** Emits when signals may have been lost. */
   readonly missed$: Observable<void>;
@@ -68,7 +68,6 @@ export class BusNodes implements OtherNodes {
     return new Inbox(session, runtime, announce);
   }
 
-  /** Sends a signal of an extension to all nodes. It may be lost. */
   signal(message: object): void {
     this.bus.broadcast(message);
   }

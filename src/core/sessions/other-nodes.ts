@@ -17,6 +17,13 @@ export interface OtherNodes extends StreamNodes {
   /** Counts the subscribers to changes on this node. */
   readonly listeners: number;
 
+  /** Emits the signals of all nodes, this one included, beside other messages between nodes. */
+  readonly signals$: Observable<unknown>;
+  /** Emits when signals may have been lost. */
+  readonly missed$: Observable<void>;
+
+  /** Sends a signal to all nodes. It may be lost. */
+  signal(message: object): void;
   /** Tells all nodes that something has changed that clients list or read. */
   changed(change: McpChange): void;
   /** Tells the other nodes that a session has ended here. */

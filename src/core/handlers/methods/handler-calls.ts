@@ -6,13 +6,25 @@ import { McpContext } from '../../calls/mcp-context.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolEffects } from '../decorators/tool-effects.js';
 import { ToolGates } from '../once/tool-gates.js';
+import type { HandlerOff, SwitchedKind } from '../registry/disabled-handlers.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import { textBlock } from '../results/content.js';
 import type { Served } from '../results/handler-outcome.js';
 import { HandlerRun, type RunParts } from '../questions/handler-run.js';
 import type { AskingRequest } from '../questions/request-state.js';
 import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
+import { retryLater } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
+import { ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+
+/** What is called, and its place in the table, by which it is switched off. */
+type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & {
+  readonly kind: SwitchedKind;
+  readonly key: string;
+  readonly effects?: ToolEffects;
+};
 
 /** Runs the handlers of an endpoint for the methods that call them, each in a context of its call. */
 @Injectable()
@@ -23,6 +35,7 @@ export class HandlerCalls {
     @Inject(RequestStates) requestStates: RequestStates,
     @Inject(StoredStates) states: Pick<StoredStates, 'of' | 'ofPrincipal'>,
     @Inject(ToolGates) private readonly gates: Pick<ToolGates, 'serve'>,
+    @Inject(HandlerTable) private readonly table: Pick<HandlerTable, 'off'>,
   ) {
     this.parts = {
       requestStates,
@@ -48,10 +61,16 @@ export class HandlerCalls {
     call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
-    handler: Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & { readonly effects?: ToolEffects },
+    handler: CalledHandler<Args, T>,
     args: Args,
   ): Promise<T | InputRequiredResult> {
     call.handled = true;
+    const { off } = this.table;
+    if (off.active) {
+      if (off.learn) return this.#whenKnown(off.learn).then(() => this.run(call, target, params, handler, args));
+      const switchedOff = off.get(handler.kind, handler.key);
+      if (switchedOff) return this.#refused(call, handler, args, switchedOff);
+    }
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
     let run: HandlerRun;
     try {
@@ -78,6 +97,31 @@ export class HandlerCalls {
     return run.serve(() =>
       this.gates.serve(about, (gate) => handler.invoke(args, new McpContext(call, run, undefined, undefined, gate))),
     );
+  }
+
+  /** Refuses a call of a handler that is switched off; a caller from which guards hide it learns nothing of it (D31). */
+  async #refused<Args, T>(
+    call: McpCall,
+    handler: CalledHandler<Args, T>,
+    args: Args,
+    { reason }: HandlerOff,
+  ): Promise<T> {
+    await handler.assertAdmits(args, this.context(call));
+    const { kind, key } = handler;
+    const what = kind === 'template' ? 'resource template' : kind;
+    const text = `The ${what} "${key}" is switched off${reason === undefined ? '.' : `: ${reason}`}`;
+    if (kind === 'tool') return { content: [textBlock(text)], isError: true } as T;
+    throw new ProtocolError(ProtocolErrorCode.InternalError, text);
+  }
+
+  /** @throws (rejects) McpError UNAVAILABLE */
+  async #whenKnown(learn: () => Promise<void>): Promise<void> {
+    await learn().catch((cause: unknown) => {
+      // It was read, and what the store lacked could not be written.
+      if (!this.table.off.learn) return;
+      const text = 'This server does not know yet which of its handlers are switched off. Try again soon.';
+      throw retryLater('UNAVAILABLE', text, 1, { cause });
+    });
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

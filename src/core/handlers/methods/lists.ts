@@ -103,7 +103,9 @@ async function visiblePage<Kind extends ListedKind>(
   // Entries are taken a chunk at a time: the guards of a chunk run side by side, and none for entries of a later page.
   for (let start = 0; start < rest.length; start += size) {
     const chunk = rest.slice(start, start + size);
-    const shown = await Promise.all(chunk.map(async ({ entry }) => !entry.guarded || entry.visible(context)));
+    const shown = await Promise.all(
+      chunk.map(async ({ entry }) => !table.isOff(entry) && (!entry.guarded || entry.visible(context))),
+    );
     for (const [position, { ordinal, entry }] of chunk.entries()) {
       if (!shown[position]) continue;
       entries.push(entry);

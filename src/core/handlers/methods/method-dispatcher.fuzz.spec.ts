@@ -310,7 +310,9 @@ const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: (
 
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
-  registerHandlers(new McpRegistry(table, { errorDetails: false, denials: 'result' }, systemClock));
+  registerHandlers(
+    new McpRegistry(table, { errorDetails: false, denials: 'result' }, systemClock, { set: () => Promise.resolve() }),
+  );
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,
@@ -318,7 +320,7 @@ function dispatcher(): MethodDispatcher {
     endpoint: { name: undefined, path: '/' },
   };
   const states = new RequestStates(options, { now: () => 1_000_000 });
-  const calls = new HandlerCalls(states, {} as never, {} as never);
+  const calls = new HandlerCalls(states, {} as never, {} as never, table);
   const declared = new EndpointCapabilities({ extensions: {}, sessions: 'required' });
   return new MethodDispatcher(SERVER_INFO, declared)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))

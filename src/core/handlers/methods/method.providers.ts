@@ -2,13 +2,14 @@ import type { Implementation } from '@modelcontextprotocol/server';
 import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { McpClock } from '../../common/clock.js';
-import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
+import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../../calls/endpoint-name.js';
 import { logger, type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
 import { MCP_DEV_STORES } from '../../calls/replaceable-part.js';
 import { TaskHost } from '../../calls/mcp-tasks.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
+import { HandlerSwitch } from '../registry/disabled-handlers.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
@@ -25,6 +26,7 @@ import { EndpointHandlers } from './endpoint-handlers.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
 import { HandlerCalls } from './handler-calls.js';
+import { HandlerSwitches } from './handler-switches.js';
 import { lifecycleMethods, sessionMethods } from './lifecycle.js';
 import { listMethods } from './lists.js';
 import { MethodDispatcher } from './method-dispatcher.js';
@@ -39,11 +41,6 @@ interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, 
   readonly instructions: string | undefined;
   readonly server: unknown;
   readonly eras: string;
-}
-
-/** Returns the name of an endpoint in the state store. The path of one endpoint may be the name of another. */
-function storedName({ name, path }: EndpointName): string {
-  return name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
 }
 
 export const methodProviders: Provider[] = [
@@ -81,7 +78,7 @@ export const methodProviders: Provider[] = [
       endpoint: EndpointName,
       clock: McpClock,
       fault: ReportStoreFault,
-    ) => new StoredStates(store, clock, { ...limits, endpoint: storedName(endpoint), ttlMs }, fault),
+    ) => new StoredStates(store, clock, { ...limits, endpoint: stateOwnerOf(endpoint), ttlMs }, fault),
     inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT],
   },
   {
@@ -94,7 +91,7 @@ export const methodProviders: Provider[] = [
       fault: ReportStoreFault,
       { nodeId }: OtherNodes,
     ) => {
-      const options = { endpoint: storedName(endpoint), nodeId, stateTtlMs: requestStateTtlMs };
+      const options = { endpoint: stateOwnerOf(endpoint), nodeId, stateTtlMs: requestStateTtlMs };
       return new ToolGates(store, clock, options, fault, (text) => logger.error(text));
     },
     inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT, OTHER_NODES],
@@ -103,6 +100,8 @@ export const methodProviders: Provider[] = [
   EndpointCapabilities,
   EndpointExtensions,
   HandlerCalls,
+  HandlerSwitches,
+  { provide: HandlerSwitch, useExisting: HandlerSwitches },
   EndpointHandlers,
   TaskHost,
   ToolAccess,

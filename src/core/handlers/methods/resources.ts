@@ -1,5 +1,5 @@
 import type { McpContext } from '../../calls/mcp-context.js';
-import type { HandlerTable, ReadEntry, TemplateMatch } from '../registry/handler-table.js';
+import type { HandlerTable, ResourceEntry, ResourceTemplateEntry, TemplateMatch } from '../registry/handler-table.js';
 import { notFound } from '../results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
@@ -55,7 +55,7 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
  */
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
   const found = findResource(table, uri);
-  return found ? found.entry.admits(found.args, context) : false;
+  return found && !table.isOff(found.entry) ? found.entry.admits(found.args, context) : false;
 }
 
 /** Returns the resource with this URI, or the first template that matches it. */
@@ -71,6 +71,6 @@ export function findResource(table: HandlerTable, uri: string): Found | undefine
 
 /** A resource, or a template that matches, with its arguments. */
 interface Found {
-  readonly entry: ReadEntry<string, { readonly mimeType?: string | undefined }, TemplateMatch>;
+  readonly entry: ResourceEntry | ResourceTemplateEntry;
   readonly args: TemplateMatch;
 }

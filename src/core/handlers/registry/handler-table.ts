@@ -20,6 +20,7 @@ import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-
 import type { ToolEffects } from '../decorators/tool-effects.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
+import { DisabledHandlers } from './disabled-handlers.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
 
 /**
@@ -174,6 +175,8 @@ export class HandlerTable {
     method: new Map(),
   };
   readonly #changes$ = new Subject<McpHandlerListChange>();
+  /** The handlers that are switched off. */
+  readonly off = new DisabledHandlers((kind) => this.#changed(kind));
   #lastOrdinal = 0;
   #refusesTasks = false;
 
@@ -196,6 +199,11 @@ export class HandlerTable {
   get<Kind extends HandlerKind>(kind: Kind, key: string): EntryOf<Kind> | undefined {
     const places: Map<string, PlacedEntry<Kind>> = this.#places[kind];
     return places.get(key)?.entry;
+  }
+
+  /** Returns whether an entry is switched off. */
+  isOff({ kind, key }: ListedEntry): boolean {
+    return this.off.active && this.off.get(kind, key) !== undefined;
   }
 
   /** Iterates the entries of a kind, in order. */

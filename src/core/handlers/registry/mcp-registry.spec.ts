@@ -10,6 +10,8 @@ import { toolProgress } from '../results/tool-event.js';
 import { McpRegistry } from './mcp-registry.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
+/** Handlers are switched by the endpoint. */
+const SWITCH = { set: () => Promise.resolve() };
 
 function madeRegistry(): {
   table: HandlerTable;
@@ -19,7 +21,7 @@ function madeRegistry(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES, systemClock);
+  const registry = new McpRegistry(table, FAILURES, systemClock, SWITCH);
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -186,7 +188,7 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock);
+    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock, SWITCH);
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint has the option "server"',
     );

@@ -25,6 +25,7 @@ import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
+import { HandlerSwitch } from './disabled-handlers.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 
 /**
@@ -97,6 +98,12 @@ export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
   readonly wire: Wire;
   /** Whether guards decide who sees it. */
   readonly guarded: boolean;
+  /** Present while the handler is switched off: see `disable()`. */
+  readonly disabled?: {
+    readonly reason: string | undefined;
+    /** Milliseconds since the epoch, by the clock of the node that switched it off. */
+    readonly since: number;
+  };
 }
 
 /** Maps a kind to what lists show of it. @internal */
@@ -134,6 +141,7 @@ export class McpRegistry {
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
     @Inject(McpClock) private readonly clock: McpClock,
+    @Inject(HandlerSwitch) private readonly switches: HandlerSwitch,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -205,13 +213,48 @@ export class McpRegistry {
    * not.
    */
   list<Kind extends ListedKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
-    return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => ({
-      kind,
-      key,
-      origin,
-      wire: wire as unknown as Readonly<McpListed[Kind]>,
-      guarded,
-    }));
+    return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => {
+      const disabled = this.table.off.get(kind, key);
+      const shown = wire as unknown as Readonly<McpListed[Kind]>;
+      return { kind, key, origin, wire: shown, guarded, ...(disabled && { disabled }) };
+    });
+  }
+
+  /**
+   * Switches a handler off on all nodes, decorated or registered, until `enable()`: lists omit it, and calls are refused with the
+   * reason, which the model reads. Calls that run continue. It stays off over restarts if the app has a `stateStore` or `backend`.
+   *
+   * ```ts
+   * await this.registry.disable('refund', { reason: 'The payment provider is down. Try again after 15:00.' });
+   * ```
+   *
+   * This node refuses calls at once; the promise is about the others.
+   *
+   * @param key the name of the tool or prompt, the URI of the resource, the URI template; there need not be a handler yet
+   * @param options `kind`, by default a tool; `reason`: for callers, at most 500 characters
+   * @returns resolves when it is stored, and the other nodes were told
+   * @throws (rejects) McpStateError STORE_UNAVAILABLE; TypeError for a key or reason that cannot be used
+   */
+  async disable(key: string, options: { reason?: string; kind?: McpHandlerInfo['kind'] } = {}): Promise<void> {
+    const { kind = 'tool', reason } = options;
+    assertSwitchable(kind, key);
+    if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_REASON)) {
+      throw new TypeError(
+        `The reason to switch off ${kind} ${shown(key)} must be a text of at most ${MAX_REASON} characters.`,
+      );
+    }
+    await this.switches.set(kind, key, { reason: reason?.trim() === '' ? undefined : reason });
+  }
+
+  /**
+   * Switches a handler on again, on all nodes. No effect on one that is on.
+   *
+   * @param options `kind`, by default a tool
+   * @throws (rejects) as `disable()`
+   */
+  async enable(key: string, { kind = 'tool' }: { kind?: McpHandlerInfo['kind'] } = {}): Promise<void> {
+    assertSwitchable(kind, key);
+    await this.switches.set(kind, key, undefined);
   }
 
   #register<Kind extends ListedKind, Changes extends object>(
@@ -236,6 +279,23 @@ export class McpRegistry {
       remove: () => present() && this.table.remove(kind, key),
     };
   }
+}
+
+/** A reason has at most so many characters: each refused call sends it. */
+const MAX_REASON = 500;
+/** A key has at most so many: all are stored together. */
+const MAX_KEY = 2_000;
+
+/** @throws TypeError */
+function assertSwitchable(kind: string, key: unknown): void {
+  if (!Object.hasOwn(KEYS, kind)) {
+    const kinds = Object.keys(KEYS).join(', ');
+    throw new TypeError(`A handler of the kind ${shown(kind)} cannot be switched off. The kinds are: ${kinds}.`);
+  }
+  if (typeof key === 'string' && key !== '' && key.length <= MAX_KEY) return;
+  throw new TypeError(
+    `The name of a handler to be switched must be a text of at most ${MAX_KEY} characters; got ${shown(key)}.`,
+  );
 }
 
 /** Maps a kind to what can be registered. */

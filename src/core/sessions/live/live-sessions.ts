@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type Observable, Subject } from 'rxjs';
 import type { ClockTimer } from '../../common/clock.js';
 import { isThenable, quiet } from '../../common/promises.js';
 import { Retry } from '../../common/retry.js';
@@ -61,6 +62,9 @@ export class LiveSessions {
   readonly #drops: Retry;
   /** Runs until this node stops: it may be the only node left, and must also end expired sessions of dead nodes. */
   readonly #sweeping: ClockTimer;
+  readonly #swept$ = new Subject<void>();
+  /** Emits at each sweep, for others that look into the stores as often. */
+  readonly swept$: Observable<void> = this.#swept$;
   #closing = false;
 
   constructor(
@@ -197,6 +201,7 @@ export class LiveSessions {
   async shutdown(): Promise<void> {
     this.#closing = true;
     this.runtime.clock.clear(this.#sweeping);
+    this.#swept$.complete();
     this.#drops.cancel();
     const known = new Set([...this.#initializing.keys(), ...this.#live.keys()]);
     for (const [id, session] of this.#initializing) {
@@ -337,6 +342,7 @@ export class LiveSessions {
 
   /** Keeps busy sessions alive, ends idle ones, and acknowledges delivered events in the log. */
   async #sweep(): Promise<void> {
+    this.#swept$.next();
     for (const live of this.#live.values()) this.#lookAfter(live);
     // A server of the app may take longer to be made than a session may be unused.
     for (const id of this.#initializing.keys()) {

@@ -1,0 +1,207 @@
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Subscription } from 'rxjs';
+import { McpClock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import { Turns, within } from '../../common/promises.js';
+import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../../calls/endpoint-name.js';
+import { McpStateError } from '../../calls/mcp-state.js';
+import { logger, type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import { LiveSessions } from '../../sessions/live/live-sessions.js';
+import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import { HandlerSwitch, type SwitchedKind } from '../registry/disabled-handlers.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import { McpStateStore } from '../state/state-store.js';
+
+/** The last change of a handler. One that is on again is kept for a week, so that no node brings back an older one. */
+interface Switched {
+  readonly kind: SwitchedKind;
+  readonly key: string;
+  readonly off: boolean;
+  readonly reason?: string | undefined;
+  /** Orders the changes of a handler: milliseconds since the epoch, and later than all that its node knew. */
+  readonly at: number;
+}
+
+const KINDS: readonly unknown[] = ['tool', 'resource', 'template', 'prompt'] satisfies SwitchedKind[];
+const SIGNAL = 'switched';
+const KEPT_MS = 7 * 24 * 60 * 60 * 1_000;
+/** The store has so many milliseconds, at start, for a change, and for a call that has to know. */
+const STORE_LIMIT_MS = 5_000;
+
+/**
+ * # What is switched off, on all nodes
+ *
+ *     set() ──▶ this node ──signal──▶ the others
+ *                  └──▶ state store ◀── nodes that start, and, once per sweep of the sessions, all: a signal may be lost
+ *
+ * All changes of an endpoint are one value in the store, without an end. It is read and written in two steps, so that two nodes
+ * that change different handlers at the same moment may overwrite each other: every node knows all changes, and writes those that
+ * the store lacks. Of two changes of one handler the later wins.
+ *
+ * Invariants: what this node has switched and the store has not taken is `unsaved`, and no older record replaces it; a store
+ * that fails changes nothing of what is known.
+ */
+@Injectable()
+export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnModuleDestroy {
+  readonly #known = new Map<string, Switched>();
+  readonly #unsaved = new Set<string>();
+  readonly #turns = new Turns();
+  readonly #watching = new Subscription();
+  readonly #owner: string;
+  #looking: Promise<void> | undefined;
+
+  constructor(
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(McpStateStore) private readonly store: McpStateStore,
+    @Inject(OTHER_NODES) private readonly nodes: OtherNodes,
+    @Inject(LiveSessions) private readonly sessions: LiveSessions,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
+    @Inject(MCP_OPTIONS) private readonly options: SwitchOptions,
+    @Inject(McpClock) private readonly clock: McpClock,
+    @Inject(STORE_FAULT) private readonly fault: ReportStoreFault,
+  ) {
+    super();
+    this.#owner = `${stateOwnerOf(endpoint)}:switches`;
+  }
+
+  /** Learns what is switched off before clients come. */
+  async onModuleInit(): Promise<void> {
+    if (this.options.server !== undefined) return;
+    const { signals$, missed$ } = this.nodes;
+    this.#watching.add(signals$.subscribe((message) => this.#receive(message)));
+    if (!this.#stores) return;
+    const look = (): void => void this.#look().catch(this.fault);
+    this.#watching.add(missed$.subscribe(look));
+    this.#watching.add(this.sessions.swept$.subscribe(look));
+    const { off } = this.table;
+    off.learn = () => this.#inTime(this.#look());
+    await off.learn().catch(this.fault);
+    if (!off.learn) return;
+    logger.error(
+      `The endpoint "${this.endpoint.path}" could not read which handlers are switched off: its state store did not answer. Until it does, calls of handlers are refused with 503.`,
+    );
+  }
+
+  onModuleDestroy(): void {
+    this.#watching.unsubscribe();
+  }
+
+  async set(kind: SwitchedKind, key: string, off: { readonly reason: string | undefined } | undefined): Promise<void> {
+    if (this.options.server !== undefined) {
+      const text = 'its endpoint has the option "server", whose handlers are those of the SDK. Disable it there.';
+      throw new McpHandlerDefinitionError(`${kind} "${key}"`, text);
+    }
+    const id = idOf({ kind, key });
+    const change: Switched = { kind, key, off: off !== undefined, ...off, at: this.#later(this.#known.get(id)) };
+    this.#put(change);
+    this.#signal(change);
+    if (!this.#stores) return;
+    this.#unsaved.add(id);
+    try {
+      await this.#inTime(this.#turns.run('', () => this.#sync()));
+    } catch (error) {
+      this.fault(error);
+      const message = `The ${kind} "${key}" is switched ${off ? 'off' : 'on'} here, but the state store did not take that. Nodes that missed the signal, and nodes that start, do not know it until the store answers: it is written then.`;
+      throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
+    }
+    const stored = this.#known.get(id);
+    if (stored && stored.at !== change.at) this.#signal(stored);
+  }
+
+  /** A store in the memory of this process keeps nothing that the process does not know. */
+  get #stores(): boolean {
+    return this.options.stateStore !== undefined || this.options.backend !== undefined;
+  }
+
+  /** Reads the store; at most one attempt runs. */
+  #look(): Promise<void> {
+    return (this.#looking ??= this.#turns
+      .run('', () => this.#sync())
+      .finally(() => {
+        this.#looking = undefined;
+      }));
+  }
+
+  async #sync(): Promise<void> {
+    const key = `${this.#owner}:all`;
+    const stored = new Map(switchesIn(await this.store.get(key)).map((each) => [idOf(each), each]));
+    for (const [id, theirs] of stored) {
+      const mine = this.#known.get(id);
+      if (!mine || !this.#unsaved.has(id)) this.#take(theirs);
+      else if (theirs.at >= mine.at) this.#put({ ...mine, at: this.#later(theirs) });
+    }
+    this.table.off.learn = undefined;
+    this.#forgetOld();
+    const all = [...this.#known.values()];
+    if (all.every((each) => stored.get(idOf(each))?.at === each.at)) return;
+    const kept = await this.store.set(key, all, undefined, { owner: this.#owner, max: Infinity });
+    if (kept === false || kept === 'full') throw new Error('The state store did not keep what is switched off.');
+    for (const each of all) if (this.#known.get(idOf(each)) === each) this.#unsaved.delete(idOf(each));
+  }
+
+  /** Takes a change of another node, unless a later one is known. */
+  #take(change: Switched): void {
+    const known = this.#known.get(idOf(change));
+    // Of two changes at the same moment all nodes choose the same one: off.
+    if (known && (known.at > change.at || (known.at === change.at && known.off))) return;
+    this.#put(change);
+  }
+
+  #put(change: Switched): void {
+    const { kind, key, off, reason, at: since } = change;
+    this.#known.set(idOf(change), change);
+    this.table.off.set(kind, key, off ? { reason, since } : undefined);
+  }
+
+  #signal(change: Switched): void {
+    this.nodes.signal({ type: SIGNAL, owner: this.#owner, switches: [change] });
+  }
+
+  /** Takes a signal. Nodes may run another version: what is not understood is ignored. */
+  #receive(message: unknown): void {
+    const { type, owner, switches } = (message ?? {}) as { type?: unknown; owner?: unknown; switches?: unknown };
+    if (type !== SIGNAL || owner !== this.#owner) return;
+    for (const change of switchesIn(switches)) this.#take(change);
+  }
+
+  #later(than: Switched | undefined): number {
+    return Math.max(this.clock.now(), (than?.at ?? 0) + 1);
+  }
+
+  #forgetOld(): void {
+    const old = this.clock.now() - KEPT_MS;
+    for (const [id, { off, at }] of this.#known) if (!off && at < old && !this.#unsaved.has(id)) this.#known.delete(id);
+  }
+
+  /** @throws (rejects) what the work throws, or that it took too long */
+  async #inTime(work: Promise<void>): Promise<void> {
+    if (await within(work, STORE_LIMIT_MS, this.clock)) return;
+    throw new Error(`The state store did not answer within ${STORE_LIMIT_MS} ms.`);
+  }
+}
+
+interface SwitchOptions {
+  readonly stateStore?: unknown;
+  readonly backend?: unknown;
+  readonly server?: unknown;
+}
+
+function idOf({ kind, key }: Pick<Switched, 'kind' | 'key'>): string {
+  return `${kind} ${key}`;
+}
+
+/** Reads changes from the store, or from a signal. */
+function switchesIn(value: unknown): Switched[] {
+  return Array.isArray(value) ? value.filter(isSwitched) : [];
+}
+
+function isSwitched(value: unknown): value is Switched {
+  if (!isObject(value)) return false;
+  const { kind, key, off, reason, at } = value;
+  const explained = reason === undefined || typeof reason === 'string';
+  return (
+    KINDS.includes(kind) && typeof key === 'string' && typeof off === 'boolean' && Number.isSafeInteger(at) && explained
+  );
+}

@@ -1,0 +1,364 @@
+import { Injectable, UseGuards } from '@nestjs/common';
+import {
+  Complete,
+  ListResources,
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpRegistry,
+  McpStreamableModule,
+  type McpStreamableModuleOptions,
+  McpToolCaller,
+  Prompt,
+  Resource,
+  ResourceTemplate,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { InMemoryStateStore, type McpStateStore } from 'nestjs-mcp-streamable/stores';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, describe, expect, it } from 'vitest';
+import { gate, TestApp, serverInfo } from '../support/app.js';
+import { ModernClient } from '../support/modern-client.js';
+import type { RawClient } from '../support/raw-client.js';
+import { Never, trustingGuard } from '../support/users.js';
+
+const REASON = 'The payment provider is down.';
+const TEXT = `The tool "refund" is switched off: ${REASON}`;
+const OFF = { isError: true, content: [{ type: 'text', text: TEXT }] };
+
+let running = gate();
+let held = gate();
+
+@Injectable()
+class Handlers {
+  runs = 0;
+
+  @Tool({ name: 'refund' })
+  refund(): string {
+    this.runs++;
+    return 'refunded';
+  }
+  @Tool({ name: 'slow' })
+  async slow(@McpCtx() _: McpContext): Promise<string> {
+    running.open(undefined);
+    await held.promise;
+    return 'done';
+  }
+  @Tool({ name: 'staff_only' })
+  @UseGuards(Never)
+  staffOnly(): string {
+    return 'never';
+  }
+  @Tool({ name: '__proto__' })
+  odd(): string {
+    return 'odd';
+  }
+  @Resource({ uri: 'ledger://today', name: 'ledger' })
+  ledger(): string {
+    return 'all of today';
+  }
+  @ResourceTemplate({ uriTemplate: 'order://{id}', name: 'order' })
+  order(@McpArgs() { uri }: { uri: string }): string {
+    return uri;
+  }
+  @ListResources('order://{id}')
+  orders(): object[] {
+    return [{ uri: 'order://1' }];
+  }
+  @Prompt({ name: 'dun', arguments: [{ name: 'customer' }] })
+  dun(): string {
+    return 'Pay!';
+  }
+  @Complete({ prompt: 'dun', argument: 'customer' })
+  customers(): string[] {
+    return ['ann'];
+  }
+}
+
+/** Keeps values as a store of an app does, which fails when a test says so. */
+class FaultyStore implements McpStateStore {
+  away = false;
+  hangs = false;
+  readonly kept = new Map<string, unknown>();
+
+  async get(key: string): Promise<unknown> {
+    await this.#answers();
+    return structuredClone(this.kept.get(key));
+  }
+  async set(key: string, value: unknown): Promise<void> {
+    await this.#answers();
+    this.kept.set(key, structuredClone(value));
+  }
+  async delete(key: string): Promise<boolean> {
+    return this.kept.delete(key);
+  }
+  async #answers(): Promise<void> {
+    if (this.hangs) await new Promise(() => {});
+    if (this.away) throw new Error('The store is away.');
+  }
+}
+
+describe('a handler that is switched off', () => {
+  let app: TestApp;
+  let registry: McpRegistry;
+  let legacy: RawClient;
+  let modern: ModernClient;
+  afterEach(() => app.close());
+
+  async function start(options: Partial<McpStreamableModuleOptions> = {}, clock?: ManualClock): Promise<void> {
+    [running, held] = [gate(), gate()];
+    app = await TestApp.of(
+      'fastify',
+      {
+        imports: [McpStreamableModule.forRoot({ serverInfo, guards: [trustingGuard], ...options })],
+        providers: [Handlers, Never],
+      },
+      undefined,
+      clock,
+    );
+    registry = app.app.get(McpRegistry);
+    modern = new ModernClient(app.url);
+    legacy = await app.client().initialize();
+  }
+  const ask = async (method: string, params: object = {}) =>
+    (await legacy.post({ jsonrpc: '2.0', id: legacy.nextId(), method, params })).json();
+  const listed = async (method: string): Promise<string[]> => {
+    const { result } = await ask(method);
+    const list = Object.values(result).find(Array.isArray) as { name?: string; uri?: string }[];
+    return list.map(({ name, uri }) => uri ?? name!);
+  };
+
+  it('is absent from lists in both eras, and the model reads the reason when it calls it; until it is on again', async () => {
+    await start();
+    await registry.disable('refund', { reason: REASON });
+    expect(await listed('tools/list')).toEqual(['slow', '__proto__']);
+    expect((await modern.ask('tools/list')).result.tools).toHaveLength(2);
+    expect((await ask('tools/call', { name: 'refund' })).result).toEqual(OFF);
+    expect((await modern.ask('tools/call', { name: 'refund' })).result).toMatchObject({
+      ...OFF,
+      resultType: 'complete',
+    });
+    expect(app.app.get(Handlers).runs).toBe(0);
+    const [info, other] = registry.list('tool');
+    expect(info).toMatchObject({ key: 'refund', disabled: { reason: REASON, since: expect.any(Number) } });
+    expect(other).not.toHaveProperty('disabled');
+    await registry.enable('refund');
+    expect(await listed('tools/list')).toContain('refund');
+    expect((await ask('tools/call', { name: 'refund' })).result).toMatchObject({ content: [{ text: 'refunded' }] });
+    expect(registry.list('tool')[0]).not.toHaveProperty('disabled');
+  });
+
+  it('may be a resource, a template with its listed resources, or a prompt with its completions', async () => {
+    await start();
+    await registry.disable('ledger://today', { kind: 'resource', reason: 'Closed.' });
+    await registry.disable('order://{id}', { kind: 'template' });
+    await registry.disable('dun', { kind: 'prompt', reason: REASON });
+    expect(await listed('resources/list')).toEqual([]);
+    expect(await listed('resources/templates/list')).toEqual([]);
+    expect(await listed('prompts/list')).toEqual([]);
+    const error = (code: number, message: unknown) => ({ error: { code, message } });
+    expect(await ask('resources/read', { uri: 'ledger://today' })).toMatchObject(
+      error(-32603, 'The resource "ledger://today" is switched off: Closed.'),
+    );
+    expect(await ask('resources/read', { uri: 'order://7' })).toMatchObject(
+      error(-32603, 'The resource template "order://{id}" is switched off.'),
+    );
+    expect(await ask('prompts/get', { name: 'dun' })).toMatchObject(error(-32603, expect.stringContaining(REASON)));
+    expect(await ask('resources/subscribe', { uri: 'ledger://today' })).toHaveProperty('error');
+    const completion = { ref: { type: 'ref/prompt', name: 'dun' }, argument: { name: 'customer', value: '' } };
+    expect(await ask('completion/complete', completion)).toMatchObject(error(-32602, expect.any(String)));
+    expect(await listed('tools/list')).toHaveLength(3);
+    for (const [key, kind] of [
+      ['ledger://today', 'resource'],
+      ['order://{id}', 'template'],
+      ['dun', 'prompt'],
+    ] as const)
+      await registry.enable(key, { kind });
+    expect(await listed('resources/list')).toEqual(['ledger://today', 'order://1']);
+    expect(await ask('completion/complete', completion)).toMatchObject({ result: { completion: { values: ['ann'] } } });
+  });
+
+  it('is announced to clients of both eras, once for each change', async () => {
+    await start();
+    const stream = await legacy.listen();
+    const subscription = await modern.listen({ toolsListChanged: true });
+    await registry.disable('refund');
+    await registry.disable('refund', { reason: 'another reason' });
+    await stream.count(1);
+    await registry.enable('refund');
+    await registry.enable('refund');
+    await stream.count(2);
+    await subscription.count(3);
+    expect(stream.messages.map(({ method }) => method)).toEqual(
+      Array.from({ length: 2 }, () => 'notifications/tools/list_changed'),
+    );
+    stream.destroy();
+    subscription.destroy();
+  });
+
+  it('lets calls continue that run, and refuses those of the app itself', async () => {
+    await start();
+    const call = ask('tools/call', { name: 'slow' });
+    await running.promise;
+    await registry.disable('slow', { reason: REASON });
+    const within = app.app.get(McpToolCaller);
+    expect(await within.callTool('slow')).toMatchObject({ isError: true });
+    expect((await within.listTools()).map(({ name }) => name)).not.toContain('slow');
+    held.open(undefined);
+    expect((await call).result).toMatchObject({ content: [{ text: 'done' }] });
+  });
+
+  it('is not told of to a caller from whom a guard hides it', async () => {
+    await start();
+    const before = await ask('tools/call', { name: 'staff_only' });
+    await registry.disable('staff_only', { reason: REASON });
+    const after = await ask('tools/call', { name: 'staff_only' });
+    expect(after.error.message).toBe(before.error.message);
+    expect(JSON.stringify(after)).not.toContain(REASON);
+    expect(await ask('tools/call', { name: 'no such tool' })).toHaveProperty('error');
+  });
+
+  it('may have a name that no handler has yet, or that of a prototype', async () => {
+    await start();
+    await registry.disable('later', { reason: REASON });
+    await registry.disable('__proto__', { reason: REASON });
+    registry.registerTool({ name: 'later', handler: () => 'too early' });
+    expect(await listed('tools/list')).toEqual(['refund', 'slow']);
+    for (const name of ['later', '__proto__'])
+      expect((await ask('tools/call', { name })).result.content[0].text).toBe(
+        `The tool "${name}" is switched off: ${REASON}`,
+      );
+    await registry.enable('__proto__');
+    expect((await ask('tools/call', { name: '__proto__' })).result).toMatchObject({ content: [{ text: 'odd' }] });
+    expect(({} as Record<string, unknown>)['off']).toBeUndefined();
+  });
+
+  it.each<[string, () => Promise<void>, string]>([
+    ['without a name', () => registry.disable(''), 'must be a text of at most 2000 characters; got ""'],
+    ['with a name that is no text', () => registry.disable(5 as never), 'got 5'],
+    ['with an endless reason', () => registry.disable('a', { reason: 'x'.repeat(501) }), 'at most 500 characters'],
+    [
+      'of another kind',
+      () => registry.enable('a', { kind: 'method' as never }),
+      'The kinds are: tool, resource, template, prompt.',
+    ],
+    ['of the kind __proto__', () => registry.disable('a', { kind: '__proto__' as never }), 'cannot be switched off'],
+  ])('cannot be one %s', async (_, act, text) => {
+    await start();
+    await expect(act()).rejects.toThrow(text);
+    expect(await listed('tools/list')).toHaveLength(3);
+  });
+
+  describe('with a state store', () => {
+    const restart = async (stateStore: McpStateStore, clock?: ManualClock): Promise<void> => {
+      await app.close();
+      await start({ stateStore }, clock);
+    };
+    const isOff = async (): Promise<boolean> => (await ask('tools/call', { name: 'refund' })).result.isError === true;
+
+    it('is off after a restart, and on after the next if it was switched on', async () => {
+      const store = new FaultyStore();
+      await start({ stateStore: store });
+      await registry.disable('refund', { reason: REASON });
+      await registry.disable('dun', { kind: 'prompt' });
+      expect([...store.kept.keys()]).toEqual(['path.mcp:switches:all']);
+      await restart(store);
+      expect((await ask('tools/call', { name: 'refund' })).result).toEqual(OFF);
+      expect(await listed('prompts/list')).toEqual([]);
+      await registry.enable('refund');
+      await restart(store);
+      expect(await isOff()).toBe(false);
+      expect(await listed('prompts/list')).toEqual([]);
+    });
+
+    it('is off at once when the store fails; the error says so, and the store gets it when it is back', async () => {
+      const [store, clock] = [new FaultyStore(), new ManualClock()];
+      await start({ stateStore: store }, clock);
+      store.away = true;
+      await expect(registry.disable('refund', { reason: REASON })).rejects.toMatchObject({
+        code: 'STORE_UNAVAILABLE',
+        message: expect.stringContaining('The tool "refund" is switched off here'),
+      });
+      expect(await isOff()).toBe(true);
+      await clock.advance(60_000);
+      expect(await isOff()).toBe(true);
+      store.away = false;
+      await clock.advance(60_000);
+      await restart(store, clock);
+      expect(await isOff()).toBe(true);
+    });
+
+    it('stays off when the store fails, hangs, or has lost everything', async () => {
+      const [store, clock] = [new FaultyStore(), new ManualClock()];
+      await start({ stateStore: store }, clock);
+      await registry.disable('refund', { reason: REASON });
+      store.away = true;
+      await clock.advance(30_000);
+      expect(await isOff()).toBe(true);
+      store.away = false;
+      store.kept.clear();
+      await clock.advance(30_000);
+      expect(await isOff()).toBe(true);
+      expect(store.kept.size).toBe(1);
+      store.hangs = true;
+      const enabling = registry.enable('refund').catch(({ message }: Error) => message);
+      expect(await isOff()).toBe(false);
+      await clock.advance(5_000);
+      expect(await enabling).toContain('The tool "refund" is switched on here');
+      expect((await ask('tools/call', { name: 'slow_' })).error.code).toBe(-32602);
+    });
+
+    it('stays off at a node that starts while the store fails: its calls are refused until it answers', async () => {
+      const store = new FaultyStore();
+      await start({ stateStore: store });
+      await registry.disable('refund', { reason: REASON });
+      store.away = true;
+      await restart(store);
+      expect(app.log.texts('error').join('\n')).toContain('could not read which handlers are switched off');
+      const refused = await modern.request('tools/call', { name: 'refund' });
+      expect(refused.status).toBe(503);
+      await refused.text();
+      expect((await ask('tools/call', { name: 'refund' })).error.message).toContain('does not know yet');
+      expect(app.app.get(Handlers).runs).toBe(0);
+      store.away = false;
+      expect((await ask('tools/call', { name: 'refund' })).result).toEqual(OFF);
+    });
+
+    it.each<[string, unknown]>([
+      ['a text', 'off'],
+      ['other kinds', [{ kind: 'method', key: 'refund', off: true, at: 1 }, null, 5, { kind: 'tool' }]],
+      [
+        'odd values',
+        [
+          { kind: 'tool', key: {}, off: 1, at: 'x' },
+          { kind: 'tool', key: 'slow', off: true, at: Infinity },
+        ],
+      ],
+      ['no reason for its reason', [{ kind: 'tool', key: 'refund', off: true, at: 1, reason: { toString: 1 } }]],
+    ])('is not what the store has, if that is %s', async (_, value) => {
+      const store = new FaultyStore();
+      store.kept.set('path.mcp:switches:all', value);
+      await start({ stateStore: store });
+      expect(await listed('tools/list')).toHaveLength(3);
+      await registry.disable('refund', { reason: REASON });
+      await restart(store);
+      expect(await isOff()).toBe(true);
+    });
+
+    it('leaves nothing in the store of an app that switches nothing', async () => {
+      const clock = new ManualClock();
+      const store = new InMemoryStateStore(clock);
+      await start({ stateStore: store }, clock);
+      await clock.advance(60_000);
+      expect(await isOff()).toBe(false);
+      expect(store.size).toBe(0);
+    });
+  });
+
+  it('cannot be one of an SDK server', async () => {
+    app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo, server: () => ({}) as never })],
+    });
+    await expect(app.app.get(McpRegistry).disable('refund')).rejects.toThrow('whose handlers are those of the SDK');
+  });
+});
