@@ -16,6 +16,8 @@ import { CallObserver, type RunningCall } from '../core/calls/call-observer.js';
 import { type McpHealth, McpHealthIndicator } from '../core/nodes/mcp-health.indicator.js';
 import { EDGE_POLICY, type EdgePolicy } from '../core/http/edge/edge-policy.js';
 import { HttpEdge } from '../core/http/edge/http-edge.js';
+import { HandlerTable } from '../core/handlers/registry/handler-table.js';
+import { McpRegistry } from '../core/handlers/registry/mcp-registry.js';
 import { LiveSessions } from '../core/sessions/live/live-sessions.js';
 import type { McpSessionDetails } from '../core/sessions/live/session-state.js';
 import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
@@ -24,10 +26,12 @@ import { McpEventStore } from '../core/log/event-store.js';
 import { type McpError, REQUEST_FAILED } from '../core/protocol/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
 import type { EndpointState, Row } from './live-state.js';
-import { ToolStatistics } from './statistics.js';
+import { NOT_CALLED, OTHERS, type ToolRow, ToolStatistics } from './statistics.js';
 
 /** The page shows at most this many sessions, and calls, of an endpoint: those that were active last. */
 const MOST_SHOWN = 1_000;
+/** The reason that models read. */
+const SWITCHED_OFF = 'The operator of this server switched it off.';
 const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
 /** Stands for the results of a store that failed after its check; the next check shows it as down. */
 const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
@@ -135,7 +139,7 @@ export class LiveEndpoint {
     const now = this.clock.now();
     return {
       facts: this.#facts(now),
-      tables: { sessions: this.#sessionRows(), calls: this.#callRows(now), tools: byKey(this.#tools.rows(now)) },
+      tables: { sessions: this.#sessionRows(), calls: this.#callRows(now), tools: byKey(this.#toolRows(now)) },
     };
   }
 
@@ -164,6 +168,19 @@ export class LiveEndpoint {
       return cancelled;
     }
     return false;
+  }
+
+  /** @returns whether there was such a tool. @throws (rejects) when the state store does not answer */
+  async switchTool(key: string, on: boolean): Promise<boolean> {
+    const called = this.#tools.rows(this.clock.now()).filter(isSwitchable);
+    const names = [...called.map(({ name }) => name), ...this.#table.off.keys('tool')];
+    const tool = names.find((name) => this.#toolId(name) === key);
+    if (tool === undefined) return false;
+    const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
+    const registry = this.#get<McpRegistry>(getMcpToken(McpRegistry, name));
+    logger.log(`The tool ${cut(tool)} was switched ${on ? 'on' : 'off'} from the live page.`);
+    await (on ? registry.enable(tool) : registry.disable(tool, { reason: SWITCHED_OFF }));
+    return true;
   }
 
   async #end(id: string): Promise<boolean> {
@@ -295,6 +312,29 @@ export class LiveEndpoint {
     };
   }
 
+  /** Returns rows of the tools and methods that were called, and of the tools that are switched off. */
+  #toolRows(now: number): (ToolRow & Switch)[] {
+    const { off } = this.#table;
+    const called = this.#tools.rows(now).map((row) => ({ ...row, ...this.#switchOf(row) }));
+    const known = new Set(called.map(({ key }) => key));
+    const others = off
+      .keys('tool')
+      .map((name) => ({ ...NOT_CALLED, key: `tool ${name}`, name, kind: 'tool' as const }));
+    const unused = others.filter(({ key }) => !known.has(key)).map((row) => ({ ...row, ...this.#switchOf(row) }));
+    return [...called, ...unused];
+  }
+
+  #switchOf(row: Pick<ToolRow, 'kind' | 'name'>): Switch {
+    if (!isSwitchable(row)) return { id: null, off: null };
+    const off = this.#table.off.get('tool', row.name);
+    return { id: this.#toolId(row.name), off: off ? cut(off.reason ?? '') : null };
+  }
+
+  /** Names a tool in a path, whatever its name; endpoints may have tools of the same name. */
+  #toolId(name: string): string {
+    return hashOf(`tool ${this.index} ${name}`);
+  }
+
   #running(): Iterable<RunningCall> {
     return this.#get(CallObserver).running();
   }
@@ -312,6 +352,10 @@ export class LiveEndpoint {
 
   #callKey({ number }: RunningCall): string {
     return `${this.nodeId}-${this.index}-${number}`;
+  }
+
+  get #table(): HandlerTable {
+    return this.#get(HandlerTable);
   }
 
   private get service(): McpSessionService {
@@ -337,6 +381,17 @@ function introductionOf({ id, clientInfo, principal, protocolVersion }: McpSessi
     principal: principal === undefined ? null : cut(principal),
     revision: cut(protocolVersion),
   };
+}
+
+/** How a tool can be switched; `id` is `null` if it cannot. */
+interface Switch {
+  readonly id: string | null;
+  /** The reason; `null`: it is on. */
+  readonly off: string | null;
+}
+
+function isSwitchable({ kind, name }: Pick<ToolRow, 'kind' | 'name'>): boolean {
+  return kind === 'tool' && name !== OTHERS;
 }
 
 /** Tells whether an operator can cancel a call. A listen has no exchange that an error could end. */

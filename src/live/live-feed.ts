@@ -127,6 +127,12 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return false;
   }
 
+  /** @returns whether there was such a tool. @throws (rejects) when a store does not answer */
+  async switchTool(key: string, on: boolean): Promise<boolean> {
+    for (const endpoint of this.#endpoints) if (await endpoint.switchTool(key, on)) return true;
+    return false;
+  }
+
   #begin(): void {
     this.#timer = this.clock.setInterval(() => this.#update(), UPDATE_MS);
     this.#ask();

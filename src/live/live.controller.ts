@@ -29,6 +29,11 @@ const STORE_AWAY = {
   message: 'The session or call could not be ended: its store does not answer. See the server log.',
 };
 
+const SWITCH_UNKEPT = {
+  error: 'STORE_AWAY',
+  message: 'The tool is switched on this node, but the state store does not answer. See the server log.',
+};
+
 /**
  * Every response has these headers, so that its data is not cached or leaked. The stream has the `Cache-Control` of
  * streams.
@@ -91,6 +96,25 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       if (cancelled === undefined) return this.answer(response, 503, STORE_AWAY);
       const message = `Call or task not found on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
       this.answer(response, 404, { error: 'UNKNOWN_CALL', message });
+    }
+
+    @Post('tools/:key/disable')
+    disable(@Req() request: object, @Res() response: object, @Param('key') key: string): Promise<void> {
+      return this.switchTool(request, response, key, false);
+    }
+
+    @Post('tools/:key/enable')
+    enable(@Req() request: object, @Res() response: object, @Param('key') key: string): Promise<void> {
+      return this.switchTool(request, response, key, true);
+    }
+
+    private async switchTool(request: object, response: object, key: string, on: boolean): Promise<void> {
+      if (this.refused(request, response, true)) return;
+      const switched = await this.feed.switchTool(key, on).catch(() => undefined);
+      if (switched) return this.answer(response, 200, { [on ? 'enabled' : 'disabled']: true });
+      if (switched === undefined) return this.answer(response, 503, SWITCH_UNKEPT);
+      const message = 'Tool not found. It may have been removed.';
+      this.answer(response, 404, { error: 'UNKNOWN_TOOL', message });
     }
 
     /**

@@ -4,7 +4,7 @@ import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 const RECENT = 256;
 /** The table of tools has this many rows; an app with more handlers has the rest in one row. */
 const MOST_ROWS = 300;
-const OTHERS = 'others';
+export const OTHERS = 'others';
 
 /** Counts what happened in each of the last periods. */
 export class Timeline {
@@ -39,6 +39,9 @@ export class Timeline {
     this.#latest = Math.max(period, this.#latest);
   }
 }
+
+/** Stands for the calls of a tool that was not called. */
+export const NOT_CALLED = { calls: 0, errors: 0, p50: 0, p95: 0, spark: Array<number>(30).fill(0) } as const;
 
 export interface ToolRow {
   readonly key: string;

@@ -117,6 +117,25 @@ describeChromium('the live page, in Chromium', (browser) => {
     });
   });
 
+  it('switches a tool off, once the reader has said so twice, and on again', async () => {
+    await open();
+    const client = await initialize();
+    await (await client.call('find_order')).text();
+    await count('tools', 2);
+    await text('#tools tbody button', 'Disable');
+    await rows('tools').getByRole('button', { name: 'Disable find_order' }).click();
+    await text('#tools tbody button', 'Sure?');
+    await rows('tools').getByRole('button').click();
+    await text('#toast', 'The tool find_order was switched off.');
+    await text('#tools tbody tr', /find_order.*off The operator/);
+    expect(await (await client.call('find_order')).text()).toContain('is switched off');
+    await text('#tools tbody button', 'Enable');
+    await rows('tools').getByRole('button', { name: 'Enable find_order' }).dblclick();
+    await text('#toast', 'The tool find_order was switched on.');
+    expect(await (await client.call('find_order')).text()).toContain('secret result');
+    expect(complaints).toEqual([]);
+  });
+
   it('an action that a guard refuses changes nothing, and the page says so', async () => {
     await open();
     await initialize();

@@ -1,3 +1,4 @@
+import { McpRegistry } from 'nestjs-mcp-streamable';
 import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -24,6 +25,7 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
       clock,
       module: { imports: [McpLiveModule.forRoot(live)] },
       tools: {
+        quick: () => 'done',
         waits: async (_, ctx) => {
           running.open(undefined);
           await new Promise((resolve) => {
@@ -105,7 +107,37 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
   ])('know no key %s', async (_, key) => {
     expect((await act(page, `sessions/${key}/end`)).status).toBeGreaterThanOrEqual(400);
     expect((await act(page, `calls/${key}/cancel`)).status).toBeGreaterThanOrEqual(400);
+    expect((await act(page, `tools/${key}/disable`)).status).toBeGreaterThanOrEqual(400);
     expect(await app.service.list()).toHaveLength(1);
+  });
+
+  it('switch a tool off, whose model reads that an operator did it, and on again', async () => {
+    await (await client.call('quick')).text();
+    await clock.advance(500);
+    await reader.until(({ first }) => first.tools.has('tool quick'));
+    const { id } = reader.first.tools.get('tool quick')!;
+    expect(await act(page, `tools/${id}/disable`)).toMatchObject({ status: 200, body: { disabled: true } });
+    const refused = await (await client.call('quick')).json();
+    expect(refused.result.content[0].text).toMatch(/^The tool "quick" is switched off: The operator/);
+    await clock.advance(500);
+    await reader.until(({ first }) => first.tools.get('tool quick')!['off'] !== null);
+    expect(await act(page, `tools/${id}/enable`)).toMatchObject({ status: 200, body: { enabled: true } });
+    expect((await (await client.call('quick')).json()).result).toMatchObject({ content: [{ text: 'done' }] });
+    expect(await act(page, `tools/${id}/disable`, { origin: 'https://evil.example' })).toMatchObject({ status: 403 });
+    expect(await act(page, 'tools/unknown/disable')).toMatchObject({ status: 404, body: { error: 'UNKNOWN_TOOL' } });
+    expect(app.log.texts('log').filter((text) => text.includes('live page'))).toHaveLength(2);
+  });
+
+  it('switch a tool on that was switched off elsewhere, and was never called, whatever its name', async () => {
+    const registry = app.app.get(McpRegistry);
+    await registry.disable('__proto__', { reason: '<b>down</b>' });
+    await clock.advance(500);
+    await reader.until(({ first }) => first.tools.has('tool __proto__'));
+    const row = reader.first.tools.get('tool __proto__')!;
+    expect(row).toMatchObject({ calls: 0, off: '<b>down</b>' });
+    await act(page, `tools/${row['id']}/enable`);
+    await clock.advance(500);
+    await reader.until(({ first }) => !first.tools.has('tool __proto__'));
   });
 
   it('take no session id: the page does not have it', async () => {

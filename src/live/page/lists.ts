@@ -47,7 +47,7 @@ export class Lists {
     });
     this.#tools = new Table(byId('tools'), {
       label: 'Tools',
-      columns: TOOL_COLUMNS,
+      columns: [...TOOL_COLUMNS, switchColumn()],
       keyOf,
       empty: empty(
         'No tool was called since this node has started. Percentiles will be those of the latest 256 calls of each.',
@@ -144,7 +144,7 @@ export class Lists {
       { id: 'client', label: 'Client', draw: texts(({ client, version }) => [client, version]) },
       { id: 'who', label: 'By', draw: texts((row) => [callerOf(row), row.session]) },
       { id: 'time', label: 'For', kind: 'number', draw: plain(({ since }) => span(this.state.since(since))) },
-      { id: 'act', kind: 'act', draw: action({ word: 'Cancel', object: named, offered, run: cancel }) },
+      { id: 'act', kind: 'act', draw: action({ word: () => 'Cancel', object: named, offered, run: cancel }) },
     ];
   }
 
@@ -170,7 +170,7 @@ export class Lists {
       },
       { id: 'streams', label: 'Streams', kind: 'number', sorts: 'readers', draw: streams },
       { id: 'log', label: 'Log', kind: 'number', sorts: 'log', draw: figure(({ log }) => log, size) },
-      { id: 'act', kind: 'act', draw: action({ word: 'End', object: ({ id }) => `session ${id}`, run: end }) },
+      { id: 'act', kind: 'act', draw: action({ word: () => 'End', object: ({ id }) => `session ${id}`, run: end }) },
     ];
   }
 
@@ -185,13 +185,25 @@ export class Lists {
 }
 
 const TOOL_COLUMNS: readonly Column<ToolRow>[] = [
-  { id: 'name', label: 'Tool', draw: texts(({ name }) => [name]) },
+  { id: 'name', label: 'Tool', draw: texts(({ name, off }) => [name, off === null ? '' : `off ${off}`.trim()]) },
   { id: 'calls', label: 'Calls', kind: 'number', draw: plain(({ calls }) => count(calls)) },
   { id: 'errors', label: 'Errors', kind: 'number', draw: figure(({ errors }) => errors, count, 'bad') },
   { id: 'p50', label: 'p50', kind: 'number', draw: plain(({ p50 }) => duration(p50)) },
   { id: 'p95', label: 'p95', kind: 'number', draw: plain(({ p95 }) => duration(p95)) },
   { id: 'spark', label: 'Last minute', draw: spark },
 ];
+
+function switchColumn(): Column<ToolRow> {
+  const on = ({ off }: ToolRow) => off === null;
+  const run = (row: ToolRow) =>
+    act(
+      `/tools/${row.id}/${on(row) ? 'disable' : 'enable'}`,
+      `The tool ${row.name} was switched ${on(row) ? 'off' : 'on'}.`,
+    );
+  const word = (row: ToolRow) => (on(row) ? 'Disable' : 'Enable');
+  const draw = action<ToolRow>({ word, object: ({ name }) => name, offered: ({ id }) => id !== null, run });
+  return { id: 'act', kind: 'act', draw };
+}
 
 const CALL_FIELDS = ['name', 'method', 'client', 'principal', 'session'] as const;
 const SESSION_FIELDS = ['id', 'client', 'principal', 'revision'] as const;

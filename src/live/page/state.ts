@@ -39,6 +39,10 @@ export interface ToolRow {
   readonly p50: number;
   readonly p95: number;
   readonly spark: readonly number[];
+  /** Actions name the tool by it; `null`: it cannot be switched. */
+  readonly id: string | null;
+  /** The reason why the tool is switched off; `null`: it is on. */
+  readonly off: string | null;
 }
 
 export interface EventRow {

@@ -152,7 +152,8 @@ export function texts<R>(read: (row: R) => readonly [string | null, (string | nu
 }
 
 export interface Action<R> {
-  readonly word: string;
+  /** It may change with the row. */
+  readonly word: (row: R) => string;
   /** Names what is acted upon. */
   readonly object: (row: R) => string;
   readonly offered?: (row: R) => boolean;
@@ -161,12 +162,13 @@ export interface Action<R> {
 
 /** Shows a button that asks once more, in place. */
 export function action<R>({ word, object, offered, run }: Action<R>): Cell<R> {
-  return (cell, row) => {
-    if (cell.firstChild || offered?.(row) === false) return;
-    const button = make('button', { type: 'button', 'aria-label': `${word} ${object(row)}` }, word);
+  /** Holds what a button acts upon. */
+  const rows = new WeakMap<HTMLElement, R>();
+  const armedButton = (cell: HTMLElement): HTMLButtonElement => {
+    const button = make('button', { type: 'button' });
     const disarm = () => {
       button.classList.remove('armed');
-      put(button, word);
+      put(button, word(rows.get(cell)!));
     };
     const press = async () => {
       if (!button.classList.contains('armed')) {
@@ -176,7 +178,7 @@ export function action<R>({ word, object, offered, run }: Action<R>): Cell<R> {
       }
       disarm();
       button.disabled = true;
-      await run(row);
+      await run(rows.get(cell)!);
       button.disabled = false;
     };
     button.addEventListener('click', () => void press());
@@ -185,6 +187,17 @@ export function action<R>({ word, object, offered, run }: Action<R>): Cell<R> {
       if (key === 'Escape') disarm();
     });
     cell.append(button);
+    return button;
+  };
+  return (cell, row) => {
+    if (offered?.(row) === false) return;
+    rows.set(cell, row);
+    const button = (cell.firstChild as HTMLButtonElement | null) ?? armedButton(cell);
+    const does = word(row);
+    if (!changed(button, does)) return;
+    button.classList.remove('armed');
+    button.setAttribute('aria-label', `${does} ${object(row)}`);
+    put(button, does);
   };
 }
 
