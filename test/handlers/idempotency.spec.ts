@@ -1,15 +1,23 @@
 import { type CanActivate, ConflictException, Injectable, UseGuards } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, McpHandlerDefinitionError, McpRegistry, Tool } from 'nestjs-mcp-streamable';
-import { InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpHandlerDefinitionError,
+  McpRegistry,
+  McpStreamableModule,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { InMemorySessionStore, InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gate, ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
+import { shared } from '../support/doubles.js';
 import { NodeBackend } from '../support/node-backend.js';
 import { Deployment } from '../support/nodes.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { as, decidesByArguments } from '../support/users.js';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
 
 const Payment = z.object({ requestId: z.string().optional(), amount: z.number() });
 type Payment = z.infer<typeof Payment>;
@@ -366,6 +374,42 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     const failure = await startFailure(adapter, () => ({ imports, providers: [Tools] }));
     expect(failure).toBeInstanceOf(McpHandlerDefinitionError);
     expect(failure.message).toContain(text);
+  });
+});
+
+describe.each(ONE_ADAPTER)('the store of idempotent tools, on %s', (adapter) => {
+  const launch = testApps(adapter, { providers: [Bank] });
+  const withoutAdd = (): NonNullable<TestAppOptions['stateStore']> => {
+    const store = new InMemoryStateStore();
+    return {
+      get: (key) => store.get(key),
+      set: (key, value, ttlMs) => store.set(key, value, ttlMs),
+      delete: (key) => store.delete(key),
+    };
+  };
+
+  it('one without add() promises the same within one process, and the log says so', async () => {
+    [Bank.door, Bank.began] = [gate(), gate()];
+    const app = await launch({ stateStore: withoutAdd() });
+    const [warning] = app.log.texts('warn').filter((text) => text.includes('add()'));
+    expect(warning).toContain('(pay, other, slow');
+    const calls = Array.from({ length: 20 }, () => call(app, 'slow', { requestId: 'r', amount: 1 }));
+    await Bank.began.promise;
+    Bank.door.open();
+    expect(new Set(await Promise.all(calls))).toEqual(new Set(['slow 1']));
+    expect(effectsOf(app)).toEqual(['slow 1']);
+  });
+
+  it.each([
+    ['has no add()', withoutAdd, 'has no method add()'],
+    ['is the one in memory', () => undefined, 'in the memory of this process'],
+  ])('an app whose nodes share their sessions does not start with one that %s', async (_what, make, text) => {
+    const sessionStore = shared(new InMemorySessionStore());
+    const stateStore = make();
+    const options = { sessionStore, requestStateKeys: ['k'.repeat(32)], ...(stateStore && { stateStore }) };
+    const start = launch(options);
+    await expect(start).rejects.toThrow(McpHandlerDefinitionError);
+    await expect(start).rejects.toThrow(text);
   });
 });
 

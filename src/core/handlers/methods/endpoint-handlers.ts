@@ -14,6 +14,7 @@ import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers
 import { globalGuardNames } from '../invocation/enhancers.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { McpSessionService } from '../../sessions/mcp-session.service.js';
+import { ToolGates } from '../once/tool-gates.js';
 import { TASKS_EXTENSION } from '../../protocol/extensions.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
@@ -34,6 +35,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(ToolGates) private readonly gates: ToolGates,
   ) {}
 
   /** Finds the handlers. @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
@@ -47,11 +49,13 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   /**
    * Runs when global guards are set, handlers are registered, and all modules exist.
    *
-   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
+   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks, and for one with `idempotency` or `confirm`
+   *   whose nodes share no store for it
    */
   onApplicationBootstrap(): void {
     this.extensions.loadViews();
     if (!this.extensions.has(TASKS_EXTENSION)) this.table.refuseTasks();
+    this.gates.assertShared([...this.table.all('tool')].filter(({ effects }) => effects));
     const { config, modules } = this;
     adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);
   }

@@ -40,6 +40,8 @@ interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, 
   readonly serverInfo: Implementation;
   readonly instructions: string | undefined;
   readonly server: unknown;
+  readonly stateStore?: unknown;
+  readonly backend?: unknown;
   readonly eras: string;
 }
 
@@ -85,16 +87,30 @@ export const methodProviders: Provider[] = [
     provide: ToolGates,
     useFactory: (
       store: McpStateStore,
-      { requestStateTtlMs }: MethodOptions,
+      sessions: McpSessionStore,
+      { requestStateTtlMs, stateStore, backend }: MethodOptions,
       endpoint: EndpointName,
       clock: McpClock,
       fault: ReportStoreFault,
       { nodeId }: OtherNodes,
     ) => {
-      const options = { endpoint: stateOwnerOf(endpoint), nodeId, stateTtlMs: requestStateTtlMs };
-      return new ToolGates(store, clock, options, fault, (text) => logger.error(text));
+      const options = {
+        endpoint: stateOwnerOf(endpoint),
+        nodeId,
+        stateTtlMs: requestStateTtlMs,
+        sharesSessions: sessions.scope === 'shared',
+        hasOwnStore: stateStore === undefined && backend === undefined,
+      };
+      return new ToolGates(
+        store,
+        clock,
+        options,
+        fault,
+        (text) => logger.error(text),
+        (text) => logger.warn(text),
+      );
     },
-    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT, OTHER_NODES],
+    inject: [McpStateStore, McpSessionStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT, OTHER_NODES],
   },
   EndpointCachePolicy,
   EndpointCapabilities,

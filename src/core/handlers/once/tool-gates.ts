@@ -9,7 +9,7 @@ import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { isInputRequiredResult } from '../../protocol/spec.js';
 import type { ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
-import { HandlerCancelled, HandlerSkipped } from '../handlers.errors.js';
+import { HandlerCancelled, HandlerSkipped, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { confirmed, type OneTimeMarks } from '../questions/confirm.js';
 import type { HandlerRun } from '../questions/handler-run.js';
 import { digestOfJson } from '../questions/request-state.js';
@@ -29,6 +29,10 @@ export interface ToolGatesOptions {
   readonly nodeId: string;
   /** A sealed state is valid for so many milliseconds. */
   readonly stateTtlMs: number;
+  /** Whether other nodes see the sessions of the endpoint. */
+  readonly sharesSessions: boolean;
+  /** Whether the state store is the default one, in the memory of this process. */
+  readonly hasOwnStore: boolean;
 }
 
 /** A call of a tool with effects. */
@@ -58,15 +62,33 @@ export class ToolGates {
     private readonly options: ToolGatesOptions,
     fault: ReportStoreFault,
     report: (text: string) => void,
+    private readonly warn: (text: string) => void,
   ) {
     this.#store = new ClaimStore(store, fault);
     this.#lease = new NodeLease(options.nodeId, this.#store, clock, `once.${options.endpoint}:nodes`);
     this.#calls = new IdempotentCalls(this.#store, this.#lease, clock, report);
   }
 
-  /** Whether the promises hold for several nodes: the store has `add`. */
-  get areAtomic(): boolean {
-    return this.#store.isAtomic;
+  /**
+   * Checks that what the tools of an endpoint remember is seen by all of its nodes.
+   *
+   * @throws McpHandlerDefinitionError if the endpoint shares its sessions, and does not share that
+   */
+  assertShared(tools: readonly { readonly key: string; readonly origin: string }[]): void {
+    const [first] = tools;
+    const { sharesSessions, hasOwnStore } = this.options;
+    if (!first || (this.#store.isAtomic && !(sharesSessions && hasOwnStore))) return;
+    const why = this.#store.isAtomic
+      ? 'the state store is in the memory of this process'
+      : 'the "stateStore" has no method add(), which sets a value for one caller of all nodes';
+    const remedy = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
+    if (sharesSessions) {
+      const reason = `it has "idempotency" or "confirm", and the nodes that share the sessions of its endpoint would not see its calls on each other: ${why}. ${remedy}`;
+      throw new McpHandlerDefinitionError(first.origin, reason);
+    }
+    this.warn(
+      `What the tools with "idempotency" or "confirm" (${tools.map(({ key }) => key).join(', ')}) promise holds within this process alone: ${why}. With one process that is enough. ${remedy}`,
+    );
   }
 
   /** Counts the idempotency keys whose calls run on this node, or are waited for. */
