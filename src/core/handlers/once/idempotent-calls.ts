@@ -220,8 +220,11 @@ export class IdempotentCalls {
     let run: string | undefined;
     for (let delayMs = FIRST_LOOK_MS; ; delayMs = Math.min(2 * delayMs, LAST_LOOK_MS)) {
       const found = await this.#look(place);
-      // Another call may have claimed the key meanwhile: those that wait look after that one.
-      if (!found || (run !== undefined && found.run !== run)) return { kind: 'free' };
+      // Another call may have claimed the key meanwhile: those that wait look after that one, unless its end is unknown.
+      if (!found || (run !== undefined && found.run !== run)) {
+        const wasUnknown = run !== undefined && (await this.store.get(freedKey(place, run))) !== undefined;
+        return { kind: wasUnknown ? 'unknown' : 'free' };
+      }
       if (found.args !== flight.args) return { kind: 'other arguments' };
       flight.held.resolve();
       if (found.state === 'unknown') await this.#free(place, found.run);
@@ -242,9 +245,10 @@ export class IdempotentCalls {
   }
 
   /** Frees the key of a call, once: a second one could free it for a call that has begun since. */
-  async #free({ key, quota }: KeyPlace, run: string): Promise<void> {
-    const mark = { owner: quota.owner, max: Infinity };
-    if ((await this.store.add(`${quota.owner}:f.${run}`, true, FREED_MS, mark)) === true) await this.store.delete(key);
+  async #free(place: KeyPlace, run: string): Promise<void> {
+    const quota = { owner: place.quota.owner, max: Infinity };
+    if ((await this.store.add(freedKey(place, run), true, FREED_MS, quota)) === true)
+      await this.store.delete(place.key);
   }
 
   #pause(flight: Flight, delayMs: number): Promise<void> {
@@ -280,6 +284,11 @@ export class Claim {
   end(end: CallEnd): Promise<void> {
     return this.finish(end);
   }
+}
+
+/** The store has this key when the key of a call was freed whose end is unknown. */
+function freedKey({ quota }: KeyPlace, run: string): string {
+  return `${quota.owner}:f.${run}`;
 }
 
 /** Replaces a result that is too large to be kept, or cannot be. */

@@ -1,0 +1,54 @@
+import 'reflect-metadata';
+import { once } from 'node:events';
+import { setTimeout as elapsed } from 'node:timers/promises';
+import { Injectable } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { z } from 'zod';
+
+const Payment = z.object({ requestId: z.string() });
+const idempotency = { argument: 'requestId' } as const;
+
+/** Each effect is reported to the test at once, so that it is known of a process that is killed. */
+const effect = (key: string): Promise<void> =>
+  new Promise((resolve) => void process.send!({ effect: key }, undefined, {}, () => resolve()));
+
+@Injectable()
+class Bank {
+  @Tool({ name: 'pay', inputSchema: Payment, idempotency })
+  async pay(@McpArgs('requestId') requestId: string): Promise<string> {
+    await effect(requestId);
+    await elapsed(50);
+    return `paid by ${process.pid}`;
+  }
+
+  /** Goes on until the test says so, or kills the process. */
+  @Tool({ name: 'slow', inputSchema: Payment, idempotency })
+  async slow(@McpArgs('requestId') requestId: string): Promise<string> {
+    await effect(requestId);
+    await once(process, 'message');
+    return `slowly paid by ${process.pid}`;
+  }
+}
+
+/** A node with idempotent tools, in a process of its own: reports its URL. */
+export async function startNode(): Promise<void> {
+  const { REDIS_URL = '', PREFIX = '', DEAD_AFTER_MS = '' } = process.env;
+  class NodeModule {}
+  const backend = redisBackend(REDIS_URL, { prefix: PREFIX, heartbeatMs: 200, deadAfterMs: Number(DEAD_AFTER_MS) });
+  const endpoint = McpStreamableModule.forRoot({
+    serverInfo: { name: 'node', version: '1.0.0' },
+    requestStateKeys: ['a secret that all nodes of a deployment know'],
+    principal: ({ headers }: { headers: Record<string, string> }) => headers['x-user'],
+    maxRunningCallsPerPrincipal: 2_000,
+    backend,
+  });
+  const module = { module: NodeModule, imports: [endpoint], providers: [Bank] };
+  const app = await NestFactory.create(module, new FastifyAdapter(), { logger: false });
+  await app.listen(0, '127.0.0.1');
+  process.send!({ url: await app.getUrl() });
+}
+
+await startNode();
