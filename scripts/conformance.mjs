@@ -15,18 +15,21 @@ const RUNS = [
   ['--requirements', '2026-07-28'],
 ];
 
-/** Scenarios of the extension for tasks, which no suite has. The tenth, `tasks-status-notifications`, skips itself. */
-const TASKS = [
-  'lifecycle',
-  'capability-negotiation',
-  'wire-fields',
-  'request-state-removal',
-  'mrtr-input',
-  'mrtr-composition',
-  'request-headers',
-  'required-task-error',
-  'dispatch-and-envelope',
-].map((name) => `tasks-${name}`);
+/** Scenarios of extensions, which no suite has. Of those for tasks the tenth, `tasks-status-notifications`, skips itself. */
+const EXTENSIONS = [
+  'tasks-lifecycle',
+  'tasks-capability-negotiation',
+  'tasks-wire-fields',
+  'tasks-request-state-removal',
+  'tasks-mrtr-input',
+  'tasks-mrtr-composition',
+  'tasks-request-headers',
+  'tasks-required-task-error',
+  'tasks-dispatch-and-envelope',
+  'sep-2640-skills-enumeration',
+  'sep-2640-skills-manifest',
+  'sep-2640-skills-directory',
+];
 
 async function start(adapter) {
   const port = await freePort();
@@ -79,7 +82,7 @@ async function check(adapter) {
   const wrong = [];
   try {
     for (const args of RUNS) wrong.push(...(await judge(adapter, url, args)));
-    for (const name of TASKS) wrong.push(...(await judgeScenario(adapter, url, name)));
+    for (const name of EXTENSIONS) wrong.push(...(await judgeScenario(adapter, url, name)));
   } finally {
     const ended = once(child, 'exit');
     child.kill('SIGTERM');

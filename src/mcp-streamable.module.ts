@@ -14,6 +14,7 @@ import { DeadNodes } from './core/nodes/dead-nodes.js';
 import { ToolGates } from './core/handlers/once/tool-gates.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev-stores.js';
+import { EndpointExtensions } from './core/handlers/methods/extensions.js';
 import { HandlerTable } from './core/handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
@@ -72,6 +73,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(ToolGates) private readonly gates: ToolGates,
     @Inject(DeadNodes) dead: DeadNodes,
+    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
   ) {
@@ -141,6 +143,11 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   /** Counts the responses that are open streams, for tests. @internal */
   get openResponses(): number {
     return this.responder.open;
+  }
+
+  /** Counts the timers that its extensions have as long as it is open, for tests. @internal */
+  get standingTimers(): number {
+    return this.extensions.standingTimers;
   }
 
   /**

@@ -28,6 +28,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     items: [
       { text: 'Questions', link: '/questions' },
       { text: 'Tasks', link: '/tasks' },
+      { text: 'Skills', link: '/skills' },
       { text: 'Extensions and views', link: '/extensions' },
       { text: 'Sessions', link: '/sessions' },
       { text: 'Streams and resumption', link: '/streams-and-resumption' },

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpLiveModule } from 'nestjs-mcp-streamable/live';
+import { McpSkillsModule } from 'nestjs-mcp-streamable/skills';
 import { DocsModule } from './docs.module.js';
 
 @Module({
@@ -11,6 +12,8 @@ import { DocsModule } from './docs.module.js';
       serverInfo: { name: 'quickstart-docs', version: '1.0.0' },
       instructions: 'Serves Markdown documents. Search them first, then read what was found.',
     }),
+    // Models that support skills learn from DocsSkills how to use the tools.
+    McpSkillsModule.forRoot(),
     // For callers on this machine. A server for others has guards in its place.
     McpLiveModule.forRoot({ unguarded: 'loopback' }),
   ],

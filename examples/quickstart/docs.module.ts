@@ -5,6 +5,7 @@ import { DocsWatcher } from './docs-watcher.service.js';
 import { DocsQuestions } from './docs.questions.js';
 import { DocsResources } from './docs.resources.js';
 import { DOCS_DIR, DocsService } from './docs.service.js';
+import { DocsSkills } from './docs.skills.js';
 import { DocsTools } from './docs.tools.js';
 import { readSettings } from './settings.js';
 
@@ -18,6 +19,7 @@ import { readSettings } from './settings.js';
     DocsTools,
     DocsQuestions,
     DocsResources,
+    DocsSkills,
   ],
 })
 export class DocsModule {}

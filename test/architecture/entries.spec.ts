@@ -40,6 +40,9 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
     'ResourceOptions',
     'ResourceTemplate',
     'ResourceTemplateOptions',
+    'Skill',
+    'SkillOptions',
+    'readSkillFolder',
     'Tool',
     'ToolEvent',
     'ToolLog',
@@ -94,7 +97,7 @@ describe('the entries of the package', () => {
 
   it('have one thing under a name, whichever of them exports it', async () => {
     const main = (await import('nestjs-mcp-streamable')) as Record<string, unknown>;
-    for (const folder of ['stores', 'client', 'tasks', 'server', 'live']) {
+    for (const folder of ['stores', 'client', 'tasks', 'skills', 'server', 'live']) {
       const entry = (await import(`../../src/${folder}/index.ts`)) as Record<string, unknown>;
       const others = Object.keys(entry).filter((name) => name in main && main[name] !== entry[name]);
       expect({ folder, others }).toEqual({ folder, others: [] });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundle, ROOT } from '../support/bundle.js';
 
 const FOLDER = join(ROOT, `build/loaded-${process.pid}`);
-const ENTRIES = ['index', 'decorators/index', 'stores/index', 'server/index', 'live/index'];
+const ENTRIES = ['index', 'decorators/index', 'stores/index', 'server/index', 'live/index', 'skills/index'];
 
 /** Hooks of Node's loader that print each URL that was loaded. */
 const HOOKS = `
@@ -40,7 +40,7 @@ describe('a process that imports', () => {
     expect(ofSdk(loaded)).toEqual([]);
   });
 
-  it.each(['stores/index', 'live/index'])('%s loads nothing of the SDK', async (name) => {
+  it.each(['stores/index', 'live/index', 'skills/index'])('%s loads nothing of the SDK', async (name) => {
     expect(ofSdk(await loadedBy(`import ${entry(name)};`))).toEqual([]);
   });
 

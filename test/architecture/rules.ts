@@ -51,7 +51,7 @@ const OF_THE_BUS: readonly string[] = ['redis', 'stores', 'testing', '(root)'];
 /** Where the SDK may be loaded from: its servers in an entry of their own, its schema tools through one door. */
 const SDK_SERVER = '@modelcontextprotocol/server';
 const isDoorToSdk = (path: string): boolean =>
-  path.startsWith('src/server/') || path === 'src/core/protocol/sdk-tools.ts';
+  path.startsWith('src/server/') || ['src/core/protocol/sdk-tools.ts', 'src/skills/sdk-skills.ts'].includes(path);
 
 /** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */
 const ROOT = '(root)';
@@ -82,6 +82,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
   // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
   tasks: { rooms: ['common', 'protocol', 'calls', 'nodes', 'methods'], contracts: false },
+  // Another extension: its handlers are entries of the table, their files resources of a template.
+  skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
   testing: { rooms: ['common', 'protocol', 'client', 'stores', ROOT], contracts: true },
   auth: { rooms: ['common', 'protocol', 'calls', 'handlers', 'http'], contracts: false },
@@ -185,7 +187,7 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   }
   // Types cost nothing, and name what goes over the wire. The client has an SDK of its own beside it.
   if (name === SDK_SERVER && !typeOnly && !isSpec(path) && !isDoorToSdk(path) && room !== 'client') {
-    return 'the SDK is loaded by "server", and its schema tools by src/core/protocol/sdk-tools.ts, alone';
+    return 'the SDK is loaded by "server", its schema tools by src/core/protocol/sdk-tools.ts, and its skills by src/skills/sdk-skills.ts, alone';
   }
   if (!isSpec(path) && !declared.has(name))
     return 'neither a dependency nor a peer: an app that installs this package lacks it';

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { McpSkillsModule } from 'nestjs-mcp-streamable/skills';
 import { McpTasksModule } from 'nestjs-mcp-streamable/tasks';
 import { EverythingPrompts, EverythingResources } from './everything.resources.js';
 import { EverythingRounds } from './everything.rounds.js';
@@ -18,6 +19,7 @@ const shared: Partial<McpStreamableOptions> = REDIS_URL
   imports: [
     McpStreamableModule.forRoot({ serverInfo: { name: 'everything', version: '1.0.0' }, ...shared }),
     McpTasksModule.forRoot(),
+    McpSkillsModule.forRoot({ folders: ['test/conformance/skills'] }),
   ],
   providers: [
     ContentTools,

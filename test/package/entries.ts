@@ -9,6 +9,7 @@ import * as otel from 'nestjs-mcp-streamable/otel';
 import * as prometheus from 'nestjs-mcp-streamable/prometheus';
 import * as redis from 'nestjs-mcp-streamable/redis';
 import * as server from 'nestjs-mcp-streamable/server';
+import * as skills from 'nestjs-mcp-streamable/skills';
 import * as standalone from 'nestjs-mcp-streamable/standalone';
 import * as stdio from 'nestjs-mcp-streamable/stdio';
 import * as stores from 'nestjs-mcp-streamable/stores';
@@ -27,6 +28,7 @@ const entries: Readonly<Record<string, object>> = {
   './prometheus': prometheus,
   './redis': redis,
   './server': server,
+  './skills': skills,
   './standalone': standalone,
   './stdio': stdio,
   './stores': stores,

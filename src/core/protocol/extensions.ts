@@ -6,6 +6,9 @@ export type ExtensionSettings = Readonly<Record<string, unknown>>;
 /** The id of the extension for tasks (SEP-2663). @internal */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
+/** The id of the extension for skills (SEP-2640). @internal */
+export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills';
+
 /** Matches labels separated by dots, as of a domain name that is reversed, then a name. */
 const EXTENSION_ID =
   /^[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?(?:\.[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?)*\/[A-Za-z\d](?:[\w.-]*[A-Za-z\d])?$/;
@@ -48,6 +51,7 @@ const RESERVED_PREFIXES: readonly string[] = [
   'roots',
   'sampling',
   'server',
+  'skills',
   'subscriptions',
   'tasks',
   'tools',

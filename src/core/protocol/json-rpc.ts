@@ -80,6 +80,9 @@ export const REQUEST_METHODS: ReadonlySet<string> = new Set([
   'tasks/result',
   'tasks/update',
   'tasks/cancel',
+  'skills/list',
+  'skills/get',
+  'resources/directory/read',
 ]);
 
 /**

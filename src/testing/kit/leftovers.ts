@@ -79,5 +79,7 @@ export function timersOf(endpoints: readonly AppEndpoint[]): number {
     ({ clock, service }) =>
       typeof (clock as { pending?: unknown }).pending === 'number' && !service['sessions'].closing,
   );
-  return pending.reduce((total, count) => total + count, 0) - sweepers.length;
+  // Such as that which looks for changed skills.
+  const standing = endpoints.reduce((total, { module }) => total + module.standingTimers, 0);
+  return pending.reduce((total, count) => total + count, 0) - sweepers.length - standing;
 }

@@ -483,5 +483,6 @@ export const HANDLER_OPTION_NAMES = {
   prompt: namesOf<PromptOptions>({ ...DESCRIBED, ...LIMITED, name: true, inputSchema: true, arguments: true }),
   completion: ['prompt', 'template', 'argument'],
   listing: ['uriTemplate'],
+  skill: ['name', 'description', 'prefix', 'dynamic', ...Object.keys(LIMITED)],
   method: namesOf<MethodOptions>({ method: true, paramsSchema: true, extension: true, era: true }),
 } as const;

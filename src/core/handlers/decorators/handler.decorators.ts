@@ -19,6 +19,7 @@ import {
   type ToolsOptions,
 } from './handler-options.js';
 import { McpArgs, McpCtx } from './param.decorators.js';
+import type { SkillOptions } from './skill-options.js';
 
 /** A decorator declares a handler by one of these. */
 export type HandlerDeclaration =
@@ -27,6 +28,7 @@ export type HandlerDeclaration =
   | { readonly kind: 'view'; readonly options: AppViewOptions }
   | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
   | { readonly kind: 'prompt'; readonly options: PromptOptions }
+  | { readonly kind: 'skill'; readonly options: SkillOptions }
   | { readonly kind: 'completion'; readonly options: CompleteOptions }
   | { readonly kind: 'listing'; readonly options: { readonly uriTemplate: string } }
   | { readonly kind: 'method'; readonly options: MethodOptions };

@@ -2,6 +2,7 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
+import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
@@ -22,7 +23,8 @@ import {
   templateEntry,
   toolEntry,
 } from '../registry/entries.js';
-import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
+import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
+import { skillEntry, skillUri } from '../registry/skill-entry.js';
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
@@ -143,7 +145,8 @@ export class DeclaredHandlers {
     listings: readonly TargetedListing[],
   ): HandlerEntry {
     const { origin, declaration } = declared;
-    const kind = declaration.kind === 'view' ? 'resource' : declaration.kind;
+    // Guards see a view or a skill as a resource, which it is.
+    const kind = declaration.kind === 'view' || declaration.kind === 'skill' ? 'resource' : declaration.kind;
     const source = (name: string, route?: RouteSchema): EntrySource => ({
       origin,
       compiler: this.#compiler,
@@ -182,6 +185,9 @@ export class DeclaredHandlers {
       }
       case 'prompt':
         return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
+      case 'skill':
+        assertKnown(declared, ['uri'], 'A skill has the one argument "uri".');
+        return skillEntry(declaration.options, source(skillUri(declaration.options)));
       case 'method':
         return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
     }
@@ -297,7 +303,7 @@ export class DeclaredHandlers {
 
   #runner(
     { host, methodName, origin }: Declared,
-    kind: HandlerKind,
+    kind: McpHandlerKind,
     name: string,
     validate?: Validate,
     route?: RouteSchema,

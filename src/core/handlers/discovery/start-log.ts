@@ -10,6 +10,7 @@ const NOUNS: Readonly<Record<HandlerKind, string>> = {
   resource: 'resource',
   template: 'resource template',
   prompt: 'prompt',
+  skill: 'skill',
   method: 'method',
 };
 
@@ -22,8 +23,8 @@ export function logWhatIsServed(
   const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
   if (table === 'server') return logger.log(`${endpoint}: served by the option "server".`);
   const all = Object.keys(NOUNS) as HandlerKind[];
-  // Few endpoints have methods of extensions.
-  const kinds = all.filter((kind) => kind !== 'method' || table.size(kind) > 0);
+  // Few endpoints have extensions.
+  const kinds = all.filter((kind) => (kind !== 'method' && kind !== 'skill') || table.size(kind) > 0);
   logger.log(`${endpoint}: ${kinds.map((kind) => counted(kind, table)).join(', ')}.`);
   if (kinds.every((kind) => table.size(kind) === 0)) {
     logger.warn(

@@ -13,9 +13,10 @@ import { DeclaredHandlers } from '../discovery/declared-handlers.js';
 import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers.options.js';
 import { globalGuardNames } from '../invocation/enhancers.js';
 import { HandlerTable } from '../registry/handler-table.js';
+import { assertNoSkills } from '../registry/skill-entry.js';
 import { McpSessionService } from '../../sessions/mcp-session.service.js';
 import { ToolGates } from '../once/tool-gates.js';
-import { TASKS_EXTENSION } from '../../protocol/extensions.js';
+import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../../protocol/extensions.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
@@ -56,6 +57,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     this.extensions.loadViews();
     if (!this.extensions.has(TASKS_EXTENSION)) this.table.refuseTasks();
     this.gates.assertShared([...this.table.all('tool')].filter(({ effects }) => effects));
+    if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
     const { config, modules } = this;
     adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);
   }

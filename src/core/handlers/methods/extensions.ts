@@ -27,16 +27,23 @@ export abstract class McpExtension {
   readonly settings: ExtensionSettings = {};
   /** The era of the extension. @default both */
   readonly era?: McpEra;
+  /** Whether clients must declare it, too, before they call its methods. */
+  readonly mutual: boolean = true;
   /** The option `name` of its endpoint. @default the only one, or the one without a name */
   readonly endpoint?: string | undefined;
 
   /**
-   * Returns the methods of the extension at one endpoint. Clients that did not declare it are refused before.
+   * Returns the methods of the extension at one endpoint.
    *
    * @param endpoint finds the parts of the endpoint: `endpoint.get(HandlerCalls)`
    */
   methods(_endpoint: ModuleRef): ServedMethods {
     return {};
+  }
+
+  /** Counts timers that it has as long as the app runs. Tests, which look for timers that are left, do not count them. */
+  get standingTimers(): number {
+    return 0;
   }
 
   /** Called when the node stops: accepts no more work, and gives what runs `limitMs` to end. */
@@ -101,6 +108,11 @@ export class EndpointExtensions {
     return this.#added.some((extension) => extension.id === id);
   }
 
+  /** Sums up {@link McpExtension.standingTimers}. */
+  get standingTimers(): number {
+    return this.#added.reduce((total, { standingTimers }) => total + standingTimers, 0);
+  }
+
   /** Drains all extensions, see {@link McpExtension.drain}. */
   async drain(limitMs: number): Promise<void> {
     await Promise.all(this.#added.map((extension) => extension.drain(limitMs)));
@@ -129,7 +141,7 @@ export class EndpointExtensions {
   }
 
   #add(extension: McpExtension): void {
-    const { id, settings, era } = extension;
+    const { id, settings, era, mutual } = extension;
     if (this.options.server !== undefined) {
       const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
       throw new McpHandlerDefinitionError(id, reason);
@@ -137,7 +149,11 @@ export class EndpointExtensions {
     this.#added.push(extension);
     this.capabilities.declare(id, frozenJson(settings), era);
     const methods = Object.entries(extension.methods(this.endpoint));
-    this.dispatcher.add(Object.fromEntries(methods.map(([name, method]) => [name, { era, ...method, extension: id }])));
+    this.dispatcher.add(
+      Object.fromEntries(
+        methods.map(([name, method]) => [name, { era, ...method, extension: mutual ? id : undefined }]),
+      ),
+    );
   }
 }
 

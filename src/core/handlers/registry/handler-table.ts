@@ -24,7 +24,7 @@ import { DisabledHandlers } from './disabled-handlers.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
 
 /**
- * An entry stands for one tool, resource, template, prompt or method, whether it was found on a provider or registered
+ * An entry stands for one tool, resource, template, prompt, skill or method, whether it was found on a provider or registered
  * at run time. It is created once, at start or at registration, and shared by all sessions; its part in lists is stored
  * as it is sent, and frozen.
  */
@@ -38,11 +38,12 @@ interface EntriesByKind {
   resource: ResourceEntry;
   template: ResourceTemplateEntry;
   prompt: PromptEntry;
+  skill: SkillEntry;
   method: MethodEntry;
 }
 
 export type HandlerKind = keyof EntriesByKind;
-export type ListedKind = Exclude<HandlerKind, 'method'>;
+export type ListedKind = Exclude<HandlerKind, 'skill' | 'method'>;
 export type EntryOf<Kind extends HandlerKind> = EntriesByKind[Kind];
 
 interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result> {
@@ -116,6 +117,27 @@ export interface PromptEntry extends EntryBase<
   readonly completions: ReadonlyMap<string, Completion>;
 }
 
+/** A skill (SEP-2640) whose files a method returns. It is in no list of the core; the extension for skills has lists of its own. */
+export interface SkillEntry extends Served<{ uri: string }, SkillFiles> {
+  readonly kind: 'skill';
+  /** The URI of its `SKILL.md`. */
+  readonly key: string;
+  /** The path of its folder, such as `acme/billing/refunds`. */
+  readonly path: string;
+  /** The frontmatter; `undefined`: the `SKILL.md` that the method returns has its own. */
+  readonly frontmatter: SkillFrontmatter | undefined;
+  readonly dynamic: boolean;
+}
+
+/** The fields of a frontmatter that each skill has. */
+export interface SkillFrontmatter {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** The content of the files of a skill, by path below its folder. */
+export type SkillFiles = ReadonlyMap<string, Uint8Array>;
+
 /** A method of an extension is in no list, and is registered at start. */
 export interface MethodEntry extends Served<Record<string, unknown>, object> {
   readonly kind: 'method';
@@ -172,6 +194,7 @@ export class HandlerTable {
     resource: new Map(),
     template: new Map(),
     prompt: new Map(),
+    skill: new Map(),
     method: new Map(),
   };
   readonly #changes$ = new Subject<McpHandlerListChange>();
@@ -297,7 +320,7 @@ export class HandlerTable {
   }
 
   #changed(kind: HandlerKind): void {
-    if (kind !== 'method') this.#changes$.next({ list: LIST_OF[kind] });
+    if (kind !== 'method' && kind !== 'skill') this.#changes$.next({ list: LIST_OF[kind] });
   }
 }
 

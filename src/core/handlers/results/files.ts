@@ -445,7 +445,8 @@ const TYPES: Readonly<Record<string, string>> = {
   yml: 'application/yaml',
 };
 
-function typeOfName(name: string | undefined): string | undefined {
+/** Returns the media type of a file by the extension of its name. @returns `undefined` for an unknown one */
+export function typeOfName(name: string | undefined): string | undefined {
   const extension = extname(name ?? '')
     .slice(1)
     .toLowerCase();

@@ -1,0 +1,110 @@
+import type { McpContext } from '../core/calls/mcp-context.js';
+import type { CacheFields } from '../core/handlers/methods/cache-hints.js';
+import type { HandlerCalls } from '../core/handlers/methods/handler-calls.js';
+import { invalidParams, type ServedMethod, type ServedMethods } from '../core/handlers/methods/method.js';
+import type { McpCall } from '../core/calls/mcp-call.js';
+import { shown } from '../core/protocol/errors.js';
+import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
+import { ResourceNotFoundError } from '../core/protocol/spec.js';
+import type { ServedSkill } from './served-skill.js';
+import { childrenOf, type SkillCatalog } from './skill-catalog.js';
+
+/** What the methods of an endpoint need. */
+export interface SkillParts {
+  readonly calls: HandlerCalls;
+  /** Returns the skills as they are now. */
+  readonly catalog: () => SkillCatalog;
+  /** Entries on a page. */
+  readonly pageSize: number;
+  /** Returns the hints of results for a caller. */
+  readonly hints: (call: McpCall) => Partial<CacheFields>;
+}
+
+interface ListParams {
+  readonly cursor: string | undefined;
+}
+interface UriParams {
+  readonly uri: string;
+}
+
+/** The prefix is the version of the format. */
+const CURSOR = /^1:(.+)$/s;
+
+/**
+ * Serves `skills/list`, `skills/get` and `resources/directory/read` of the extension `io.modelcontextprotocol/skills`. A skill that a
+ * caller may not see does not exist for it.
+ *
+ * @see https://modelcontextprotocol.io/extensions/skills/overview
+ */
+export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillParts): ServedMethods {
+  const list: ServedMethod<ListParams> = {
+    read: (request) => ({ cursor: cursorOf(request) }),
+    async serve({ cursor }, call) {
+      const page = await calls.serve(call, (context) => catalog().manifests(context, { after: cursor, size }));
+      return { skills: page.items, ...nextOf(page.next), ...hints(call) };
+    },
+  };
+  const get: ServedMethod<UriParams> = {
+    read: uriOf,
+    async serve({ uri }, call) {
+      const skill = catalog().get(uri);
+      if (!skill) throw unknownSkill(uri);
+      return { skill: await visible(skill, uri, call, (context) => skill.manifest(context)), ...hints(call) };
+    },
+  };
+  const directory: ServedMethod<UriParams & ListParams> = {
+    read: (request) => ({ ...uriOf(request), cursor: cursorOf(request) }),
+    async serve({ uri, cursor }, call) {
+      const skill = catalog().around(uri);
+      const files = skill && (await visible(skill, uri, call, (context) => skill.files(context)));
+      const children = files && childrenOf(uri, files);
+      if (!children) throw noFolder(uri);
+      const rest = cursor === undefined ? children : children.filter((child) => child.uri > cursor);
+      const resources = rest.slice(0, size);
+      return { resources, ...nextOf(rest.length > size ? resources.at(-1)!.uri : undefined), ...hints(call) };
+    },
+  };
+  /** Does something with a skill. To a caller from whom guards hide it, the answer is that for an unknown one. */
+  const visible = async <T>(
+    skill: ServedSkill,
+    uri: string,
+    call: McpCall,
+    use: (context: McpContext) => Promise<T>,
+  ): Promise<T> => {
+    try {
+      return await calls.serve(call, use);
+    } catch (error) {
+      if (!(error instanceof ResourceNotFoundError)) throw error;
+      throw uri === skill.uri ? unknownSkill(uri) : noFolder(uri);
+    }
+  };
+  return { 'skills/list': list, 'skills/get': get, 'resources/directory/read': directory };
+}
+
+function uriOf({ method, params }: JsonRpcRequest): UriParams {
+  const uri = params?.['uri'];
+  if (typeof uri === 'string') return { uri };
+  throw invalidParams(`"${method}" needs params.uri, a URI as a string; got ${shown(uri)}.`);
+}
+
+function cursorOf({ params }: JsonRpcRequest): string | undefined {
+  const cursor = params?.['cursor'];
+  if (cursor === undefined) return undefined;
+  const match = typeof cursor === 'string' ? CURSOR.exec(Buffer.from(cursor, 'base64url').toString()) : null;
+  if (match) return match[1];
+  throw invalidParams(`The cursor ${shown(cursor)} is not valid. Request the list again without a cursor.`);
+}
+
+function nextOf(next: string | undefined): { nextCursor?: string } {
+  return next === undefined ? {} : { nextCursor: Buffer.from(`1:${next}`).toString('base64url') };
+}
+
+function unknownSkill(uri: string): Error {
+  return invalidParams(
+    `There is no skill at ${shown(uri)}. "skills/list" returns the skills, each with the URI of its SKILL.md.`,
+  );
+}
+
+function noFolder(uri: string): Error {
+  return invalidParams(`There is no folder of a skill at ${shown(uri)}. Its URI has no "/" at the end.`);
+}

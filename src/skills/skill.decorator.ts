@@ -1,0 +1,32 @@
+import type { SkillOptions } from '../core/handlers/decorators/skill-options.js';
+import { declareHandler } from '../core/handlers/decorators/handler.decorators.js';
+
+/**
+ * A method with `@Skill()` returns this: the text of `SKILL.md`, or the files of the skill by path below its folder, such as
+ * `templates/email.md`; `undefined` if this caller has no such skill.
+ *
+ * @publicApi
+ */
+export type McpSkillContent = string | Readonly<Record<string, string | Uint8Array>> | undefined;
+
+/**
+ * Makes a method a skill: instructions for models, with the files that belong to them. It is called with `({ uri }, ctx)`, the URI of
+ * its `SKILL.md`, and returns {@link McpSkillContent} or a promise of it.
+ *
+ * ```ts
+ * @Skill({ name: 'refunds', description: 'Refunds an order by the policy of the shop. Use it when a customer wants money back.' })
+ * @UseGuards(SupportStaff)
+ * async refunds(): Promise<string> {
+ *   return `# Refunds\n\n${await this.policies.text('refunds')}`;
+ * }
+ * ```
+ *
+ * The endpoint needs `McpSkillsModule`. Guards, interceptors and filters run around it as around a resource; guards see one with the
+ * URI of `SKILL.md`. It runs for each list of skills and each file that is read, so that digests are those of its content.
+ *
+ * @see https://modelcontextprotocol.io/extensions/skills/overview
+ * @publicApi
+ */
+export function Skill(options: SkillOptions): MethodDecorator {
+  return declareHandler('Skill', { kind: 'skill', options });
+}
