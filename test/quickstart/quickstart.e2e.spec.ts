@@ -14,6 +14,8 @@ import {
 import { ADAPTERS, FILES, QuickstartApp } from './quickstart-app.js';
 
 const NAMES = ['README.md', 'docs/guide.md', 'notes.md'];
+/** Behind the documents. */
+const SKILL = 'answer-from-docs';
 const NONE = 'There is no document';
 const FOUND = 'README.md:3: A needle in the readme.\ndocs/guide.md:4: Needle at the end.';
 
@@ -36,7 +38,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
 
     it('lists tools and resources', async () => {
       expect(await client.tools()).toEqual(['search_docs', 'read_doc', 'watch_docs', 'choose_doc', 'summarize_doc']);
-      expect((await client.resources()).map(({ name }) => name)).toEqual(NAMES);
+      expect((await client.resources()).map(({ name }) => name)).toEqual([...NAMES, SKILL]);
     });
 
     it('reads a resource, as it is at that moment', async () => {
@@ -93,7 +95,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
         await change();
         await told;
       }
-      expect((await client.resources()).map(({ name }) => name)).toEqual(NAMES);
+      expect((await client.resources()).map(({ name }) => name)).toEqual([...NAMES, SKILL]);
     });
 
     it('tells those who subscribed to a document, of that one only', async () => {
