@@ -8,7 +8,7 @@ import type { RequestId } from '../core/protocol/json-rpc.js';
  * - `failed`: with a tool result that has `isError`, or with the JSON-RPC error `code`
  * - `denied`: a guard of the handler refused the caller
  * - `cancelled`: by the client, a disconnect, a time limit, or the end of its session or node
- * - `task`: the call continues as a task (`taskId`), whose end is not recorded
+ * - `task`: the call continues as a task (`taskId`); the record of its end has the same `id` and one of the outcomes above
  * - `asked`: the client was asked, and repeats the request with answers (revision 2026-07-28)
  * - `refused`: with the HTTP `status`, before there was a call
  *
@@ -24,7 +24,7 @@ export type McpAuditOutcome = 'attempt' | 'served' | 'failed' | 'denied' | 'canc
  * @publicApi
  */
 export interface McpAuditRecord {
-  /** Random; an `attempt` and its outcome share it. */
+  /** Random; an `attempt` and its outcome share it, and a task and its end. */
   readonly id: string;
   /** The time of the decision, such as `2026-07-28T09:30:00.000Z`. */
   readonly time: string;
@@ -66,7 +66,7 @@ export interface McpAuditRecord {
   readonly option?: string | undefined;
   /** Milliseconds from the dispatch of the call to its outcome, with fractions. */
   readonly durationMs?: number | undefined;
-  /** The id of the task that the call has become. */
+  /** The id of the task that the call has become, or whose end this is. */
   readonly taskId?: string | undefined;
   /** The trace of the active OpenTelemetry span, else that of the `traceparent` which the client sent. */
   readonly traceId?: string | undefined;

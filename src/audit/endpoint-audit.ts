@@ -4,8 +4,9 @@ import { Subscription } from 'rxjs';
 import type { McpClock } from '../core/common/clock.js';
 import { randomToken } from '../core/common/random-token.js';
 import { CallObserver } from '../core/calls/call-observer.js';
-import { currentMcpCall } from '../core/calls/mcp-call.js';
+import { currentMcpCall, type McpCall } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpRefusal } from '../core/calls/mcp-instrumentation.js';
+import { type TaskEnd, TaskHost } from '../core/calls/mcp-tasks.js';
 import { HandlerTable } from '../core/handlers/registry/handler-table.js';
 import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
 import { McpSessionService } from '../core/sessions/mcp-session.service.js';
@@ -55,7 +56,7 @@ interface RecordWriter {
 /** Makes the records of one endpoint. */
 export class EndpointAudit implements McpInstrumentation {
   /** Holds what is known of a call when it begins: its handler may change the arguments. */
-  readonly #begun = new WeakMap<McpCallInfo, McpAuditRecord>();
+  readonly #begun = new WeakMap<McpCallInfo | McpCall, McpAuditRecord>();
   #over = false;
 
   constructor(
@@ -70,12 +71,17 @@ export class EndpointAudit implements McpInstrumentation {
     const { required, refusals } = this.options;
     this.#get(CallObserver).add(this, required ? (info) => this.#admit(info) : undefined);
     const watching = new Subscription(() => (this.#over = true));
+    watching.add(this.#get(TaskHost).ends$.subscribe((end) => this.#taskEnded(end)));
     if (refusals) watching.add(this.#get(McpSessionService).refusals$.subscribe((refusal) => this.#refused(refusal)));
     return watching;
   }
 
   call<T>(info: McpCallInfo, run: () => T): T {
-    if (!QUIET.has(info.method)) this.#begun.set(info, this.#recordOf(info));
+    if (QUIET.has(info.method)) return run();
+    const record = this.#recordOf(info);
+    this.#begun.set(info, record);
+    const call = currentMcpCall();
+    if (call) this.#begun.set(call, record);
     return run();
   }
 
@@ -90,6 +96,15 @@ export class EndpointAudit implements McpInstrumentation {
         ...outcomeOf(outcome, result),
         durationMs: Math.round(durationMs * 1_000) / 1_000,
       }),
+    );
+  }
+
+  /** Records the end of a task, under the id of its call. */
+  #taskEnded({ call, outcome, taskId, durationMs }: TaskEnd): void {
+    const begun = this.#begun.get(call);
+    if (!begun || this.#over) return;
+    this.writer.write(
+      Object.freeze({ ...begun, time: this.#time(), ...outcomeOf(outcome, undefined), taskId, durationMs }),
     );
   }
 

@@ -8,7 +8,7 @@ import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
 import { type McpCall, routeText } from '../core/calls/mcp-call.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
 import type { Takeover, ToolTask } from '../core/calls/mcp-task.js';
-import { type TaskNotification, type TaskRunner } from '../core/calls/mcp-tasks.js';
+import { type TaskEnd, type TaskNotification, type TaskRunner } from '../core/calls/mcp-tasks.js';
 import { logger, type ReportStoreFault } from '../core/calls/operator-log.js';
 import { assertExtension } from '../core/handlers/methods/capabilities.js';
 import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
@@ -70,6 +70,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     readonly options: ResolvedTasksOptions,
     private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,
     private readonly fault: ReportStoreFault,
+    private readonly ended: (end: TaskEnd) => void = () => {},
   ) {
     this.#state = new ShutdownState(clock, () => this.#running.size);
     nodes.signals$.subscribe((message) => this.#onSignal(message));
@@ -249,6 +250,8 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     this.#running.delete(task.id);
     this.#state.left();
     this.#keepTicking();
+    const { call, outcome, about } = task;
+    this.ended({ call, outcome, taskId: about.id, durationMs: this.clock.now() - about.createdAt });
   }
 
   report(text: string, error?: unknown): void {

@@ -5,6 +5,7 @@ import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { deferred, type Deferred, within } from '../core/common/promises.js';
 import { Retry } from '../core/common/retry.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
+import type { McpCallOutcome } from '../core/calls/mcp-instrumentation.js';
 import type { McpTask, ToolTask } from '../core/calls/mcp-task.js';
 import { McpServerRequestError } from '../core/calls/server-request.error.js';
 import { rpcErrorOf } from '../core/protocol/errors.js';
@@ -84,13 +85,14 @@ export class RunningTask implements McpTask {
   /** The change that ends the task, once the work is done. */
   #last: McpTaskChange | undefined;
   #looking: 'no' | 'yes' | 'again' = 'no';
+  #outcome: McpCallOutcome = 'cancelled';
   readonly #expiry: ClockTimer;
   readonly #writes: Retry;
 
   constructor(
     readonly about: McpNewTask,
     private readonly node: TaskNode,
-    private readonly call: Pick<McpCall, 'bound' | 'abortTakenOver' | 'endTakenOver'>,
+    readonly call: McpCall,
   ) {
     const { clock } = node;
     const { ttlMs, id } = about;
@@ -102,6 +104,11 @@ export class RunningTask implements McpTask {
 
   get id(): string {
     return this.about.id;
+  }
+
+  /** The outcome of its work; `cancelled` if that was not completed. */
+  get outcome(): McpCallOutcome {
+    return this.#outcome;
   }
 
   /** Returns whether the task waits for answers. */
@@ -145,6 +152,7 @@ export class RunningTask implements McpTask {
   async settle(outcome: TaskOutcome): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'settling';
+    this.#outcome = outcomeOf(outcome);
     this.#quiet(new McpServerRequestError('CALL_OVER', 'The handler has returned.'));
     const end = (this.#last = this.#changeOf(outcome));
     try {
@@ -296,6 +304,11 @@ export class RunningTask implements McpTask {
     this.call.endTakenOver();
     this.node.left(this);
   }
+}
+
+function outcomeOf(work: TaskOutcome): McpCallOutcome {
+  if (work.status === 'rejected') return rpcErrorOf(work.reason)?.code ?? -32603;
+  return (work.value as { isError?: unknown }).isError === true ? 'tool_error' : 'ok';
 }
 
 export function failed(error: McpTaskFailure, lastUpdatedAt: number): McpTaskChange {

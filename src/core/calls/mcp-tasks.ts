@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import type { Observable } from 'rxjs';
+import { type Observable, Subject } from 'rxjs';
 import type { McpCall } from './mcp-call.js';
+import type { McpCallOutcome } from './mcp-instrumentation.js';
 import type { StreamFlow } from './mcp-exchange.js';
 
 /*
@@ -49,8 +50,21 @@ export interface TaskRunner {
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification>;
 }
 
+/** Describes the end of a task on the node that ran it. @internal */
+export interface TaskEnd {
+  /** The call that has become the task. */
+  readonly call: McpCall;
+  readonly taskId: string;
+  /** `cancelled` also where the task has expired, or its node has stopped. */
+  readonly outcome: McpCallOutcome;
+  /** Milliseconds since it was made. */
+  readonly durationMs: number;
+}
+
 /** Holds the {@link TaskRunner} of one endpoint; the module of tasks sets it. @internal */
 @Injectable()
 export class TaskHost {
   runner: TaskRunner | undefined;
+  /** Emits the ends of the tasks of this node. */
+  readonly ends$ = new Subject<TaskEnd>();
 }
