@@ -1,5 +1,5 @@
 import { Inject, Injectable, Logger, Module } from '@nestjs/common';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, McpToolCaller } from 'nestjs-mcp-streamable';
 import {
   McpAuditModule,
   type McpAuditModuleAsyncOptions,
@@ -91,15 +91,31 @@ describe('a sink', () => {
     expect(it_.audit).toMatchObject({ pending: 0, failures: 12, written: 1 });
   });
 
-  it('gets each of 10,000 calls, and nothing is left of them', async () => {
-    await start({ maxPending: 20_000 });
-    const client = await it_.app.client().initialize();
+  /** Calls from within: no network plays a part. */
+  async function manyCalls(): Promise<void> {
+    const caller = it_.app.app.get(McpToolCaller);
     for (let batch = 0; batch < 100; batch++) {
-      const calls = Array.from({ length: 100 }, (_, n) => client.call('refund', { order: `${batch}-${n}` }));
-      await Promise.all(calls.map(async (call) => (await call).text()));
+      await Promise.all(Array.from({ length: 100 }, (_, n) => caller.callTool('refund', { order: `${batch}-${n}` })));
     }
+  }
+
+  it('gets each of 10,000 calls', async () => {
+    await start();
+    await manyCalls();
     expect(new Set(sink.all.map(({ arguments: args }) => JSON.stringify(args))).size).toBe(10_000);
     expect(it_.audit).toMatchObject({ written: 10_000, failures: 0, pending: 0 });
+  });
+
+  it('that hangs during 10,000 calls has 1,000 of their records, and the others are counted', async () => {
+    await start();
+    sink.fault = 'hangs';
+    await manyCalls();
+    expect(it_.audit).toMatchObject({ pending: 1_000, failures: 9_000 });
+    expect([sink.all.length, it_.tools.runs.length, clock.pending]).toEqual([1_000, 10_000, 1_001]);
+    sink.release();
+    await clock.advance(0);
+    expect(it_.audit).toMatchObject({ pending: 0, written: 1_000 });
+    expect(clock.pending).toBe(1);
   });
 
   it('has its last records before the app has closed', async () => {
