@@ -2,6 +2,7 @@ import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
 import type { McpClock } from '../core/common/clock.js';
+import { MCP_OPTIONS } from '../core/common/options.js';
 import { randomToken } from '../core/common/random-token.js';
 import { CallObserver } from '../core/calls/call-observer.js';
 import { currentMcpCall, type McpCall } from '../core/calls/mcp-call.js';
@@ -136,8 +137,6 @@ export class EndpointAudit implements McpInstrumentation {
   #recordOf(info: McpCallInfo): McpAuditRecord {
     const { method, name, uri, principal, scopes, clientInfo, sessionId, requestId, protocolVersion, meta } = info;
     const kind = kindOf(method);
-    const schema =
-      kind === 'tool' && name !== undefined ? this.#get(HandlerTable).get('tool', name)?.wire.inputSchema : undefined;
     return Object.freeze({
       ...this.#head('attempt'),
       ...present({
@@ -154,8 +153,20 @@ export class EndpointAudit implements McpInstrumentation {
         protocolVersion,
         traceId: activeTraceId() ?? traceIdIn(meta),
       }),
-      ...this.redaction.of(info, schema),
+      ...this.#argumentsOf(info),
     });
+  }
+
+  /**
+   * Returns what is recorded of the arguments: nothing for a tool that the endpoint does not have, because no schema says what
+   * is sensitive in them. The client may have misspelt its name.
+   */
+  #argumentsOf(info: McpCallInfo): Partial<McpAuditRecord> {
+    const { method, name } = info;
+    const { server } = this.#get<{ readonly server?: unknown }>(MCP_OPTIONS);
+    if (kindOf(method) !== 'tool' || server !== undefined) return this.redaction.of(info, undefined);
+    const tool = name === undefined ? undefined : this.#get(HandlerTable).get('tool', name);
+    return tool ? this.redaction.of(info, tool.wire.inputSchema) : {};
   }
 
   #head(outcome: McpAuditOutcome): Pick<McpAuditRecord, 'id' | 'time' | 'outcome' | 'endpoint' | 'nodeId'> {

@@ -43,6 +43,12 @@ describe('the arguments in an audit record', () => {
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
   });
 
+  it('are missing for a tool that does not exist: nothing says what is sensitive in them', async () => {
+    await start();
+    expect(await recorded('refnd', { pin: SECRET })).not.toHaveProperty('arguments');
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
   it('lack what any part of a schema marks: references, patterns, conditions, tuples, other properties', async () => {
     await start();
     const mark = { type: 'string', 'x-mcp-sensitive': true };
