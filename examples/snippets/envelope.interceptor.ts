@@ -1,7 +1,8 @@
 import { Module } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
-import { OrderHandlers } from './order-handlers.js';
+import { OrderPrompts } from './order-prompts.js';
+import { OrderResources } from './order-resources.js';
 import { TotalTools } from './order-schemas.js';
 import { Orders } from './orders.service.js';
 // #region envelope
@@ -21,6 +22,12 @@ export class EnvelopeInterceptor implements NestInterceptor {
 
 @Module({
   imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
-  providers: [Orders, OrderHandlers, TotalTools, { provide: APP_INTERCEPTOR, useClass: EnvelopeInterceptor }],
+  providers: [
+    Orders,
+    OrderPrompts,
+    OrderResources,
+    TotalTools,
+    { provide: APP_INTERCEPTOR, useClass: EnvelopeInterceptor },
+  ],
 })
 export class AppModule {}

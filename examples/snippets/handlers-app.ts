@@ -4,13 +4,15 @@ import { APP_GUARD } from '@nestjs/core';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { DtoTools } from './order-dto.js';
 import { BackOffice, RolesGuard } from './order-guards.js';
-import { OrderHandlers } from './order-handlers.js';
 import { ParamTools } from './order-params.js';
 import { ExportTools } from './order-progress.js';
+import { OrderPrompts } from './order-prompts.js';
 import { AskingTools } from './order-questions.js';
+import { OrderResources } from './order-resources.js';
 import { RegionalTools, SchemaTools, TotalTools } from './order-schemas.js';
 import { Orders } from './orders.service.js';
 import { Plugins } from './plugins.service.js';
+import { ShowOrder } from './show-order.js';
 import { TenantTools } from './tenant-tools.js';
 
 /** For the example only: trusts the header without a check. */
@@ -29,7 +31,9 @@ const callerFromHeaders: CanActivate = {
   ],
   providers: [
     Orders,
-    OrderHandlers,
+    ShowOrder,
+    OrderResources,
+    OrderPrompts,
     ParamTools,
     ExportTools,
     SchemaTools,

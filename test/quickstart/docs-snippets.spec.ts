@@ -92,7 +92,7 @@ describe('texts of the package that pages quote', () => {
     .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))
     .map((name) => read(`src/${name}`))
     .join('\n');
-  const BLOCKS = ['docs/troubleshooting.md', 'docs/security.md', 'docs/handlers.md'].flatMap((page) =>
+  const BLOCKS = ['docs/troubleshooting.md', 'docs/security.md', 'docs/tool-results.md'].flatMap((page) =>
     [...read(page).matchAll(/```text\n([^]*?)```/g)].map(([, text]) => [page, text!.trim()] as const),
   );
   /** What others say: Nest, and the official client. */
