@@ -55,7 +55,15 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Both eras', link: '/both-eras' },
       { text: 'A server of the SDK', link: '/own-server' },
       { text: 'The client', link: '/client' },
-      { text: 'Recipes', link: '/recipes' },
+      {
+        text: 'Recipes',
+        link: '/recipes',
+        collapsed: true,
+        items: [
+          { text: 'API keys', link: '/recipes/api-keys' },
+          { text: 'Downstream APIs', link: '/recipes/downstream-apis' },
+        ],
+      },
       { text: 'stdio', link: '/stdio' },
       { text: 'Without the module', link: '/using-the-session-without-the-module' },
     ],

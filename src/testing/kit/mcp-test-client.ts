@@ -120,7 +120,7 @@ export async function createMcpTestClient(
 }
 
 /**
- * Returns a `fetch` for the HTTP routes of an app, without a port: `await appFetch(app)('/mcp', { method: 'POST', … })`.
+ * Returns a `fetch` for the HTTP routes of an app, without a port: `(await createAppFetch(app))('/mcp', { method: 'POST', … })`.
  *
  * @publicApi
  */
