@@ -14,10 +14,12 @@ import { DeadNodes } from './core/nodes/dead-nodes.js';
 import { ToolGates } from './core/handlers/once/tool-gates.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev-stores.js';
+import type { McpDiagnosis } from './core/handlers/doctor/diagnosis.js';
 import { EndpointExtensions } from './core/handlers/methods/extensions.js';
 import { HandlerTable } from './core/handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
+import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
 import { HttpEdge } from './core/http/edge/http-edge.js';
 import { McpRequestReader } from './core/http/mcp-incoming.js';
 import { McpResponder } from './core/http/responder.js';
@@ -34,7 +36,7 @@ import { assertOwnName, assertOwnPath, routerPathOf } from './core/http/edge/sha
 import { type McpStreamableOptions, OPTION_NAMES } from './mcp-streamable.options.js';
 import { assertAsyncOptions } from './core/common/async-options.js';
 import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
-import { logWhatIsServed } from './core/handlers/discovery/start-log.js';
+import { logWhatIsServed, nameOfEndpoint } from './core/handlers/discovery/start-log.js';
 import { McpEndpoint } from './core/eras/mcp-endpoint.js';
 import { EndpointShutdown } from './core/http/endpoint-shutdown.js';
 
@@ -76,6 +78,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
+    @Inject(EndpointDoctor) private readonly doctor: EndpointDoctor,
   ) {
     super();
     dead.also((node) => gates.nodeDied(node));
@@ -140,6 +143,16 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return this.edge.paths();
   }
 
+  /** Returns the entries of the endpoint, for tests; `undefined` with the option `server`. @internal */
+  get handlers(): Pick<HandlerTable, 'get'> | undefined {
+    return this.options.server ? undefined : this.table;
+  }
+
+  /** Examines the tools of all callers, for tests. @internal */
+  diagnosis(): McpDiagnosis {
+    return this.doctor.diagnosis();
+  }
+
   /** Counts the responses that are open streams, for tests. @internal */
   get openResponses(): number {
     return this.responder.open;
@@ -173,7 +186,9 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     // Not before: the app's hooks at start may register handlers.
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.edge.paths();
-      logWhatIsServed(name, paths.length > 0 ? paths : [path], this.options.server ? 'server' : this.table);
+      const endpoint = nameOfEndpoint(name, paths.length > 0 ? paths : [path]);
+      logWhatIsServed(endpoint, this.options.server ? 'server' : this.table);
+      this.doctor.logAtStart(endpoint);
     });
   }
 

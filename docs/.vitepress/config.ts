@@ -18,6 +18,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     items: [
       { text: 'Getting started', link: '/getting-started' },
       { text: 'Testing', link: '/testing' },
+      { text: 'The doctor', link: '/doctor' },
       { text: 'Troubleshooting', link: '/troubleshooting' },
       { text: 'Migrating from mcp-nest', link: '/migrating-from-mcp-nest' },
     ],

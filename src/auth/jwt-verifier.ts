@@ -3,6 +3,7 @@ import type * as Jose from 'jose';
 import type { McpClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import { isThenable } from '../core/common/promises.js';
+import { metadataUrls } from '../core/protocol/uris.js';
 import { McpError, shown } from '../core/protocol/errors.js';
 import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { requireJose } from './jose-package.cjs';
@@ -217,18 +218,6 @@ class IssuerKeys {
       `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or check its metadata: ${faults.join('; ')}`,
     );
   }
-}
-
-/** Returns the URLs where the metadata of an authorization server may be (RFC 8414 §3, OpenID Connect Discovery §4). */
-function metadataUrls(issuer: string): string[] {
-  const { origin, pathname } = new URL(issuer);
-  const path = pathname.replace(/\/$/, '');
-  const found = [
-    `${origin}/.well-known/oauth-authorization-server${path}`,
-    `${origin}/.well-known/openid-configuration${path}`,
-    `${origin}${path}/.well-known/openid-configuration`,
-  ];
-  return [...new Set(found)];
 }
 
 /** Maps errors of `jose` to texts for the client; after any other error the token could not be verified. */

@@ -91,6 +91,7 @@ const scopesGuard: CanActivate & GuardAskedAgain = {
   [ASKED_AGAIN](host, handler, { request, response }): void {
     assertScopes([host, handler], { request: request as object | undefined, response: response as HasHeader });
   },
+  scopesOf: (host, handler) => [host, handler].flatMap(requirementsOf).flatMap(({ scopes }) => scopes),
 };
 
 /**

@@ -17,6 +17,16 @@ export {
   type McpTestNotification,
   type McpToolCallResult,
 } from './kit/mcp-test-client.js';
+export { diagnose, expectHealthy, type McpDiagnoseOptions } from './kit/diagnose.js';
+export type { McpDiagnosis, McpDoctorRule, McpFinding } from '../core/handlers/doctor/diagnosis.js';
+export { expectContract, type McpContractOptions } from './lock/expect-contract.js';
+export {
+  toolRouting,
+  type McpRoutingCase,
+  type McpRoutingModel,
+  type McpRoutingOptions,
+  type McpRoutingReport,
+} from './kit/tool-routing.js';
 export { refusalOf, type McpTestRefusal } from './kit/refusals.js';
 export type { McpRawAnswer, McpRawMessage } from './kit/raw-message.js';
 export { McpTestAuth, mintTestToken, type McpTestTokenOptions } from './kit/test-tokens.js';

@@ -60,7 +60,10 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   'time of stores and tests': ['ManualClock', 'systemClock'],
   'functions of the testing kit': [
     'createAppFetch',
+    'diagnose',
     'eventStoreContract',
+    'expectContract',
+    'expectHealthy',
     'expectNothingLeft',
     'messageBusContract',
     'mintTestToken',
@@ -68,6 +71,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
     'sessionStoreContract',
     'stateStoreContract',
     'taskStoreContract',
+    'toolRouting',
   ],
 };
 

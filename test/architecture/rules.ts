@@ -22,7 +22,8 @@ interface Violation {
 type DeclaredPackages = ReadonlySet<string>;
 
 /**
- * What each room of `src/core` may import, besides itself; `methods`, `once`, `questions` and `state` are chambers of `handlers`.
+ * What each room of `src/core` may import, besides itself; `doctor`, `methods`, `once`, `questions` and `state` are chambers of
+ * `handlers`.
  *
  * The order of the keys is the order of the rooms. `common` (time, ids, small helpers) and `protocol` (what goes over the wire)
  * stand on nothing; `handlers` is narrower than its place: it knows one call and the protocol, not who carries it.
@@ -31,6 +32,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   common: [],
   protocol: [],
   calls: ['common', 'protocol'],
+  doctor: ['protocol'],
   log: ['common', 'protocol', 'calls'],
   sessions: ['common', 'protocol', 'calls', 'log'],
   nodes: ['common', 'protocol', 'calls', 'log', 'sessions'],
@@ -38,11 +40,11 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   handlers: ['common', 'protocol', 'calls'],
   questions: ['common', 'protocol', 'calls', 'handlers'],
   once: ['common', 'protocol', 'calls', 'state', 'handlers', 'questions'],
-  methods: ['common', 'protocol', 'calls', 'sessions', 'state', 'handlers', 'questions', 'once'],
+  methods: ['common', 'protocol', 'calls', 'sessions', 'state', 'handlers', 'questions', 'once', 'doctor'],
   eras: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
   http: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods', 'eras'],
 };
-const CHAMBERS: readonly string[] = ['methods', 'once', 'questions', 'state'];
+const CHAMBERS: readonly string[] = ['doctor', 'methods', 'once', 'questions', 'state'];
 
 /** The contract of the message bus, and who knows it: what implements, tests or passes on one. */
 const BUS = 'src/core/nodes/message-bus.ts';
@@ -85,7 +87,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // Another extension: its handlers are entries of the table, their files resources of a template.
   skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
-  testing: { rooms: ['common', 'protocol', 'client', 'stores', ROOT], contracts: true },
+  testing: { rooms: ['common', 'protocol', 'doctor', 'client', 'stores', ROOT], contracts: true },
   auth: { rooms: ['common', 'protocol', 'calls', 'handlers', 'http'], contracts: false },
 };
 

@@ -49,18 +49,34 @@ const Weight = z.object({ grams: z.number() });
 export class ParcelTools {
   constructor(@Inject(Van) private readonly van: Van) {}
 
-  @Tool({ name: 'weigh', description: 'Weighs a parcel', inputSchema: Parcel, outputSchema: Weight })
+  @Tool({
+    name: 'weigh',
+    description: 'Weighs a parcel',
+    inputSchema: Parcel,
+    outputSchema: Weight,
+    annotations: { readOnlyHint: true },
+  })
   weigh(@McpArgs('id') id: string): z.infer<typeof Weight> {
     return { grams: id.length * 100 };
   }
 
-  @Tool({ name: 'destroy', description: 'Destroys a parcel', inputSchema: Parcel })
+  @Tool({
+    name: 'destroy',
+    description: 'Destroys a parcel',
+    inputSchema: Parcel,
+    annotations: { destructiveHint: true },
+  })
   @UseGuards(CustomerGuard)
   destroy(@McpArgs('id') id: string): string {
     return `${id} is no more.`;
   }
 
-  @Tool({ name: 'deliver', description: 'Delivers a parcel', inputSchema: Parcel })
+  @Tool({
+    name: 'deliver',
+    description: 'Delivers a parcel',
+    inputSchema: Parcel,
+    annotations: { destructiveHint: false },
+  })
   async deliver(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): Promise<string> {
     await ctx.progress(1, 2, 'waits for the van');
     await this.van.arrived;
@@ -68,7 +84,12 @@ export class ParcelTools {
     return `${id} is delivered.`;
   }
 
-  @Tool({ name: 'send_back', description: 'Sends a parcel back, if the user agrees', inputSchema: Parcel })
+  @Tool({
+    name: 'send_back',
+    description: 'Sends a parcel back, if the user agrees',
+    inputSchema: Parcel,
+    annotations: { destructiveHint: false },
+  })
   async sendBack(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): Promise<string> {
     const requestedSchema = z.object({ reason: z.string() });
     const { action, content } = await ctx.elicit('reason', { message: `Why send ${id} back?`, requestedSchema });

@@ -276,3 +276,8 @@ function shown(value: unknown): string {
     return String(value);
   }
 }
+
+/** Returns whether an app is developed, for options whose default depends on it. */
+export function isDevelopment(): boolean {
+  return !['production', 'test'].includes(process.env['NODE_ENV'] ?? '');
+}

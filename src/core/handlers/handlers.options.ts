@@ -1,5 +1,5 @@
 import type { CanActivate, Type } from '@nestjs/common';
-import { count, flag, group, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
+import { count, flag, group, isDevelopment, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
 import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js';
 
 /** Decides how the handlers of an endpoint are listed, and what clients read of their failures. @internal */
@@ -76,6 +76,14 @@ export interface McpHandlerOptions {
    * @default false
    */
   readOnly?: boolean;
+  /**
+   * Whether the log warns at start of tools that clients refuse, or models choose badly among, and once of each tool whose
+   * result is larger than clients accept; see [the doctor](doctor.md). `true`: also with `NODE_ENV=production`; each answer
+   * of a tool is then measured. No effect with the option `server`.
+   *
+   * @default true; `false` if `NODE_ENV` is `production` or `test`
+   */
+  doctor?: boolean;
 }
 
 export const HANDLER_TABLE = {
@@ -88,6 +96,7 @@ export const HANDLER_TABLE = {
   maxResultBytes: count(Infinity, { infinite: true }),
   textMirror: flag(true),
   readOnly: flag(false),
+  doctor: (given, option) => flag(isDevelopment())(given, option),
 } satisfies OptionTable<McpHandlerOptions>;
 
 export type ResolvedHandlerOptions = Resolved<typeof HANDLER_TABLE>;

@@ -30,3 +30,15 @@ export function assertUri(uri: unknown, what = 'The URI'): void {
   const text = `${what} has ${uri.length} characters; the maximum is ${MAX_URI_CHARACTERS}. Use a shorter URI.`;
   throw new McpError('INVALID_PARAMS', text);
 }
+
+/** Returns the URLs where the metadata of an authorization server may be (RFC 8414 §3, OpenID Connect Discovery §4). */
+export function metadataUrls(issuer: string): string[] {
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname.replace(/\/$/, '');
+  const found = [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ];
+  return [...new Set(found)];
+}

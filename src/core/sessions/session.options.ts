@@ -1,4 +1,13 @@
-import { count, flag, functionOf, oneOf, type OptionTable, type Resolved, timer } from '../common/options.js';
+import {
+  count,
+  flag,
+  functionOf,
+  isDevelopment,
+  oneOf,
+  type OptionTable,
+  type Resolved,
+  timer,
+} from '../common/options.js';
 import type { McpResponseMode } from '../calls/exchange.js';
 import type { McpSessionCaps } from './store/session-store.js';
 
@@ -171,10 +180,6 @@ export const SESSION_TABLE = {
   maxAnonymousSessions: count(undefined, { infinite: true }),
   devSessions: (given, option) => flag(isDevelopment())(given, option),
 } satisfies OptionTable<McpSessionOptions>;
-
-function isDevelopment(): boolean {
-  return !['production', 'test'].includes(process.env['NODE_ENV'] ?? '');
-}
 
 export type ResolvedSessionOptions = Resolved<typeof SESSION_TABLE>;
 

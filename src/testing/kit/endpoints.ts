@@ -35,6 +35,20 @@ export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint
 }
 
 /**
+ * Returns the module of an endpoint.
+ *
+ * @param path of the endpoint; `undefined`: that of the app's only one
+ * @throws TypeError for a path at which the app has none, and in an app that has several without a path
+ */
+export function moduleAt(app: INestApplication, path = pathOf(app)): McpStreamableModule {
+  const endpoints = endpointsOf(app);
+  const found = endpoints.find(({ module }) => module.paths.includes(path));
+  if (found) return found.module;
+  const paths = endpoints.flatMap(({ module }) => module.paths).join(', ');
+  throw new TypeError(`This app serves no MCP at ${path}, but at ${paths}. Choose one of these as "endpoint".`);
+}
+
+/**
  * Returns the path of the MCP endpoint of an app, global prefix and version included.
  *
  * @throws TypeError in an app that has several of them

@@ -32,7 +32,7 @@ import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.j
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { parameterDocs } from '../schema/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
-import { routeToolOptions } from './route-tools.js';
+import { isReadRoute, routeToolOptions } from './route-tools.js';
 
 /** At most so many tools without a description are named. */
 const NAMED = 20;
@@ -164,7 +164,9 @@ export class DeclaredHandlers {
         adviseOnName(name, origin);
         const route = this.#routeOf(declared, options);
         const known = route ? options : this.#withSchema(declared, 'Tool', options);
-        return toolEntry(known, source(name ?? '', route));
+        const type = declared.host.type as Type<object>;
+        const reads = isReadRoute(methodOf(type.prototype as object, declared.methodName));
+        return toolEntry(known, { ...source(name ?? '', route), reads });
       }
       case 'resource':
         assertKnown(declared, ['uri'], 'A resource has the one argument "uri".');

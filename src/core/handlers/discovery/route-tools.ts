@@ -48,6 +48,12 @@ export function routeToolOptions(
   } as NamedToolOptions;
 }
 
+/** Returns whether a method is a GET or HEAD route. */
+export function isReadRoute(method: object | undefined): boolean {
+  const verb = method && (Reflect.getMetadata(ROUTE_VERB, method) as RequestMethod | undefined);
+  return verb === RequestMethod.GET || verb === RequestMethod.HEAD;
+}
+
 /** Converts `findAllV2` to `find_all_v2`. */
 function snakeCase(name: string): string {
   const words = name.replace(/([a-z\d])([A-Z])/g, '$1_$2').replace(/([A-Z]+)([A-Z][a-z])/g, '$1_$2');

@@ -14,13 +14,13 @@ const NOUNS: Readonly<Record<HandlerKind, string>> = {
   method: 'method',
 };
 
+/** Names an endpoint for the log, such as `MCP endpoint "admin" at /admin`. */
+export function nameOfEndpoint(name: string | undefined, paths: readonly string[]): string {
+  return `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
+}
+
 /** Logs the path and the handlers of an endpoint, so that a missing handler is visible. */
-export function logWhatIsServed(
-  name: string | undefined,
-  paths: readonly string[],
-  table: HandlerTable | 'server',
-): void {
-  const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
+export function logWhatIsServed(endpoint: string, table: HandlerTable | 'server'): void {
   if (table === 'server') return logger.log(`${endpoint}: served by the option "server".`);
   const all = Object.keys(NOUNS) as HandlerKind[];
   // Few endpoints have extensions.

@@ -44,6 +44,8 @@ export const ASKED_AGAIN: unique symbol = Symbol('nestjs-mcp-streamable:asked-ag
 export interface GuardAskedAgain {
   /** Passes if the request may be made. @throws the HttpException that it denies calls with */
   [ASKED_AGAIN](host: object, handler: object, http: { readonly request: unknown; readonly response: object }): void;
+  /** Returns the scopes that calls of the handler need. */
+  scopesOf(host: object, handler: object): readonly string[];
 }
 
 /** Returns the guards on the class and the method of a handler that also decide on requests about an earlier call. */

@@ -208,6 +208,11 @@ class MethodInvoker implements HandlerRunner {
     return (this.#guarded ??= this.isGuarded());
   }
 
+  scopes(): readonly string[] {
+    const { host, handler } = this.about;
+    return guardsAskedAgain(host, handler).flatMap((guard) => guard.scopesOf(host, handler));
+  }
+
   async run(raw: unknown, context: McpContext): Promise<unknown> {
     const invocation = new Invocation(this.about, raw, context);
     const { request } = invocation.context;

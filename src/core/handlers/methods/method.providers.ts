@@ -22,6 +22,7 @@ import { McpStateStore } from '../state/state-store.js';
 import type { ResolvedStateOptions } from '../state/state.options.js';
 import { StoredStates } from '../state/stored-states.js';
 import { EndpointCachePolicy } from './cache-hints.js';
+import { EndpointDoctor } from './endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
@@ -119,6 +120,7 @@ export const methodProviders: Provider[] = [
   HandlerSwitches,
   { provide: HandlerSwitch, useExisting: HandlerSwitches },
   EndpointHandlers,
+  EndpointDoctor,
   TaskHost,
   ToolAccess,
   {
@@ -130,17 +132,26 @@ export const methodProviders: Provider[] = [
       cache: EndpointCachePolicy,
       declared: EndpointCapabilities,
       tasks: TaskHost,
+      doctor: EndpointDoctor,
     ) => {
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, tasks, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
         .add(listMethods(table, calls, { pageSize, cache }))
-        .add(toolMethods(table, calls))
+        .add(toolMethods(table, calls, doctor.boundOf))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
       return methods;
     },
-    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, TaskHost],
+    inject: [
+      MCP_OPTIONS,
+      HandlerTable,
+      HandlerCalls,
+      EndpointCachePolicy,
+      EndpointCapabilities,
+      TaskHost,
+      EndpointDoctor,
+    ],
   },
 ];

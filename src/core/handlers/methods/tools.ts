@@ -1,4 +1,5 @@
-import type { HandlerTable } from '../registry/handler-table.js';
+import type { ResultBound } from '../../calls/mcp-call.js';
+import type { HandlerTable, ToolEntry } from '../registry/handler-table.js';
 import { notFound } from '../results/handler-failure.js';
 import { ERAS, type McpEra } from '../../protocol/era.js';
 import { isObject } from '../../protocol/json-rpc.js';
@@ -12,8 +13,16 @@ interface CallParams {
 
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
-/** Serves `tools/call`. */
-export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+/**
+ * Serves `tools/call`.
+ *
+ * @param boundOf limits the results of tools without a limit of their own; absent: they may have any size
+ */
+export function toolMethods(
+  table: HandlerTable,
+  calls: HandlerCalls,
+  boundOf?: (tool: ToolEntry) => ResultBound,
+): ServedMethods {
   const call: ServedMethod<CallParams> = {
     asks: true,
     read: paramsReader(
@@ -29,7 +38,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
       if (!tool) throw notFound('tool', name);
-      served.bound = tool.bound;
+      served.bound = tool.bound ?? boundOf?.(tool);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
     },
   };

@@ -57,6 +57,8 @@ export interface EntrySource {
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Present if a tool is a route too, and has no schema of its own. */
   readonly route?: RouteSchema | undefined;
+  /** Whether a tool is a GET or HEAD route too. */
+  readonly reads?: boolean;
   /** Whether a pipe refuses arguments that the class of a schema does not have. */
   readonly closed?: boolean;
   /** Proposes values for its arguments. */
@@ -117,6 +119,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     ...taskOf(options.task, origin),
     ...effectsOf(options, wire.inputSchema, origin),
     bound,
+    reads: source.reads,
     ...served(
       runner(input?.validate),
       { kind: 'tool', name, origin, failures, bound, limits },

@@ -66,6 +66,8 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly effects?: ToolEffects;
   /** Limits its result; `undefined`: it may have any size. */
   readonly bound: ResultBound | undefined;
+  /** Whether it is a GET or HEAD route too. */
+  readonly reads?: boolean | undefined;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<

@@ -53,6 +53,8 @@ export interface HandlerRunner {
   assertPermits(context: McpContext): void;
   /** Whether there are guards that `visible` asks. */
   readonly guarded: boolean;
+  /** Returns the scopes that calls need; absent: none. */
+  scopes?(): readonly string[];
 }
 
 /** Names the handler that runs, for its failures and for messages. */
@@ -100,6 +102,8 @@ export interface Served<Args, Result> {
   assertPermits(context: McpContext): void;
   /** Whether guards decide who sees it: then lists are cached per caller. */
   readonly guarded: boolean;
+  /** Returns the scopes that calls need, each once, in alphabetical order. */
+  scopes(): string[];
 }
 
 /** Decides how the files of a result are sent. Methods of extensions have results of their own. */
@@ -173,6 +177,7 @@ export function served<Args, Result>(
     permits: (context) => handler.permits(context),
     assertPermits: (context) => handler.assertPermits(context),
     guarded: handler.guarded,
+    scopes: () => [...new Set(handler.scopes?.())].toSorted(),
   };
 }
 

@@ -1,0 +1,131 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { INestApplication } from '@nestjs/common';
+import { isObject } from '../../core/protocol/json-rpc.js';
+import type { McpTestClientOptions } from '../kit/mcp-test-client.js';
+import { canonical, jsonOf } from './canonical.js';
+import { type Contract, KIND_NAMES, servedContract } from './contract.js';
+import { contractChanges, type EntryChanges } from './contract-diff.js';
+import type { Severity } from './schema-diff.js';
+
+/** Chooses the endpoint and the callers of {@link expectContract}. @publicApi */
+export interface McpContractOptions {
+  /**
+   * The callers whose views are compared, by a name for each: a token, `undefined` for anonymous ones, or the options of a test
+   * client.
+   *
+   * @default { anyone: undefined }
+   */
+  as?: Readonly<Record<string, string | undefined | McpTestClientOptions>>;
+  /** The path of the endpoint. @default that of the app's only one */
+  endpoint?: string;
+}
+
+/**
+ * Compares what an endpoint lists, for each role, with a file in the repository: names, schemas, descriptions, hints and
+ * scopes of tools, prompts, resources and templates. The message of the error is a page that says of each change whether it
+ * breaks clients.
+ *
+ * ```ts
+ * await expectContract(app, 'mcp.contract.json', { as: { admin: adminToken, guest: undefined } });
+ * ```
+ *
+ * With `UPDATE_CONTRACT=1` in the environment the file is written. So is a missing one, except in CI (`CI`).
+ *
+ * @param file a path relative to the working directory of the process, or a URL such as
+ *   `new URL('../mcp.contract.json', import.meta.url)`
+ * @returns `written` if the file was written, else `unchanged`
+ * @throws Error (rejects) when the file is not what the endpoint serves, or cannot be read; for a role that is refused
+ * @publicApi
+ */
+export async function expectContract(
+  app: INestApplication,
+  file: string | URL,
+  { as = { anyone: undefined }, endpoint }: McpContractOptions = {},
+): Promise<'written' | 'unchanged'> {
+  const path = resolve(file instanceof URL ? fileURLToPath(file) : file);
+  const served = await servedContract(app, as, endpoint);
+  const text = readIfPresent(path);
+  if (isSet('UPDATE_CONTRACT')) {
+    if (text !== undefined && isSame(text, served)) return 'unchanged';
+    return write(path, served);
+  }
+  if (text === undefined) {
+    if (!isSet('CI')) return write(path, served);
+    const missing = `There is no contract at ${path}, and in CI none is written. Run the test on your machine, and commit the file.`;
+    throw new Error(missing);
+  }
+  const known = parsed(text, path);
+  if (jsonOf(known) === jsonOf(served)) return 'unchanged';
+  throw new Error(pageOf(contractChanges(known, served), relative(process.cwd(), path)));
+}
+
+function isSet(variable: string): boolean {
+  return !['', '0', 'false'].includes(process.env[variable] ?? '');
+}
+
+function readIfPresent(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function isSame(text: string, served: Contract): boolean {
+  try {
+    return jsonOf(JSON.parse(text)) === jsonOf(served);
+  } catch {
+    return false;
+  }
+}
+
+/** Parses the file. @throws Error for one that is no contract */
+function parsed(text: string, path: string): Contract {
+  const renew = 'Run the test with UPDATE_CONTRACT=1 to write it anew.';
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    const reason = `The contract ${path} is not JSON, as after a merge with conflicts: ${(cause as Error).message}. ${renew}`;
+    throw new Error(reason, { cause });
+  }
+  const isContract = isObject(value) && value['contract'] === 1 && isObject(value['roles']);
+  const fits = isContract && KIND_NAMES.every((kind) => isObject((value as Record<string, unknown>)[kind] ?? {}));
+  if (fits) return value as Contract;
+  throw new Error(`The file ${path} is not a contract of this version ("contract": 1). ${renew}`);
+}
+
+function write(path: string, { contract, roles, ...kinds }: Contract): 'written' {
+  // The keys of objects are in alphabetical order; the views of the roles come first, where a reviewer looks.
+  const ordered = { contract, roles: canonical(roles), ...(canonical(kinds) as object) };
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, `${JSON.stringify(ordered, undefined, 2)}\n`);
+  return 'written';
+}
+
+const TITLES: Readonly<Record<Severity, string>> = {
+  breaking: 'Breaking: clients that know the old contract can fail',
+  look: 'Changed, look at it',
+  additive: 'Additive',
+};
+
+function pageOf(subjects: readonly EntryChanges[], file: string): string {
+  const all = subjects.flatMap(({ changes }) => changes);
+  const severities = Object.keys(TITLES) as Severity[];
+  const counts = severities.map((severity) => {
+    const count = all.filter((change) => change.severity === severity).length;
+    return `${count} ${severity === 'look' ? 'to look at' : severity}`;
+  });
+  const sections = severities.flatMap((severity) => {
+    const lines = subjects.flatMap(({ subject, changes }) => {
+      const own = changes.filter((change) => change.severity === severity);
+      return own.length === 0 ? [] : [`  ${subject}`, ...own.map(({ text }) => `    - ${text}`)];
+    });
+    return lines.length === 0 ? [] : ['', TITLES[severity], ...lines];
+  });
+  const how = `If this is meant, run the test with UPDATE_CONTRACT=1, and commit ${file} with the change.`;
+  return [`The endpoint is not what ${file} says: ${counts.join(', ')}.`, ...sections, '', how].join('\n');
+}
