@@ -14,6 +14,7 @@ import { nameOfGuard } from './core/calls/operator-log.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './core/handlers/discovery/app-scan.js';
 import { McpRegistry } from './core/handlers/registry/mcp-registry.js';
+import { McpConfirmations } from './core/handlers/once/mcp-confirmations.js';
 import { McpToolCaller } from './core/handlers/methods/mcp-tool-caller.js';
 import { McpSessionService } from './core/sessions/mcp-session.service.js';
 import { McpShutdownModule } from './core/http/endpoint-shutdown.js';
@@ -49,6 +50,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   // With a name, the services are exported by name only: by class, an app with several endpoints would silently get one
   // of them.
   const [service, registry] = [getMcpToken(McpSessionService, name), getMcpToken(McpRegistry, name)];
+  const confirmations = getMcpToken(McpConfirmations, name);
   const [health, caller] = [getMcpToken(McpHealthIndicator, name), getMcpToken(McpToolCaller, name)];
   return {
     ...definition,
@@ -75,8 +77,9 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: registry, useClass: McpRegistry },
       { provide: health, useClass: McpHealthIndicator },
       { provide: caller, useClass: McpToolCaller },
+      { provide: confirmations, useClass: McpConfirmations },
     ],
-    exports: [service, registry, health, caller],
+    exports: [service, registry, health, caller, confirmations],
   };
 }
 

@@ -39,6 +39,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Errors of handlers', link: '/handler-errors' },
       { text: 'Time and concurrency', link: '/handler-limits' },
       { text: 'Questions', link: '/questions' },
+      { text: 'Tools with effects', link: '/tools-with-effects' },
       { text: 'Handlers at run time', link: '/run-time-handlers' },
       { text: 'Calling tools from within', link: '/calling-tools' },
       { text: 'Several endpoints', link: '/several-endpoints' },

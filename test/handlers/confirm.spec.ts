@@ -11,6 +11,7 @@ import {
 import {
   Confirm,
   McpArgs,
+  McpConfirmations,
   type McpContext,
   McpCtx,
   McpHandlerDefinitionError,
@@ -482,6 +483,118 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     expect(effectsOf(app)).toEqual(['remove A1']);
   });
 
+  class ByPage {
+    runs = 0;
+    @Tool({ name: 'paged', inputSchema: Order })
+    @Confirm(({ id }: Order) => `Page for ${id}?`, {
+      whenUnable: 'url',
+      url: (id) => `https://shop.test/${id}`,
+      ttlMs: 60_000,
+    })
+    paged(): string {
+      return `paged ${++this.runs}`;
+    }
+  }
+  const PRINCIPAL = ({ user }: { user?: { sub: string } }): string | undefined => user?.sub;
+
+  describe('on a page of the app', () => {
+    const paged = async (capabilities: object = {}, options: Partial<TestAppOptions> = {}) => {
+      const app = await start({ providers: [ByPage], principal: PRINCIPAL, ...options });
+      const call = (id = 'A1', user = 'anna') => new Rounds(app.modern(as(user)), 'paged', { id }, capabilities);
+      return { app, call, pages: app.app.get(McpConfirmations) };
+    };
+    const idIn = (text: string): string => /https:\/\/shop\.test\/(\w+)/.exec(text)?.[1] ?? text;
+
+    it('a client that cannot ask gets a link, and the call runs when it is made again after the user has accepted', async () => {
+      const { app, call, pages } = await paged();
+      const id = idIn(await call().text());
+      expect(id).toMatch(/^\w{22}$/);
+      expect(idIn(await call().text())).toBe(id);
+      expect(await pages.find(id, 'anna')).toEqual({ tool: 'paged', message: 'Page for A1?', answer: 'open' });
+      expect(await pages.answer(id, 'anna', 'accept')).toBe(true);
+      expect(await pages.answer(id, 'anna', 'decline')).toBe(false);
+      const texts = await Promise.all(Array.from({ length: 10 }, () => call().text()));
+      expect(texts.filter((text) => text.startsWith('paged'))).toEqual(['paged 1']);
+      expect(idIn(await call().text())).not.toBe(id);
+      expect(app.app.get(ByPage).runs).toBe(1);
+    });
+
+    it('a page is that of its user and of its arguments', async () => {
+      const { app, call, pages } = await paged();
+      const id = idIn(await call().text());
+      expect(await pages.find(id, 'ben')).toBeUndefined();
+      expect(await pages.answer(id, 'ben', 'accept')).toBe(false);
+      for (const forged of ['', '__proto__', `${id}x`, `../${id}`, 'a:b'])
+        expect(await pages.answer(forged, 'anna', 'accept')).toBe(false);
+      await pages.answer(id, 'anna', 'accept');
+      for (const other of [call('A2'), call('A1', 'ben')]) expect(await other.text()).toContain('https://shop.test/');
+      expect(app.app.get(ByPage).runs).toBe(0);
+      expect(await call().text()).toBe('paged 1');
+    });
+
+    it('a user who declines on the page is told to the model; the next call asks anew', async () => {
+      const { call, pages } = await paged();
+      const id = idIn(await call().text());
+      await pages.answer(id, 'anna', 'decline');
+      expect(await call().text()).toContain('declined');
+      expect(idIn(await call().text())).not.toBe(id);
+    });
+
+    it('a page ends with its time', async () => {
+      const clock = new ManualClock();
+      const { call, pages } = await paged({}, { clock });
+      const id = idIn(await call().text());
+      await pages.answer(id, 'anna', 'accept');
+      await clock.advance(60_000);
+      expect(await pages.find(id, 'anna')).toBeUndefined();
+      expect(idIn(await call().text())).not.toBe(id);
+    });
+
+    it('an anonymous caller has no page, and a client that can ask is asked', async () => {
+      const { app } = await paged();
+      expect(await new Rounds(app.modern(), 'paged', { id: 'A1' }, {}).text()).toContain('this caller is anonymous');
+      expect((await new Rounds(app.modern(as('anna')), 'paged', { id: 'A1' }).asked()).message).toBe('Page for A1?');
+    });
+
+    it('a client that opens URLs is sent there, and that it has opened the page is no consent', async () => {
+      const clock = new ManualClock();
+      const { app, call, pages } = await paged({ elicitation: { url: {} } }, { clock });
+      const asked = await call().asked();
+      const id = asked.key.replace('confirm-', '');
+      const waiting = call().text(answering(asked));
+      await expect.poll(() => clock.pending).toBeGreaterThan(1);
+      await clock.advance(31_000);
+      expect(await waiting).toContain(`https://shop.test/${id}`);
+      expect(await call().text(answering(asked))).toContain('used already');
+      const again = await call().asked();
+      expect(again.key).toBe(asked.key);
+      const confirmed = call().text(answering(again));
+      await pages.answer(id, 'anna', 'accept');
+      await clock.advance(1_000);
+      expect(await confirmed).toBe('paged 1');
+      expect(app.app.get(ByPage).runs).toBe(1);
+      const declined = await call().asked();
+      expect(await call().text(answering(declined, { action: 'decline' }))).toContain('declined');
+    });
+
+    it('a caller has a bounded number of pages', async () => {
+      const { call } = await paged();
+      for (let n = 0; n < 100; n++) await call(`A${n}`).text();
+      expect(await call('B').text()).toContain('Too many calls wait');
+      expect(await call('B', 'ben').text()).toContain('https://shop.test/');
+    });
+  });
+
+  class WithoutUrl {
+    @Tool({ name: 'p' })
+    @Confirm('Yes?', { whenUnable: 'url' })
+    p(): void {}
+  }
+  class UrlAlone {
+    @Tool({ name: 'p' })
+    @Confirm('Yes?', { url: () => 'https://shop.test' })
+    p(): void {}
+  }
   class OnPrompt {
     @Prompt({ name: 'p' })
     @Confirm('Yes?')
@@ -518,6 +631,8 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
   }
 
   it.each([
+    ['without the address of its page', WithoutUrl, 'without "url"'],
+    ['with an address that is not used', UrlAlone, 'without "whenUnable'],
     ['on a prompt', OnPrompt, 'is no tool'],
     ['without @Tool()', Alone, 'is no tool'],
     ['twice', Twice, 'Remove one'],

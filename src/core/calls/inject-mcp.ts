@@ -13,7 +13,7 @@ const tokens = new WeakMap<object, Map<string, symbol>>();
  * app.get<McpSessionService>(getMcpToken(McpSessionService, 'staff'), { strict: false });
  * ```
  *
- * @param type `McpSessionService`, `McpRegistry`, `McpToolCaller`, `McpHealthIndicator`, `McpTaskService` or `McpClient`
+ * @param type `McpSessionService`, `McpRegistry`, `McpToolCaller`, `McpConfirmations`, `McpHealthIndicator`, `McpTaskService` or `McpClient`
  * @param name the option `name` of the endpoint, or the key of the client; without it the class itself is the token
  * @publicApi
  */
@@ -33,7 +33,7 @@ export function getMcpToken<T>(type: abstract new (...args: never[]) => T, name?
  * constructor(@InjectMcp(McpSessionService, 'staff') private readonly sessions: McpSessionService) {}
  * ```
  *
- * @param type `McpSessionService`, `McpRegistry`, `McpToolCaller`, `McpHealthIndicator`, `McpTaskService` or `McpClient`
+ * @param type `McpSessionService`, `McpRegistry`, `McpToolCaller`, `McpConfirmations`, `McpHealthIndicator`, `McpTaskService` or `McpClient`
  * @param name the option `name` of the endpoint, or the key of the client
  * @publicApi
  */

@@ -27,6 +27,15 @@ export interface ConfirmOptions {
    * @default 300000 (5 minutes)
    */
   ttlMs?: number;
+  /**
+   * What happens when the client cannot ask its user. `'refuse'`: the model gets a text. `'url'`: the user is sent to a page of the
+   * app, by a URL elicitation, or by a link in the result; see `McpConfirmations`. The caller must not be anonymous.
+   *
+   * @default 'refuse'
+   */
+  whenUnable?: 'refuse' | 'url';
+  /** Returns the address of that page; `id` is unguessable, and part of it. */
+  url?: (id: string) => string;
 }
 
 /** The option `confirm` of a tool, with options. @internal */
@@ -82,6 +91,8 @@ const message = option<string | ConfirmMessage<never>, undefined>(undefined, (gi
 export const CONFIRM_TABLE = {
   message,
   ttlMs: timer(300_000),
+  whenUnable: oneOf('refuse', ['refuse', 'url']),
+  url: functionOf<NonNullable<ConfirmOptions['url']>, undefined>(undefined),
 } satisfies OptionTable<ToolConfirmOptions<never>>;
 
 export const IDEMPOTENCY_TABLE = {

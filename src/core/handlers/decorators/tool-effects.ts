@@ -40,6 +40,10 @@ export function effectsOf(
 function confirmOf(given: NonNullable<ToolOptions['confirm']>, origin: string): ToolConfirm {
   const options = typeof given === 'object' ? given : { message: given };
   const { message, ...rest } = resolved(CONFIRM_TABLE, options, 'confirm', origin);
+  if ((rest.whenUnable === 'url') !== (rest.url !== undefined)) {
+    const reason = `its "confirm" has ${rest.url ? '"url" without "whenUnable: \'url\'"' : '"whenUnable: \'url\'" without "url", a function that returns the address of the page'}. Give it both, or neither.`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  }
   if (message !== undefined) return { message, ...rest };
   throw new McpHandlerDefinitionError(origin, 'its "confirm" has no "message". Give it the question for the user.');
 }

@@ -10,11 +10,12 @@ import { isObject } from '../../protocol/json-rpc.js';
 import { isInputRequiredResult } from '../../protocol/spec.js';
 import type { ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
 import { HandlerCancelled, HandlerSkipped, McpHandlerDefinitionError } from '../handlers.errors.js';
-import { confirmed, type OneTimeMarks } from '../questions/confirm.js';
+import { confirmed, type ConfirmPages, type OneTimeMarks } from '../questions/confirm.js';
 import type { HandlerRun } from '../questions/handler-run.js';
 import { digestOfJson } from '../questions/request-state.js';
 import type { McpStateStore } from '../state/state-store.js';
 import { ClaimStore } from './claim-store.js';
+import { StoredPages } from './confirm-pages.js';
 import { type CallEnd, Claim, failure, IdempotentCalls } from './idempotent-calls.js';
 import { NodeLease } from './node-lease.js';
 
@@ -55,6 +56,7 @@ export class ToolGates {
   readonly #store: ClaimStore;
   readonly #lease: NodeLease;
   readonly #calls: IdempotentCalls;
+  readonly pages: StoredPages;
 
   constructor(
     store: McpStateStore,
@@ -67,6 +69,7 @@ export class ToolGates {
     this.#store = new ClaimStore(store, fault);
     this.#lease = new NodeLease(options.nodeId, this.#store, clock, `once.${options.endpoint}:nodes`);
     this.#calls = new IdempotentCalls(this.#store, this.#lease, clock, report);
+    this.pages = new StoredPages(this.#store, clock, options.endpoint);
   }
 
   /**
@@ -104,15 +107,24 @@ export class ToolGates {
    * @throws what the handler throws
    */
   async serve<T>(effectCall: EffectCall, invoke: (gate: HandlerGate) => Promise<T>): Promise<T> {
+    const { call, tool, args: sent } = effectCall;
+    const { principal } = call;
     const gate = new ToolGate(effectCall, {
       clock: this.clock,
+      pages: () =>
+        principal === undefined
+          ? undefined
+          : this.pages.of({
+              principal,
+              tool,
+              call: JSON.stringify([routeText(call.routeParams) ?? null, digestOfJson(sent)]),
+            }),
       marks: { take: (mark) => this.#take(effectCall, mark) },
       claim: (key, { ttlMs, maxBytes, maxKeys }, signal) => {
-        const { args } = effectCall;
         const owner = this.#ownerOf(effectCall);
-        const id = hashOf(JSON.stringify([routeText(effectCall.call.routeParams) ?? null, key]));
+        const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
         const quota = { owner, max: maxKeys };
-        const place = { key: `${owner}:i.${id}`, quota, args: digestOfJson(args), options: { ttlMs, maxBytes } };
+        const place = { key: `${owner}:i.${id}`, quota, args: digestOfJson(sent), options: { ttlMs, maxBytes } };
         return this.#calls.enter(place, signal);
       },
     });
@@ -145,6 +157,8 @@ export class ToolGates {
 interface GateParts {
   readonly clock: McpClock;
   readonly marks: OneTimeMarks;
+  /** Returns the pages of the call; `undefined` for an anonymous caller. */
+  pages(): ConfirmPages | undefined;
   /** Claims a key. @returns the claim, or the result of the repeat */
   claim(key: string, options: ToolIdempotency, signal: () => AbortSignal): Promise<Claim | object>;
 }
@@ -203,7 +217,11 @@ class ToolGate implements HandlerGate {
     const { marks, clock } = this.parts;
     const args: unknown = await admitted.validArguments;
     if (effects.idempotency) await this.#claimKey(effects.idempotency, args, context);
-    if (effects.confirm) this.#answer(await confirmed(effects.confirm, { run, context, args, marks, clock }));
+    const { confirm } = effects;
+    if (confirm) {
+      const pages = confirm.whenUnable === 'url' ? this.parts.pages() : undefined;
+      this.#answer(await confirmed(confirm, { run, context, args, marks, pages, clock }));
+    }
     if (this.#over) throw new HandlerCancelled(context.signal.reason);
   }
 

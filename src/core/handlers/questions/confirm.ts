@@ -30,6 +30,24 @@ export interface OneTimeMarks {
   take(mark: string): Promise<boolean>;
 }
 
+/** A page of the app on which the user confirms a call. */
+export interface ConfirmPage {
+  /** The id is unguessable. */
+  readonly id: string;
+  readonly message: string;
+  readonly answer: 'open' | 'accept' | 'decline';
+}
+
+/** The pages of one call: of its caller, its tool and its arguments. The methods reject with McpStateError. */
+export interface ConfirmPages {
+  /** Finds the page of the call, or makes one. @returns `undefined` if the caller has too many */
+  open(message: string, ttlMs: number): Promise<ConfirmPage | undefined>;
+  /** Waits some seconds for the decision of a user who has opened the page. */
+  decided(id: string, signal: AbortSignal): Promise<ConfirmPage['answer']>;
+  /** Ends the page. @returns whether this call was the first to use the decision */
+  use(id: string): Promise<boolean>;
+}
+
 /**
  * # The user confirms before a tool runs (`confirm`)
  *
@@ -42,12 +60,14 @@ export interface OneTimeMarks {
  * - each question has a key that cannot be guessed: an answer that comes without its question answers nothing
  * - each sealed state is used once (`marks`): an old answer, also one that was declined, cannot be sent again
  *
+ * A client that cannot show a form may be sent to a page of the app. What counts then is the decision on the page, which the app
+ * records for its own user; that the client has opened the page is no consent.
+ *
  * @returns the result of the call, if the tool must not run; `undefined`: the user has confirmed
  */
-export async function confirmed(
-  { message, ttlMs }: ToolConfirm,
-  { run, context, args, marks, clock }: ConfirmedCall,
-): Promise<object | undefined> {
+export async function confirmed(confirm: ToolConfirm, call: ConfirmedCall): Promise<object | undefined> {
+  const { message, ttlMs } = confirm;
+  const { run, context, args, marks, clock } = call;
   const sent = run.takeSent();
   if (sent !== undefined && !(await marks.take(sent))) return refusal(USED);
   const asked = (await run.once(ASKED, async (): Promise<Asked> => {
@@ -57,7 +77,7 @@ export async function confirmed(
   if (asked.message.length > MAX_MESSAGE) return refusal(TOO_LONG);
   const params = { mode: 'form' as const, message: asked.message, requestedSchema: FORM };
   if (missingCapabilities(requiredCapabilities('elicitation/create', params), run.clientCapabilities))
-    return refusal(UNABLE);
+    return confirm.whenUnable === 'url' ? onPage(confirm, call, asked.message) : refusal(UNABLE);
   const late = new AbortController();
   const timer = clock.setTimeout(
     () => late.abort(new Error('The time is over.')),
@@ -80,6 +100,27 @@ export async function confirmed(
   }
 }
 
+async function onPage(confirm: ToolConfirm, call: ConfirmedCall, asked: string): Promise<object | undefined> {
+  const { run, context, pages } = call;
+  if (!pages) return refusal(ANONYMOUS);
+  const page = await pages.open(asked, confirm.ttlMs);
+  if (!page) return refusal(TOO_MANY);
+  const { id, message } = page;
+  const url = confirm.url!(id);
+  const params = { mode: 'url' as const, message, url, elicitationId: id };
+  let { answer } = page;
+  const opens = !missingCapabilities(requiredCapabilities('elicitation/create', params), run.clientCapabilities);
+  if (answer === 'open' && opens) {
+    const answers = await run.ask({ [`confirm-${id}`]: { method: 'elicitation/create', params } });
+    const { action } = answers[`confirm-${id}`] as ElicitResult;
+    if (action !== 'accept') return refusal(action === 'decline' ? DECLINED : DISMISSED);
+    answer = await pages.decided(id, context.signal);
+  }
+  if (answer === 'open') return refusal(`${ON_PAGE} ${url}`, ON_PAGE_NEXT);
+  if (!(await pages.use(id))) return refusal(USED);
+  return answer === 'accept' ? undefined : refusal(DECLINED);
+}
+
 /** One call of a tool that asks. */
 export interface ConfirmedCall {
   readonly run: HandlerRun;
@@ -87,6 +128,8 @@ export interface ConfirmedCall {
   /** The validated arguments. */
   readonly args: unknown;
   readonly marks: OneTimeMarks;
+  /** Absent for an anonymous caller: a page would not know its user. */
+  readonly pages?: ConfirmPages | undefined;
   readonly clock: McpClock;
 }
 
@@ -96,11 +139,9 @@ async function messageFor(message: ToolConfirm['message'], args: unknown, contex
   throw new TypeError('The "confirm" of the tool must return the question for the user, a text that is not empty.');
 }
 
-function refusal(reason: string): object {
-  return {
-    content: [{ type: 'text', text: `${reason} The tool did not run, and nothing was changed.` }],
-    isError: true,
-  };
+function refusal(reason: string, next = ''): object {
+  const text = `${reason} The tool did not run, and nothing was changed.${next}`;
+  return { content: [{ type: 'text', text }], isError: true };
 }
 
 const UNABLE =
@@ -110,3 +151,9 @@ const DISMISSED = 'The user was asked to confirm this call, and closed the quest
 const LATE = 'The user did not confirm this call in time. Call the tool again to ask again.';
 const USED = 'This confirmation was used already: it is good for one call. Call the tool again to ask again.';
 const TOO_LONG = `The question for the user would have more than ${MAX_MESSAGE} characters. Call the tool with shorter arguments.`;
+const ANONYMOUS =
+  'This tool runs only after the user has confirmed it, on a page, and this caller is anonymous. Sign in, and call again.';
+const TOO_MANY = 'Too many calls wait for the confirmation of this user.';
+const ON_PAGE = 'The user must confirm this call on this page:';
+const ON_PAGE_NEXT =
+  ' Show the user the link. When the user has confirmed, call the tool again, with the same arguments.';
