@@ -58,6 +58,13 @@ export type {
   ToolOptions,
   ToolsOptions,
 } from './core/handlers/decorators/handler-options.js';
+export {
+  McpCatalogue,
+  type McpCatalogueOptions,
+  type McpCatalogueTool,
+  McpToolName,
+} from './core/handlers/catalogue/catalogue.decorators.js';
+export type { McpCaller } from './core/handlers/catalogue/mcp-caller.js';
 export { McpArgs, McpCtx } from './core/handlers/decorators/param.decorators.js';
 export {
   toolLog,

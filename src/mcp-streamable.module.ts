@@ -16,6 +16,7 @@ import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev-stores.js';
 import type { McpDiagnosis } from './core/handlers/doctor/diagnosis.js';
 import { EndpointExtensions } from './core/handlers/methods/extensions.js';
+import { ToolCatalogues } from './core/handlers/catalogue/tool-catalogues.js';
 import { HandlerTable } from './core/handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
@@ -73,6 +74,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
     @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
     @Inject(ToolGates) private readonly gates: ToolGates,
     @Inject(DeadNodes) dead: DeadNodes,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
@@ -187,7 +189,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.edge.paths();
       const endpoint = nameOfEndpoint(name, paths.length > 0 ? paths : [path]);
-      logWhatIsServed(endpoint, this.options.server ? 'server' : this.table);
+      logWhatIsServed(endpoint, this.options.server ? 'server' : this.table, this.catalogues.names);
       this.doctor.logAtStart(endpoint);
     });
   }

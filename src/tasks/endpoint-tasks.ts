@@ -107,7 +107,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
 
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object> {
     const tool = call.method === 'tools/call' ? String(call.message.params?.['name']) : undefined;
-    const task = tool === undefined ? undefined : this.access.taskOf(tool);
+    const task = tool === undefined ? undefined : this.access.taskOf(tool, call);
     if (!task || !this.#state.takes) return work();
     if (!supportsTasks(call)) {
       if (task.support === 'required') call.takeover = refusing(call);

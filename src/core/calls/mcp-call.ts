@@ -345,6 +345,11 @@ export function runBeyondCancelledCall<T>(task: () => T): T {
   return calls.getStore()?.aborted ? calls.run(undefined, task) : task();
 }
 
+/** Runs `task` outside of any call, for work whose result several calls share. @internal */
+export function runOutsideCalls<T>(task: () => T): T {
+  return calls.run(undefined, task);
+}
+
 /**
  * Returns the call that the current code belongs to, by its async context.
  *

@@ -1,6 +1,7 @@
 import type { Provider } from '@nestjs/common';
+import { ToolCatalogues } from './catalogue/tool-catalogues.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
 import { HandlerInvokers } from './invocation/handler-invokers.js';
 import { HandlerTable } from './registry/handler-table.js';
 
-export const handlerProviders: Provider[] = [HandlerTable, HandlerInvokers, DeclaredHandlers];
+export const handlerProviders: Provider[] = [HandlerTable, HandlerInvokers, ToolCatalogues, DeclaredHandlers];

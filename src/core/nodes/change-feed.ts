@@ -46,7 +46,8 @@ export class ChangeFeed {
 
   /** Sends a change to every node, this one included, which gets it a moment later. */
   publish(change: McpChange): void {
-    this.bus.broadcast({ type: 'changed', ...change } satisfies Changed);
+    const only = 'only' in change && change.only ? { only: [...change.only] } : {};
+    this.bus.broadcast({ type: 'changed', ...change, ...only });
   }
 
   #receive(message: unknown): void {
@@ -55,13 +56,10 @@ export class ChangeFeed {
   }
 }
 
-/** A node broadcasts it to all nodes when something has changed. */
-type Changed = { readonly type: 'changed' } & McpChange;
-
 /** Reads a message. Other nodes may run another version: messages of an unknown form are ignored. */
 function changeIn(message: unknown): McpChange | undefined {
-  const { type, list, uri } = (message ?? {}) as { type?: unknown; list?: unknown; uri?: unknown };
+  const { type, list, uri, only } = (message ?? {}) as Readonly<Record<string, unknown>>;
   if (type !== 'changed') return undefined;
-  if (isChangedList(list)) return { list };
+  if (isChangedList(list)) return Array.isArray(only) ? { list, only: new Set(only as (string | null)[]) } : { list };
   return typeof uri === 'string' ? { uri } : undefined;
 }

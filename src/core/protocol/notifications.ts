@@ -47,8 +47,14 @@ const REVISION_OF: Readonly<Record<McpEra, string>> = {
 /** A list whose changes are announced to clients. @internal */
 export type ChangedList = 'tools' | 'prompts' | 'resources';
 
-/** Clients can subscribe to a change of a list, or of the resource at a URI. @internal */
-export type McpChange = { readonly list: ChangedList } | { readonly uri: string };
+/**
+ * Clients can subscribe to a change of a list, or of the resource at a URI. A list may have changed for some principals only, `null`
+ * for anonymous callers.
+ *
+ * @internal
+ */
+export type McpChange =
+  { readonly list: ChangedList; readonly only?: ReadonlySet<string | null> } | { readonly uri: string };
 
 const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({
   'notifications/tools/list_changed': 'tools',

@@ -143,10 +143,18 @@ export class McpSessionService {
     return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
   }
 
-  /** Notifies all sessions and subscribers of a change, also within a cancelled call. @internal */
-  async announce(notification: { method: string }): Promise<number> {
-    this.#publish(notification);
-    return this.#broadcast(await this.#records(), notification, FACT);
+  /**
+   * Notifies all sessions and subscribers of a change, also within a cancelled call.
+   *
+   * @param only notifies those of these principals, `null` for anonymous ones
+   * @internal
+   */
+  async announce(notification: { method: string }, only?: ReadonlySet<string | null>): Promise<number> {
+    this.#publish(notification, only);
+    const [one] = only ?? [];
+    const records = await this.#records(only?.size === 1 ? { principal: one! } : undefined);
+    const chosen = only ? records.filter(({ principal }) => only.has(principal ?? null)) : records;
+    return this.#broadcast(chosen, notification, FACT);
   }
 
   /**
@@ -211,9 +219,12 @@ export class McpSessionService {
   }
 
   /** Notifies subscribers without a session of a notification that is about a change. */
-  #publish(notification: { method: string; params?: Record<string, unknown> }): void {
+  #publish(
+    notification: { method: string; params?: Record<string, unknown> },
+    only?: ReadonlySet<string | null>,
+  ): void {
     const change = changeOf(notification);
-    if (change) this.runtime.nodes.changed(change);
+    if (change) this.runtime.nodes.changed(only && 'list' in change ? { ...change, only } : change);
   }
 
   /** Removes the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */

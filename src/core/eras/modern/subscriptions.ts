@@ -274,6 +274,7 @@ class Subscription implements PendingReply {
   }
 
   #collect(change: ChangeHint): void {
+    if (change !== 'missed' && 'list' in change && change.only?.has(this.principal ?? null) === false) return;
     if (change === 'missed') for (const any of this.#accepted) this.#unsent.add(any);
     else if (this.#accepted.has(change)) this.#unsent.add(change);
     else return;

@@ -41,6 +41,11 @@ const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
  */
 const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
 
+/** Marks a class whose methods are called from outside, so that Nest makes its enhancers. */
+export function markEntryProvider(type: object): void {
+  Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, type);
+}
+
 /**
  * Stores the declaration of a handler on its method; handlers are created when the app starts.
  *
@@ -59,7 +64,7 @@ export function declareHandler(decorator: string, declaration: HandlerDeclaratio
     // Decorators run from the last to the first; declarations keep the order of the source.
     const declared = [declaration, ...declarationsOf(method)];
     Reflect.defineMetadata(DECLARATIONS, declared, method as object);
-    Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, owner);
+    markEntryProvider(owner);
   };
 }
 
@@ -150,7 +155,7 @@ export function Tools(options: ToolsOptions = {}): ClassDecorator {
     const fault = faultOfTools(options);
     if (fault !== undefined) throw new McpHandlerDefinitionError(target.name, fault);
     Reflect.defineMetadata(TOOLS, options, target);
-    Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, target);
+    markEntryProvider(target);
   };
 }
 

@@ -10,6 +10,7 @@ import {
 } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
+import { catalogueOptionsOf, type ResolvedCatalogueOptions } from '../catalogue/catalogue.decorators.js';
 import { isRouteMethod } from '../invocation/params.js';
 
 /** Marks an endpoint of the app. The module of each endpoint provides one. */
@@ -53,6 +54,8 @@ export interface DeclaringProvider {
   readonly module: string;
   /** Holds its methods with the declarations of their decorators. */
   readonly methods: readonly { readonly methodName: string; readonly declarations: readonly HandlerDeclaration[] }[];
+  /** Present if it has `@McpCatalogue()`. */
+  readonly catalogue: ResolvedCatalogueOptions | undefined;
 }
 
 type HostType = object & { readonly name: string; readonly prototype: object };
@@ -121,8 +124,9 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
       }
       return declarations.length > 0;
     });
-  if (methods.length === 0) return [];
-  if (!madeLater) return [{ wrapper, type, module, methods }];
+  const catalogue = catalogueOptionsOf(type);
+  if (methods.length === 0 && !catalogue) return [];
+  if (!madeLater) return [{ wrapper, type, module, methods, catalogue }];
   throw new McpHandlerDefinitionError(
     `${type.name} (${module})`,
     'a factory creates it for each request, so its handlers cannot be found at the start. Register it by its class, or by "useClass".',

@@ -6,6 +6,7 @@ import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
+import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import { confirmOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
@@ -81,6 +82,7 @@ export class DeclaredHandlers {
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'add'>,
   ) {}
 
   /**
@@ -89,9 +91,9 @@ export class DeclaredHandlers {
    * @throws McpHandlerDefinitionError, McpDuplicateHandlerError
    */
   load(): void {
-    const declared = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner)).flatMap(
-      declarationsIn,
-    );
+    const hosts = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner));
+    for (const host of hosts) if (host.catalogue) this.catalogues.add(host, host.catalogue);
+    const declared = hosts.flatMap(declarationsIn);
     // Completions come first: an entry is made with the completions of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
     const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));

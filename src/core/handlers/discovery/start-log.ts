@@ -20,13 +20,18 @@ export function nameOfEndpoint(name: string | undefined, paths: readonly string[
 }
 
 /** Logs the path and the handlers of an endpoint, so that a missing handler is visible. */
-export function logWhatIsServed(endpoint: string, table: HandlerTable | 'server'): void {
+export function logWhatIsServed(
+  endpoint: string,
+  table: HandlerTable | 'server',
+  catalogues: readonly string[] = [],
+): void {
   if (table === 'server') return logger.log(`${endpoint}: served by the option "server".`);
   const all = Object.keys(NOUNS) as HandlerKind[];
   // Few endpoints have extensions.
   const kinds = all.filter((kind) => (kind !== 'method' && kind !== 'skill') || table.size(kind) > 0);
-  logger.log(`${endpoint}: ${kinds.map((kind) => counted(kind, table)).join(', ')}.`);
-  if (kinds.every((kind) => table.size(kind) === 0)) {
+  const perCaller = catalogues.length > 0 ? [`tools per caller of ${catalogues.join(', ')}`] : [];
+  logger.log(`${endpoint}: ${[...kinds.map((kind) => counted(kind, table)), ...perCaller].join(', ')}.`);
+  if (catalogues.length === 0 && kinds.every((kind) => table.size(kind) === 0)) {
     logger.warn(
       `${endpoint} has no handlers: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
     );

@@ -1,4 +1,4 @@
-import { ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
+import { Scope, ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Method } from './invocation.js';
@@ -166,6 +166,26 @@ export function assertNoneSkipped(
 /** Returns whether the class of an enhancer has the method as a static one, which Nest calls. */
 function isStatic(enhancer: object, { method }: EnhancerKind): boolean {
   return typeof Reflect.get(enhancer, method) === 'function';
+}
+
+/**
+ * Checks that a provider, without its enhancers, is the same for all requests: what it lists is kept for other requests.
+ *
+ * @throws McpHandlerDefinitionError
+ */
+export function assertListable(wrapper: ProviderWrapper, origin: string): void {
+  const injected = [
+    ...(wrapper.getCtorMetadata() ?? []),
+    ...(wrapper.getPropertiesMetadata() ?? []).map(({ wrapper: property }) => property),
+  ];
+  const scoped = injected.find((each) => each && !each.isDependencyTreeStatic());
+  const own = wrapper.scope === Scope.REQUEST || wrapper.scope === Scope.TRANSIENT;
+  if (!own && !scoped) return;
+  const why = scoped ? `injects ${String(scoped.name)}, which is made for each request` : 'is not a singleton';
+  throw new McpHandlerDefinitionError(
+    origin,
+    `it has @McpCatalogue() and ${why}, while its lists are kept beyond a request. Inject singletons only; "call" finds the request in its McpContext.`,
+  );
 }
 
 /** Returns the classes of all guards of the app, for messages. */

@@ -78,7 +78,7 @@ export class HandlerInvokers {
    *
    * @throws McpHandlerDefinitionError when Nest would not run it as it is written
    */
-  create({ wrapper, methodName, origin }: HandlerHost, options: HandlerInvokerOptions): HandlerRunner {
+  create({ wrapper, methodName, origin }: HandlerHost, options: HandlerInvokerOptions): MethodInvoker {
     const { config, modules } = this;
     const { kind, name, validate, route, listGuards = [] } = options;
     const host = classOf(wrapper);
@@ -142,16 +142,27 @@ class Surroundings {
   ) {}
 
   for(request: unknown): Surrounded | Promise<Surrounded> {
-    const { wrapper } = this;
     const surround = (this.#surround ??= this.prepare());
-    if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) {
-      return (this.ofStatic = surround(wrapper.instance as object));
-    }
+    if (this.#isStatic) return (this.ofStatic = surround(this.wrapper.instance as object));
+    return this.#made(request).then(({ instance, contextId }) => surround(instance, contextId));
+  }
+
+  /** Returns the provider, or a promise of the one that is made for a request. */
+  instance(request: unknown): object | Promise<object> {
+    return this.#isStatic ? (this.wrapper.instance as object) : this.#made(request).then(({ instance }) => instance);
+  }
+
+  get #isStatic(): boolean {
+    return this.wrapper.isDependencyTreeStatic() && !this.wrapper.isTransient;
+  }
+
+  #made(request: unknown): Promise<{ readonly instance: object; readonly contextId: ContextId }> {
+    const { wrapper } = this;
     const moduleRef = wrapper.host!.getProviderByKey<ModuleRef>(ModuleRef).instance;
     const contextId = this.#contextIdOf(request, moduleRef);
     return moduleRef
       .resolve<object>(wrapper.token, contextId, { strict: true })
-      .then((instance) => surround(instance, contextId));
+      .then((instance) => ({ instance, contextId }));
   }
 
   #contextIdOf(request: unknown, moduleRef: ModuleRef): ContextId {
@@ -192,7 +203,7 @@ const next = (): void => {};
  * | static | what Nest made at the first call is called | 4 µs with guards, 10 with interceptors; on Nest 11 up to 65 |
  * | anything else | instance and surroundings are made for the call | 20 µs, on Nest 11 up to 70; and its constructors |
  */
-class MethodInvoker implements HandlerRunner {
+export class MethodInvoker implements HandlerRunner {
   #guarded: boolean | undefined;
   #failureSaid = false;
 
@@ -211,6 +222,17 @@ class MethodInvoker implements HandlerRunner {
   scopes(): readonly string[] {
     const { host, handler } = this.about;
     return guardsAskedAgain(host, handler).flatMap((guard) => guard.scopesOf(host, handler));
+  }
+
+  /** Returns a runner of the same method for another handler. */
+  named(name: string, validate: Validate | undefined): HandlerRunner {
+    const about = { ...this.about, name, validate };
+    return new MethodInvoker(about, this.calls, this.admission, this.listing, () => this.guarded);
+  }
+
+  /** Returns the provider. @param request for which it is made, if it is not static */
+  instance(request: unknown): object | Promise<object> {
+    return this.calls.instance(request);
   }
 
   async run(raw: unknown, context: McpContext): Promise<unknown> {

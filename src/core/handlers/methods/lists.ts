@@ -2,6 +2,7 @@ import type { Subscription } from 'rxjs';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { EntryOf, McpHandlerListChange, HandlerTable, ListedKind } from '../registry/handler-table.js';
+import type { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import type { McpSessionService } from '../../sessions/mcp-session.service.js';
 import type { SpecTypeName } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
@@ -22,6 +23,7 @@ export interface ListOptions {
   /** A page of a list has so many entries. */
   readonly pageSize: number;
   readonly cache: CachePolicy;
+  readonly catalogues: ToolCatalogues;
 }
 
 interface ListParams {
@@ -40,9 +42,16 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
       return { [field]: entries.map(({ wire }) => wire), nextCursor, ...listHints(call, table, kind, cache) };
     },
   });
+  const tools = list('tool', 'tools', 'ListToolsRequest');
   const resources = list('resource', 'resources', 'ListResourcesRequest');
   return {
-    'tools/list': list('tool', 'tools', 'ListToolsRequest'),
+    'tools/list': {
+      ...tools,
+      serve: (params: ListParams, call: McpCall) =>
+        options.catalogues.empty
+          ? tools.serve(params, call)
+          : withCatalogues(table, calls.context(call), params, call, options),
+    },
     'resources/list': {
       ...resources,
       serve: (params: ListParams, call: McpCall) =>
@@ -53,6 +62,63 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
     'resources/templates/list': list('template', 'resourceTemplates', 'ListResourceTemplatesRequest'),
     'prompts/list': list('prompt', 'prompts', 'ListPromptsRequest'),
   };
+}
+
+/** Returns a page of `tools/list` where catalogues list tools of the caller, behind those of the endpoint. */
+async function withCatalogues(
+  table: HandlerTable,
+  context: McpContext,
+  { cursor }: ListParams,
+  call: McpCall,
+  { pageSize: size, cache, catalogues }: ListOptions,
+): Promise<object> {
+  const { ttlMs } = listHints(call, table, 'tool', cache);
+  const hints = ttlMs === undefined ? {} : { ttlMs, cacheScope: 'private' };
+  const begun = cataloguePlaceOf(cursor);
+  const page = begun ? { entries: [] } : await visiblePage(table, 'tool', context, { cursor, size });
+  const tools: object[] = page.entries.map(({ wire }) => wire);
+  if (page.nextCursor !== undefined) return { tools, nextCursor: page.nextCursor, ...hints };
+  let last = begun ?? FIRST_CATALOGUE;
+  const rest = (await catalogues.list(call)).flatMap((entries, ordinal) =>
+    entries.filter(({ key }) => isBehind({ ordinal, name: key }, last)).map((entry) => ({ ordinal, entry })),
+  );
+  for (let start = 0; start < rest.length; start += size) {
+    const chunk = rest.slice(start, start + size);
+    const shown = await Promise.all(
+      chunk.map(async ({ entry }) => !table.isOff(entry) && (!entry.guarded || entry.visible(context))),
+    );
+    for (const [position, { ordinal, entry }] of chunk.entries()) {
+      if (!shown[position]) continue;
+      if (tools.length === size) return { tools, nextCursor: catalogueCursorOf(last), ...hints };
+      tools.push(entry.wire);
+      last = { ordinal, name: entry.key };
+    }
+  }
+  return { tools, nextCursor: undefined, ...hints };
+}
+
+/** Cursors in catalogues hold the catalogue and the name of the last tool that was shown: their tools are in the order of the names. */
+const CATALOGUE_CURSOR = /^3:(\d{1,15}):(.*)$/s;
+
+interface CataloguePlace {
+  readonly ordinal: number;
+  readonly name: string;
+}
+
+/** No name is empty. */
+const FIRST_CATALOGUE: CataloguePlace = { ordinal: 0, name: '' };
+
+function isBehind({ ordinal, name }: CataloguePlace, place: CataloguePlace): boolean {
+  return ordinal > place.ordinal || (ordinal === place.ordinal && name > place.name);
+}
+
+function catalogueCursorOf({ ordinal, name }: CataloguePlace): string {
+  return Buffer.from(`3:${ordinal}:${name}`).toString('base64url');
+}
+
+function cataloguePlaceOf(cursor: string | undefined): CataloguePlace | undefined {
+  const match = cursor && CATALOGUE_CURSOR.exec(Buffer.from(cursor, 'base64url').toString());
+  return match ? { ordinal: Number(match[1]), name: match[2]! } : undefined;
 }
 
 /** Returns a page of `resources/list` where templates list their resources. */

@@ -1,3 +1,4 @@
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { randomBytes } from 'node:crypto';
 import { BadRequestException, ForbiddenException, InternalServerErrorException, Logger } from '@nestjs/common';
 import { inputRequired, UrlElicitationRequiredError } from '@modelcontextprotocol/server';
@@ -14,6 +15,8 @@ import {
 } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
+import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
+import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { McpRegistry } from '../registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../results/tool-event.js';
@@ -310,9 +313,10 @@ const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: (
 
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
-  registerHandlers(
-    new McpRegistry(table, { errorDetails: false, denials: 'result' }, systemClock, { set: () => Promise.resolve() }),
-  );
+  const failures = { errorDetails: false, denials: 'result' } as const;
+  const invokers = new HandlerInvokers(new ApplicationConfig(), new ModulesContainer());
+  const catalogues = new ToolCatalogues(table, failures, systemClock, invokers);
+  registerHandlers(new McpRegistry(table, failures, systemClock, { set: () => Promise.resolve() }, catalogues));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,
@@ -326,8 +330,8 @@ function dispatcher(): MethodDispatcher {
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))
     .add(sessionMethods())
     .add(subscriptionMethods(table, calls))
-    .add(listMethods(table, calls, { pageSize: 2, cache: CACHE }))
-    .add(toolMethods(table, calls))
+    .add(listMethods(table, calls, { pageSize: 2, cache: CACHE, catalogues }))
+    .add(toolMethods(table, calls, catalogues))
     .add(resourceMethods(table, calls, CACHE))
     .add(promptMethods(table, calls));
 }

@@ -10,6 +10,7 @@ import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
 import { HandlerSwitch } from '../registry/disabled-handlers.js';
+import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
@@ -21,6 +22,7 @@ import type { ResolvedSessionOptions } from '../../sessions/session.options.js';
 import { McpStateStore } from '../state/state-store.js';
 import type { ResolvedStateOptions } from '../state/state.options.js';
 import { StoredStates } from '../state/stored-states.js';
+import { CatalogueRelay } from './catalogue-relay.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointDoctor } from './endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
@@ -121,6 +123,7 @@ export const methodProviders: Provider[] = [
   { provide: HandlerSwitch, useExisting: HandlerSwitches },
   EndpointHandlers,
   EndpointDoctor,
+  CatalogueRelay,
   TaskHost,
   ToolAccess,
   {
@@ -133,12 +136,13 @@ export const methodProviders: Provider[] = [
       declared: EndpointCapabilities,
       tasks: TaskHost,
       doctor: EndpointDoctor,
+      catalogues: ToolCatalogues,
     ) => {
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, tasks, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
-        .add(listMethods(table, calls, { pageSize, cache }))
-        .add(toolMethods(table, calls, doctor.boundOf))
+        .add(listMethods(table, calls, { pageSize, cache, catalogues }))
+        .add(toolMethods(table, calls, catalogues, doctor.boundOf))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
@@ -152,6 +156,7 @@ export const methodProviders: Provider[] = [
       EndpointCapabilities,
       TaskHost,
       EndpointDoctor,
+      ToolCatalogues,
     ],
   },
 ];

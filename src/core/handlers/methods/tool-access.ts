@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
-import { HandlerTable } from '../registry/handler-table.js';
+import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
+import { HandlerTable, type ToolEntry } from '../registry/handler-table.js';
 import { HandlerCalls } from './handler-calls.js';
 
 /**
@@ -14,19 +15,25 @@ export class ToolAccess {
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(HandlerCalls) private readonly calls: HandlerCalls,
+    @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
   ) {}
 
   /** Returns when calls of a tool become tasks; `undefined`: never. */
-  taskOf(tool: string): ToolTask | undefined {
-    return this.table.get('tool', tool)?.task;
+  taskOf(tool: string, call: McpCall): ToolTask | undefined {
+    return (this.table.get('tool', tool) ?? this.catalogues.found(call))?.task;
   }
 
   permits(tool: string, call: McpCall): boolean {
-    return this.table.get('tool', tool)?.permits(this.calls.context(call)) ?? true;
+    return this.#deciding(tool, call).every((each) => each.permits(this.calls.context(call)));
   }
 
   /** Refuses as a call of the tool would be. @throws HandlerDeniedError with status and challenge */
   assertPermitted(tool: string, call: McpCall): void {
-    this.table.get('tool', tool)?.assertPermits(this.calls.context(call));
+    for (const each of this.#deciding(tool, call)) each.assertPermits(this.calls.context(call));
+  }
+
+  #deciding(name: string, call: McpCall): readonly Pick<ToolEntry, 'permits' | 'assertPermits'>[] {
+    const tool = this.table.get('tool', name);
+    return tool ? [tool] : this.catalogues.deciding(name, call);
   }
 }

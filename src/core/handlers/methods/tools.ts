@@ -1,5 +1,6 @@
 import type { ResultBound } from '../../calls/mcp-call.js';
 import type { HandlerTable, ToolEntry } from '../registry/handler-table.js';
+import type { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { notFound } from '../results/handler-failure.js';
 import { ERAS, type McpEra } from '../../protocol/era.js';
 import { isObject } from '../../protocol/json-rpc.js';
@@ -21,6 +22,7 @@ const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 export function toolMethods(
   table: HandlerTable,
   calls: HandlerCalls,
+  catalogues: ToolCatalogues,
   boundOf?: (tool: ToolEntry) => ResultBound,
 ): ServedMethods {
   const call: ServedMethod<CallParams> = {
@@ -35,8 +37,10 @@ export function toolMethods(
           : undefined,
       withoutTask,
     ),
+    prepare: ({ name }, call) =>
+      catalogues.empty || table.get('tool', name) ? undefined : catalogues.find(name, call),
     serve({ name, arguments: args }, served) {
-      const tool = table.get('tool', name);
+      const tool = table.get('tool', name) ?? catalogues.found(served);
       if (!tool) throw notFound('tool', name);
       served.bound = tool.bound ?? boundOf?.(tool);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);

@@ -252,14 +252,8 @@ export class HandlerTable {
 
   /** Adds an entry. @throws McpDuplicateHandlerError, McpHandlerDefinitionError */
   add(entry: HandlerEntry): void {
-    if (this.ownServers) {
-      throw new McpHandlerDefinitionError(
-        entry.origin,
-        'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
-      );
-    }
-    if (this.#refusesTasks) assertNoTask(entry);
-    this.#assertMayServe(entry);
+    this.assertServes(entry.origin);
+    this.assertServable(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key)?.entry;
     if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
@@ -279,8 +273,7 @@ export class HandlerTable {
 
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
   replace(entry: HandlerEntry): boolean {
-    if (this.#refusesTasks) assertNoTask(entry);
-    this.#assertMayServe(entry);
+    this.assertServable(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key);
     if (!present) return false;
@@ -309,8 +302,18 @@ export class HandlerTable {
     return !this.readOnly || entry.kind !== 'tool' || entry.wire.annotations?.readOnlyHint === true;
   }
 
-  /** Throws unless the endpoint serves the entry. @throws McpHandlerDefinitionError */
-  #assertMayServe(entry: HandlerEntry): void {
+  /** Throws if the endpoint serves no handlers of the app. @throws McpHandlerDefinitionError */
+  assertServes(origin: string): void {
+    if (!this.ownServers) return;
+    throw new McpHandlerDefinitionError(
+      origin,
+      'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
+    );
+  }
+
+  /** Throws unless the endpoint can serve the entry. @throws McpHandlerDefinitionError */
+  assertServable(entry: HandlerEntry): void {
+    if (this.#refusesTasks) assertNoTask(entry);
     if (this.mayServe(entry)) return;
     const reason =
       'its endpoint has the option "readOnly", and the tool does not say that it changes nothing. Add annotations: { readOnlyHint: true } if so, or register it at another endpoint.';

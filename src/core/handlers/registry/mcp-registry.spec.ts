@@ -21,7 +21,7 @@ function madeRegistry(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES, systemClock, SWITCH);
+  const registry = new McpRegistry(table, FAILURES, systemClock, SWITCH, { changed: () => {} });
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -188,7 +188,9 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock, SWITCH);
+    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock, SWITCH, {
+      changed: () => {},
+    });
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint has the option "server"',
     );

@@ -1,10 +1,11 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type Type } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { shown } from '../../protocol/errors.js';
+import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import type {
   CompletionValues,
   McpListedResources,
@@ -142,6 +143,7 @@ export class McpRegistry {
     @Inject(MCP_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(HandlerSwitch) private readonly switches: HandlerSwitch,
+    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -255,6 +257,19 @@ export class McpRegistry {
   async enable(key: string, { kind = 'tool' }: { kind?: McpHandlerInfo['kind'] } = {}): Promise<void> {
     assertSwitchable(kind, key);
     await this.switches.set(kind, key, undefined);
+  }
+
+  /**
+   * Says that the tools of a class with `@McpCatalogue()` have changed. The lists of the principal are dropped on all nodes, and its
+   * clients are notified: sessions, and subscribers of the era without sessions. The changes of a turn of the event loop are one
+   * notification.
+   *
+   * @param catalogue the class
+   * @param principal whose tools have changed; `null`: those of anonymous callers. @default those of all callers
+   * @throws McpHandlerDefinitionError for a class that is no catalogue of this endpoint
+   */
+  changed(catalogue: Type<unknown>, principal?: string | null): void {
+    this.catalogues.changed(catalogue, principal);
   }
 
   #register<Kind extends ListedKind, Changes extends object>(

@@ -1,0 +1,137 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import { count, type OptionTable, type Resolved, resolveGroup, timer } from '../../common/options.js';
+import type { MaybePromise } from '../../common/promises.js';
+import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
+import { markEntryProvider } from '../decorators/handler.decorators.js';
+import type { ToolOptions } from '../decorators/handler-options.js';
+import { McpArgs, McpCtx } from '../decorators/param.decorators.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import { ROUTE_ARGUMENTS } from '../invocation/params.js';
+import type { JsonSchema } from '../schema/handler-schema.js';
+import type { McpCaller } from './mcp-caller.js';
+
+/**
+ * A tool of a catalogue: data, with the meaning that the options of `@Tool()` have.
+ *
+ * @publicApi
+ */
+export interface McpCatalogueTool extends Pick<
+  ToolOptions,
+  'title' | 'description' | 'icons' | '_meta' | 'annotations' | 'task' | 'timeoutMs' | 'maxResultBytes' | 'textMirror'
+> {
+  /** The name is unique among the tools that the caller sees. A decorated or registered tool of that name has precedence. */
+  name: string;
+  /** JSON Schema of the arguments, which are validated by it. @default the arguments are not checked */
+  inputSchema?: JsonSchema;
+  /** JSON Schema of the structured result. @default no structured content */
+  outputSchema?: JsonSchema;
+}
+
+/** Limits what is kept of a catalogue, on each node. @publicApi */
+export interface McpCatalogueOptions {
+  /**
+   * Milliseconds that `list()` has to answer; then the caller gets the other tools of the endpoint. Longer: a `list()` that
+   * hangs delays `tools/list` and calls of its tools for so long.
+   *
+   * @default 10000 (10 seconds)
+   */
+  listTimeoutMs?: number;
+  /** Maximum number of tools in a list; further ones are left out, and that is logged. @default 1000 */
+  maxTools?: number;
+  /**
+   * Maximum number of lists that are kept: one for each caller, with its scopes and the parameters of its path. The list that was not
+   * used for the longest time is dropped first. Higher: more memory, and fewer calls of `list()`.
+   *
+   * @default 1000
+   */
+  maxPrincipals?: number;
+  /**
+   * Milliseconds after which a list is asked for again, if `McpRegistry.changed()` has not dropped it. Lower: changes that were not
+   * announced are seen sooner.
+   *
+   * @default 300000 (5 minutes)
+   */
+  ttlMs?: number;
+}
+
+const CATALOGUE_TABLE = {
+  listTimeoutMs: timer(10_000),
+  maxTools: count(1_000),
+  maxPrincipals: count(1_000),
+  ttlMs: count(300_000),
+} satisfies OptionTable<McpCatalogueOptions>;
+
+export type ResolvedCatalogueOptions = Resolved<typeof CATALOGUE_TABLE>;
+
+/** A class with `@McpCatalogue()` has these methods. @internal */
+export interface CatalogueProvider {
+  list(caller: McpCaller): MaybePromise<readonly McpCatalogueTool[]>;
+  // oxlint-disable-next-line typescript/no-explicit-any -- decorators decide what the parameters are
+  call(...params: any[]): unknown;
+}
+
+const CATALOGUE = 'nestjs-mcp-streamable:catalogue';
+
+/**
+ * Makes a provider list tools for each caller, and call them: for tools that are data, such as plugins, connectors, or actions that a
+ * customer has made.
+ *
+ * ```ts
+ * @McpCatalogue()
+ * @Injectable()
+ * export class PluginTools {
+ *   list({ principal }: McpCaller): Promise<McpCatalogueTool[]> {
+ *     return this.plugins.toolsOf(principal);
+ *   }
+ *
+ *   @UseGuards(PlanGuard)
+ *   call(@McpToolName() name: string, @McpArgs() args: object, @McpCtx() ctx: McpContext) {
+ *     return this.plugins.run(ctx.principal, name, args);
+ *   }
+ * }
+ * ```
+ *
+ * Guards, interceptors, pipes and filters run around `call` as around a method with `@Tool()`; without decorators its parameters are
+ * `(name, args, ctx)`. A guard that needs no arguments also decides which tools lists show.
+ *
+ * `list` is asked once for a caller. Its answer is kept until `McpRegistry.changed()`, for at most `ttlMs`. A tool that
+ * is not in the list of the caller does not exist for it. A class inherits the decorator.
+ *
+ * @throws McpHandlerDefinitionError for options that cannot be used; at start for a class without the two methods
+ * @publicApi
+ */
+export function McpCatalogue(
+  options: McpCatalogueOptions = {},
+): (target: abstract new (...args: never[]) => CatalogueProvider) => void {
+  return (target) => {
+    let resolved: ResolvedCatalogueOptions;
+    try {
+      resolved = resolveGroup(CATALOGUE_TABLE, options, '@McpCatalogue()');
+    } catch (cause) {
+      throw new McpHandlerDefinitionError(target.name, (cause as Error).message, { cause });
+    }
+    Reflect.defineMetadata(CATALOGUE, resolved, target);
+    markEntryProvider(target);
+    const prototype = target.prototype as object;
+    const decorated = Reflect.getMetadata(ROUTE_ARGUMENTS, target, 'call') as object | undefined;
+    if (decorated && Object.keys(decorated).length > 0) return;
+    McpToolName()(prototype, 'call', 0);
+    McpArgs()(prototype, 'call', 1);
+    McpCtx()(prototype, 'call', 2);
+  };
+}
+
+/** Returns the options of `@McpCatalogue()` on a class; nothing without it. */
+export function catalogueOptionsOf(type: object): ResolvedCatalogueOptions | undefined {
+  return Reflect.getMetadata(CATALOGUE, type) as ResolvedCatalogueOptions | undefined;
+}
+
+/**
+ * Injects the name of the tool that is called, into `call` of a class with `@McpCatalogue()`.
+ *
+ * @publicApi
+ */
+export const McpToolName: () => ParameterDecorator = createParamDecorator(
+  (_data: unknown, context: ExecutionContext): string | undefined =>
+    McpExecutionContext.isMcp(context) ? McpExecutionContext.create(context).getName() : undefined,
+);

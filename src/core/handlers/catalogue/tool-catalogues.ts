@@ -1,0 +1,186 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type Observable, Subject } from 'rxjs';
+import { McpClock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import { isThenable } from '../../common/promises.js';
+import type { McpCall } from '../../calls/mcp-call.js';
+import { shown } from '../../protocol/errors.js';
+import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
+import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
+import { assertListable, type ProviderWrapper } from '../invocation/enhancers.js';
+import { HandlerInvokers } from '../invocation/handler-invokers.js';
+import { methodOf } from '../invocation/params.js';
+import { HandlerTable, type ToolEntry } from '../registry/handler-table.js';
+import type { ResolvedCatalogueOptions } from './catalogue.decorators.js';
+import { callerOf } from './mcp-caller.js';
+import { SharedSchemas } from './shared-schemas.js';
+import { ToolCatalogue } from './tool-catalogue.js';
+
+/** The list of a catalogue has changed for a principal, `null` for anonymous callers, or for all. */
+export interface CatalogueChange {
+  /** The name of the class. */
+  readonly catalogue: string;
+  readonly principal?: string | null | undefined;
+}
+
+/** A provider with `@McpCatalogue()`. */
+export interface CatalogueHost {
+  readonly wrapper: ProviderWrapper;
+  readonly type: object & { readonly name: string; readonly prototype: object };
+  readonly module: string;
+}
+
+type EndpointOptions = FailureOptions & ToolResultOptions & { readonly listGuards?: HandlerListGuards };
+type HandlerListGuards = Parameters<HandlerInvokers['create']>[1]['listGuards'];
+
+/** Holds the catalogues of an endpoint. A call of a decorated or registered tool does not come here. */
+@Injectable()
+export class ToolCatalogues {
+  readonly #all: ToolCatalogue[] = [];
+  readonly #changes$ = new Subject<CatalogueChange>();
+  readonly #schemas = new SharedSchemas();
+  /** The tools of calls that run. */
+  readonly #found = new WeakMap<McpCall, ToolEntry>();
+
+  constructor(
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(MCP_OPTIONS) private readonly options: EndpointOptions,
+    @Inject(McpClock) private readonly clock: McpClock,
+    @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
+  ) {}
+
+  get empty(): boolean {
+    return this.#all.length === 0;
+  }
+
+  /** The names of the classes. */
+  get names(): string[] {
+    return this.#all.map(({ type }) => type.name);
+  }
+
+  /** Counts the lists that are kept. */
+  get size(): number {
+    return this.#all.reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** Emits each change that this node announces. */
+  get changes$(): Observable<CatalogueChange> {
+    return this.#changes$;
+  }
+
+  /** Adds a catalogue, at start. @throws McpHandlerDefinitionError */
+  add({ wrapper, type, module }: CatalogueHost, options: ResolvedCatalogueOptions): void {
+    const origin = `${type.name} (${module})`;
+    this.table.assertServes(origin);
+    for (const name of ['list', 'call']) {
+      if (methodOf(type.prototype, name)) continue;
+      throw new McpHandlerDefinitionError(origin, `it has @McpCatalogue(), but no method "${name}". Add it.`);
+    }
+    assertListable(wrapper, origin);
+    const { listGuards } = this.options;
+    const about = { kind: 'tool', name: type.name, ...(listGuards && { listGuards }) } as const;
+    const invoker = this.invokers.create(
+      { wrapper, methodName: 'call', origin: `${type.name}.call (${module})` },
+      about,
+    );
+    const { table, clock } = this;
+    const parts = { table, clock, failures: this.options, schemas: this.#schemas };
+    this.#all.push(new ToolCatalogue(type, origin, invoker, options, parts));
+  }
+
+  /**
+   * Looks for a tool in the list of the caller, for {@link found}.
+   *
+   * @returns `undefined` when that is done, or a promise
+   */
+  find(name: string, call: McpCall): Promise<void> | undefined {
+    const caller = callerOf(call);
+    for (const [index, catalogue] of this.#all.entries()) {
+      const tools = catalogue.toolsOf(caller, call.request);
+      if (isThenable(tools)) return this.#findFrom(index, name, call);
+      if (this.#take(tools.get(name), call)) break;
+    }
+    return undefined;
+  }
+
+  /** Returns the tool of a call that {@link find} has found. */
+  found(call: McpCall): ToolEntry | undefined {
+    return this.#found.get(call);
+  }
+
+  /** Returns a tool of a caller if it is known without asking. */
+  peek(name: string, call: McpCall): ToolEntry | undefined {
+    if (this.empty) return undefined;
+    const caller = callerOf(call);
+    for (const catalogue of this.#all) {
+      const tool = catalogue.peek(caller, name);
+      if (tool) return tool;
+    }
+    return undefined;
+  }
+
+  /**
+   * Returns the tools of a caller by catalogue, without those whose names are taken: a decorated or registered tool has precedence,
+   * then the catalogue that was found first.
+   */
+  async list(call: McpCall): Promise<readonly (readonly ToolEntry[])[]> {
+    const caller = callerOf(call);
+    const lists = await Promise.all(this.#all.map(async (each) => each.toolsOf(caller, call.request)));
+    return lists.map((tools, index) =>
+      [...tools.values()].filter(({ key }) => {
+        const decorated = this.table.get('tool', key);
+        const before = lists.findIndex((each) => each.has(key));
+        if (!decorated && before === index) return true;
+        const first = decorated?.origin ?? this.#all[before]!.origin;
+        this.#all[index]!.remark(`The tool ${shown(key)} is left out: ${first} has the name.`);
+        return false;
+      }),
+    );
+  }
+
+  /**
+   * Returns what decides about requests that concern an earlier call of a tool: the entry of the tool, or, where the list of the
+   * caller is not known, each catalogue that may have it.
+   */
+  deciding(name: string, call: McpCall): readonly Pick<ToolCatalogue['invoker'], 'permits' | 'assertPermits'>[] {
+    const tool = this.peek(name, call);
+    return tool ? [tool] : this.#all.map(({ invoker }) => invoker);
+  }
+
+  /** Drops lists, and announces that. @throws McpHandlerDefinitionError when the class is no catalogue of the endpoint */
+  changed(type: object & { readonly name: string }, principal?: string | null): void {
+    const catalogue = this.#all.find((each) => each.type === type);
+    if (!catalogue) {
+      const known = namesText(this.names);
+      throw new McpHandlerDefinitionError(
+        shown(type.name),
+        `it is no class with @McpCatalogue() at this endpoint. ${known}`,
+      );
+    }
+    catalogue.drop(principal === undefined ? undefined : new Set([principal]));
+    this.#changes$.next({ catalogue: type.name, ...(principal !== undefined && { principal }) });
+  }
+
+  /**
+   * Drops lists that another node has announced as changed.
+   *
+   * @param catalogue the name of its class; one that is unknown here, in another version of the app, stands for all
+   */
+  drop(catalogue?: string, only?: ReadonlySet<string | null>): void {
+    const named = this.#all.filter(({ type }) => type.name === catalogue);
+    for (const each of named.length > 0 ? named : this.#all) each.drop(only);
+  }
+
+  async #findFrom(first: number, name: string, call: McpCall): Promise<void> {
+    const caller = callerOf(call);
+    for (const catalogue of this.#all.slice(first)) {
+      const tools = await catalogue.toolsOf(caller, call.request);
+      if (this.#take(tools.get(name), call)) return;
+    }
+  }
+
+  #take(tool: ToolEntry | undefined, call: McpCall): boolean {
+    if (tool) this.#found.set(call, tool);
+    return tool !== undefined;
+  }
+}
