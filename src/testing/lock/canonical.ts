@@ -21,6 +21,22 @@ export function jsonOf(value: unknown): string {
 }
 
 const CHARACTERS = 120;
+/** So much of what two long texts have in common is shown before they differ. */
+const CONTEXT = 30;
+
+/** Returns two values for a message, such as `was 1, and is 2`; of long ones the part in which they differ. */
+export function difference(was: unknown, is: unknown): string {
+  const [before, after] = [was, is].map((value) => (value === undefined ? 'absent' : jsonOf(value))) as [
+    string,
+    string,
+  ];
+  let common = 0;
+  while (common < before.length && before[common] === after[common]) common++;
+  const from = Math.max(before.length, after.length) > CHARACTERS ? Math.max(0, common - CONTEXT) : 0;
+  const [start, end] = [from > 0 ? '…' : '', from + CHARACTERS];
+  const cut = (text: string): string => `${start}${text.slice(from, end)}${text.length > end ? '…' : ''}`;
+  return `was ${cut(before)}, and is ${cut(after)}`;
+}
 
 /** Returns a value as JSON for a message; a long one is cut. */
 export function shortened(value: unknown): string {

@@ -1,5 +1,5 @@
 import { isObject } from '../../core/protocol/json-rpc.js';
-import { jsonOf, shortened } from './canonical.js';
+import { difference, jsonOf } from './canonical.js';
 import { type Contract, type Entry, type Kind, KIND_NAMES, KINDS } from './contract.js';
 import { type Change, schemaChanges, type Severity } from './schema-diff.js';
 
@@ -92,12 +92,12 @@ function fieldChanges(field: string, was: unknown, is: unknown): Change[] {
         (scope) => `does not need the scope ${scope} any more`,
       );
     case 'mimeType':
-      return [{ severity: 'breaking', text: `mimeType was ${shortened(was)}, and is ${shortened(is)}` }];
+      return [{ severity: 'breaking', text: `mimeType ${difference(was, is)}` }];
     case 'annotations':
       return partChanges('annotations', was, is);
     case 'title':
     case 'description':
-      return [look(`${field} was ${shortened(was)}, and is ${shortened(is)}`)];
+      return [look(`${field} ${difference(was, is)}`)];
     default:
       return partChanges(field, was, is);
   }
@@ -149,12 +149,11 @@ function setChanges(
 
 /** Returns changes of an object that no rule knows, one for each property. */
 function partChanges(name: string, was: unknown, is: unknown): Change[] {
-  if (!isObject(was ?? {}) || !isObject(is ?? {}))
-    return [look(`${name} was ${shortened(was)}, and is ${shortened(is)}`)];
+  if (!isObject(was ?? {}) || !isObject(is ?? {})) return [look(`${name} ${difference(was, is)}`)];
   const [before, after] = [recordOf(was as object | undefined), recordOf(is as object | undefined)];
   return [...new Set([...before.keys(), ...after.keys()])]
     .filter((part) => jsonOf(before.get(part)) !== jsonOf(after.get(part)))
-    .map((part) => look(`${name}.${part} was ${shortened(before.get(part))}, and is ${shortened(after.get(part))}`));
+    .map((part) => look(`${name}.${part} ${difference(before.get(part), after.get(part))}`));
 }
 
 function look(text: string): Change {

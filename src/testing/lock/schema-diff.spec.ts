@@ -251,6 +251,13 @@ describe('a change of a schema', () => {
     expect(diff(after, after)).toEqual([]);
   });
 
+  it('of a long text shows where it begins to differ', () => {
+    const of = (end: string): Schema => ({ description: `${'Finds orders. '.repeat(20)}Never ${end}` });
+    expect(diff(of('sent ones.'), of('lost ones.'))).toEqual([
+      'look a: "description" was …s orders. Finds orders. Never sent ones.", and is …s orders. Finds orders. Never lost ones."',
+    ]);
+  });
+
   it('is found behind a reference, beside whose texts it stands', () => {
     const of = (size: Schema): Schema => ({
       ...object({ size: { $ref: '#/$defs/Size', description: 'in cm' } }),

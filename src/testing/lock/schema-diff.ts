@@ -1,6 +1,6 @@
 import { isObject } from '../../core/protocol/json-rpc.js';
 import { resolveRef } from '../../core/handlers/doctor/schema-walk.js';
-import { jsonOf, shortened } from './canonical.js';
+import { difference, jsonOf, shortened } from './canonical.js';
 
 /**
  * # What a changed JSON Schema means for its users
@@ -243,7 +243,7 @@ class SchemaWalk {
       case 'format':
       case 'multipleOf':
         if (was === undefined || is === undefined) return this.#addedOrRemoved(keyword, was, is, path);
-        return this.report('replaced', path, `${keyword} was ${shortened(was)}, and is ${shortened(is)}`);
+        return this.report('replaced', path, `${keyword} ${difference(was, is)}`);
       case 'uniqueItems':
         if ((is === true) === (was === true)) break;
         return this.report(is === true ? 'narrower' : 'wider', path, `uniqueItems is ${shortened(is)} now`);
@@ -253,19 +253,15 @@ class SchemaWalk {
       if (was === undefined || is === undefined) return this.#addedOrRemoved(keyword, was, is, path);
       if (typeof was !== 'number' || typeof is !== 'number') return this.#changed(keyword, was, is, path);
       const isLess = is > was === rising;
-      return this.report(
-        isLess ? 'narrower' : 'wider',
-        path,
-        `${keyword} was ${shortened(was)}, and is ${shortened(is)}`,
-      );
+      return this.report(isLess ? 'narrower' : 'wider', path, `${keyword} ${difference(was, is)}`);
     }
     this.#changed(keyword, was, is, path);
   }
 
   #changed(keyword: string, was: unknown, is: unknown, path: string): void {
-    const [before, after] = [shortened(was), shortened(is)];
-    const isElsewhere = before === after;
-    this.report('other', path, `"${keyword}" ${isElsewhere ? 'has changed' : `was ${before}, and is ${after}`}`);
+    // Equal texts refer to something that has changed.
+    const text = jsonOf(was) === jsonOf(is) ? 'has changed' : difference(was, is);
+    this.report('other', path, `"${keyword}" ${text}`);
   }
 
   #addedOrRemoved(keyword: string, was: unknown, is: unknown, path: string): void {

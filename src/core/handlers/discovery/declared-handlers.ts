@@ -117,7 +117,8 @@ export class DeclaredHandlers {
     const silent = served.flatMap((entry) =>
       entry.kind === 'tool' && entry.wire.description === undefined ? [entry.key] : [],
     );
-    if (silent.length === 0) return;
+    // The doctor says so too.
+    if (silent.length === 0 || this.options.doctor) return;
     const named = silent.length > NAMED ? [...silent.slice(0, NAMED), `and ${silent.length - NAMED} more`] : silent;
     logger.warn(
       `Tools without a description, by which models choose: ${named.join(', ')}. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.`,
