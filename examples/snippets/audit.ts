@@ -1,17 +1,7 @@
 import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { McpAuditModule, type McpAuditRecord, McpAuditService, type McpAuditSink } from 'nestjs-mcp-streamable/audit';
-import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
-
-// #region log
-@Module({
-  imports: [
-    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } }),
-    McpAuditModule.forRoot(),
-  ],
-})
-export class OrdersModule {}
-// #endregion
 
 // #region sensitive
 const Refund = z.object({

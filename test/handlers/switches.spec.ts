@@ -271,6 +271,18 @@ describe('a handler that is switched off', () => {
       expect(await listed('prompts/list')).toEqual([]);
     });
 
+    it.each([true, false])('is as the last of many changes at the same moment says; off: %s', async (off) => {
+      const store = new FaultyStore();
+      await start({ stateStore: store });
+      const changes = Array.from({ length: 100 }, (_, n) =>
+        (n % 2 === 0) === off ? registry.enable('refund') : registry.disable('refund'),
+      );
+      await Promise.all(changes);
+      expect(await isOff()).toBe(off);
+      await restart(store);
+      expect(await isOff()).toBe(off);
+    });
+
     it('is off at once when the store fails; the error says so, and the store gets it when it is back', async () => {
       const [store, clock] = [new FaultyStore(), new ManualClock()];
       await start({ stateStore: store }, clock);
