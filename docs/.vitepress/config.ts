@@ -52,6 +52,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Skills', link: '/skills' },
       { text: 'Extensions and views', link: '/extensions' },
       { text: 'Sessions', link: '/sessions' },
+      { text: 'The session service', link: '/session-service' },
       { text: 'Streams and resumption', link: '/streams-and-resumption' },
       { text: 'State and caching', link: '/state' },
       { text: 'Both eras', link: '/both-eras' },
