@@ -52,6 +52,11 @@ const SECTIONS = [
     interfaces: [['src/core/handlers/methods/capabilities.ts', 'McpExtensionOptions']],
   },
   {
+    title: 'The server card',
+    about: 'See [the server card](server-card.md).',
+    interfaces: [['src/core/http/server-card.options.ts', 'McpServerCardOption']],
+  },
+  {
     title: 'State that outlives a call',
     about: 'See [state](state.md).',
     interfaces: [['src/core/handlers/state/state.options.ts', 'McpStateOptions']],
@@ -72,6 +77,12 @@ const SECTIONS = [
     about: 'How access tokens that are JWTs are verified.',
     within: 'auth.jwt',
     interfaces: [['src/auth/auth.options.ts', 'McpJwtOptions']],
+  },
+  {
+    title: 'Properties of `serverCard`',
+    about: 'What the card has beside `serverInfo`.',
+    within: 'serverCard',
+    interfaces: [['src/core/http/server-card.options.ts', 'McpServerCardOptions']],
   },
   {
     title: 'Properties of `eventLog`',

@@ -114,6 +114,8 @@ export { type McpHealth, McpHealthIndicator } from './core/nodes/mcp-health.indi
 
 export { mcpCors, type McpCors } from './core/http/mcp-cors.js';
 export { McpController } from './core/http/mcp.controller.js';
+export { mcpServerJson, type McpServerJsonOptions, type McpServerPackage } from './core/http/server-json.js';
+export type { McpServerCardOptions, McpServerRepository } from './core/http/server-card.options.js';
 export { McpSessionGuard } from './core/http/mcp-session.guard.js';
 export type { McpRequest, McpPrincipalFunction } from './core/http/principal.js';
 export { getMcpToken, InjectMcp } from './core/calls/inject-mcp.js';

@@ -32,6 +32,8 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   instrumentation: [null, 'x', {}, [null], { ended: () => {} }],
   // More of them in src/auth/auth.options.spec.ts.
   auth: [null, 'https://api.example.com/mcp', {}, { resource: 'https://api.example.com/mcp' }],
+  // More of them in test/card.
+  serverCard: [null, 'yes', [], { link: 'x' }, { url: 1 }, { repository: {} }],
   sessionIdGenerator: [null, 'id', {}],
   principal: [null, 'ann', {}],
   sessions: ['on', true, null, {}],

@@ -19,6 +19,7 @@ import type { McpInstrumentation } from './core/calls/mcp-instrumentation.js';
 import { HANDLER_TABLE, type McpHandlerOptions } from './core/handlers/handlers.options.js';
 import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
 import { HTTP_TABLE, type McpHttpOptions } from './core/http/http.options.js';
+import { type McpServerCardOption, SERVER_CARD_TABLE, CARD_NAMES } from './core/http/server-card.options.js';
 import { type McpProtocolOptions, PROTOCOL_TABLE } from './core/eras/protocol.options.js';
 import { EXTENSION_TABLE, type McpExtensionOptions } from './core/handlers/methods/capabilities.js';
 import type { McpServerFunction } from './server/server-factory.js';
@@ -38,6 +39,7 @@ export interface McpStreamableOptions
     McpHandlerOptions,
     McpProtocolOptions,
     McpExtensionOptions,
+    McpServerCardOption,
     McpAuthOption {
   /**
    * How the server introduces itself.
@@ -137,6 +139,7 @@ const OPTION_TABLE = {
   ...HANDLER_TABLE,
   ...PROTOCOL_TABLE,
   ...EXTENSION_TABLE,
+  ...SERVER_CARD_TABLE,
 } satisfies OptionTable<McpStreamableOptions>;
 
 export const OPTION_NAMES = Object.keys(OPTION_TABLE);
@@ -171,7 +174,7 @@ function assertEndpointOptions(given: unknown): asserts given is McpStreamableOp
     throw new McpOptionError(late, reason);
   }
   // The extras among the names: a misspelt option may mean one.
-  const groups = { auth: AUTH_NAMES, eventLog: Object.keys(EVENT_LOG_TABLE) };
+  const groups = { auth: AUTH_NAMES, serverCard: CARD_NAMES, eventLog: Object.keys(EVENT_LOG_TABLE) };
   assertNames([...OPTION_NAMES, ...EXTRA_NAMES], given, '', groups);
 }
 

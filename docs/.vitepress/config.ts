@@ -82,6 +82,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     text: 'Operate',
     items: [
       { text: 'Deployment', link: '/deployment' },
+      { text: 'Server card and registry', link: '/server-card' },
       { text: 'Off by default', link: '/off-by-default' },
       { text: 'Several nodes', link: '/several-nodes' },
       { text: 'Redis', link: '/redis' },

@@ -1,4 +1,5 @@
 import type { Provider } from '@nestjs/common';
+import { CardRoutes } from './card-routes.js';
 import { McpClock } from '../common/clock.js';
 import { logger } from '../calls/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
@@ -23,6 +24,7 @@ import { McpResponder } from './responder.js';
 export const httpProviders: Provider[] = [
   McpExceptionFilter,
   RefusalLog,
+  CardRoutes,
   {
     provide: HttpEdge,
     useFactory: (clock: McpClock, refusals: RefusalLog) =>
