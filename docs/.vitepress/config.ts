@@ -75,7 +75,10 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     text: 'Secure',
     items: [
       { text: 'Security', link: '/security' },
+      { text: 'The endpoint in your app', link: '/endpoint-in-your-app' },
+      { text: 'Limits of callers', link: '/caller-limits' },
       { text: 'Authentication', link: '/authentication' },
+      { text: 'Scopes of handlers', link: '/scopes' },
     ],
   },
   {
