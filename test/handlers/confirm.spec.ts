@@ -259,6 +259,14 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     expect(effectsOf(app)).toEqual([]);
   });
 
+  it('a client that cannot be asked on the response of its call is refused', async () => {
+    const app = await start({ responseMode: 'json' });
+    const session = await app.client().initialize('2025-11-25', { elicitation: {} });
+    const { result } = await (await session.call('remove', { id: 'A1' })).json();
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('could not be asked') }] });
+    expect(effectsOf(app)).toEqual([]);
+  });
+
   it('a confirmation is good for one call: an answer that is sent again is refused', async () => {
     const app = await start();
     const call = rounds(app, 'remove', { id: 'A1' });

@@ -60,6 +60,14 @@ class Bank {
     return `slow ${this.effects.length}`;
   }
 
+  @Tool({ name: 'narrow', inputSchema: Payment, idempotency, maxConcurrent: 2 })
+  async narrow(@McpArgs() { amount }: Payment): Promise<string> {
+    this.effects.push(`narrow ${amount}`);
+    Bank.began.open();
+    await Bank.door.promise;
+    return `narrow ${amount}`;
+  }
+
   @Tool({ name: 'obeys', inputSchema: Payment, idempotency, timeoutMs: 1_000 })
   async obeys(@McpArgs() { amount }: Payment, @McpCtx() { signal }: McpContext): Promise<string> {
     this.effects.push(`obeys ${amount}`);
@@ -275,6 +283,18 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     await app.settled({ inFlight: 1 });
     Bank.door.open();
     expect(await first).toBe('slow 1');
+  });
+
+  it('repeats that wait take no place of "maxConcurrent"', async () => {
+    const app = await start();
+    const first = call(app, 'narrow', { requestId: 'r', amount: 1 });
+    await Bank.began.promise;
+    const repeats = Array.from({ length: 5 }, () => call(app, 'narrow', { requestId: 'r', amount: 1 }));
+    const other = call(app, 'narrow', { requestId: 'other', amount: 2 });
+    await eventually(() => expect(effectsOf(app)).toEqual(['narrow 1', 'narrow 2']));
+    Bank.door.open();
+    expect(await Promise.all([first, ...repeats])).toEqual(Array.from({ length: 6 }, () => 'narrow 1'));
+    expect(await other).toBe('narrow 2');
   });
 
   it('a caller has a bounded number of keys, which expire', async () => {

@@ -9,6 +9,7 @@ import type { FastifyRequest } from 'fastify';
 import {
   type McpHandlerSchema,
   image,
+  Confirm,
   McpArgs,
   type McpContent,
   type McpContext,
@@ -168,6 +169,55 @@ export class Refused {
   prompt(@McpArgs() { orderId }: { orderId: string }): string {
     return orderId;
   }
+}
+
+/** What a question is made of, and keys. */
+export class Effects {
+  @Tool({
+    name: 'inferred',
+    inputSchema: Order,
+    confirm: ({ id }, ctx) => `${id.toUpperCase()} of ${ctx.principal}?`,
+    idempotency: { key: ({ id }) => id.trim() },
+  })
+  inferred(): void {}
+
+  @Tool({ name: 'asks', inputSchema: Order, confirm: { message: async ({ id }) => id.trim(), ttlMs: 5_000 } })
+  asks(): void {}
+
+  @Tool({ name: 'annotated', inputSchema: Order, idempotency: { argument: 'id' } })
+  @Confirm(({ id }: { id: string }) => `${id}?`)
+  annotated(@McpArgs() order: z.infer<typeof Order>): string {
+    return order.id;
+  }
+
+  @Tool({ name: 'byName', inputSchema: Order })
+  @Confirm(({ id }: z.infer<typeof Order>) => `${id}?`)
+  byName(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): string {
+    return id + ctx.method;
+  }
+
+  @Tool({ name: 'untyped' })
+  @Confirm(({ id }) => `${id}?`)
+  untyped(): void {}
+
+  @Tool({
+    name: 'wrong',
+    inputSchema: Order,
+    // @ts-expect-error -- there is no such argument
+    confirm: ({ number }) => `${number}?`,
+  })
+  wrong(): void {}
+
+  // @ts-expect-error -- the method has no such argument
+  @Confirm(({ number }: { number: string }) => `${number}?`)
+  @Tool({ name: 'misfit', inputSchema: Order })
+  misfit(@McpArgs() order: z.infer<typeof Order>): string {
+    return order.id;
+  }
+
+  // @ts-expect-error -- nor has the schema
+  @Tool({ name: 'argument', inputSchema: Order, idempotency: { argument: 'number' } })
+  argument(): void {}
 }
 
 export async function asks(ctx: McpContext): Promise<void> {

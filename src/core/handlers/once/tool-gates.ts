@@ -229,13 +229,7 @@ class ToolGate implements HandlerGate {
     const key = await this.#keyOf(options, args, context);
     if (key === undefined) return;
     if (key instanceof InvalidKey) return this.#answer(failure(key.message));
-    let claim: Claim | object;
-    try {
-      claim = await this.parts.claim(key, options, () => context.signal);
-    } catch (error) {
-      if (error instanceof RangeError) return this.#answer(failure(TOO_DEEP));
-      throw error;
-    }
+    const claim = await this.parts.claim(key, options, () => context.signal);
     if (!(claim instanceof Claim)) return this.#answer(claim);
     if (!this.#over) {
       this.#claim = claim;
@@ -294,5 +288,3 @@ function isKey(key: unknown): key is string {
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
-
-const TOO_DEEP = 'The arguments are nested too deeply to be compared with those of another call. The tool did not run.';
