@@ -79,10 +79,17 @@ export class EndpointAudit implements McpInstrumentation {
 
   call<T>(info: McpCallInfo, run: () => T): T {
     if (QUIET.has(info.method)) return run();
-    const record = this.#recordOf(info);
-    this.#begun.set(info, record);
     const call = currentMcpCall();
-    if (call) this.#begun.set(call, record);
+    const begin = (record: McpAuditRecord): void => {
+      this.#begun.set(info, record);
+      if (call) this.#begun.set(call, record);
+    };
+    const record = this.#recordOf(info);
+    begin(record);
+    // The tool is one of a catalogue, or is registered while the call waits: its schema is not known yet.
+    if (call && record.kind === 'tool' && !('arguments' in record)) {
+      call.onTool = (schema) => begin(Object.freeze({ ...record, ...this.redaction.of(info, schema) }));
+    }
     return run();
   }
 

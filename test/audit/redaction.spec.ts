@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { McpRegistry } from 'nestjs-mcp-streamable';
-import type { McpAuditModuleOptions } from 'nestjs-mcp-streamable/audit';
+import type { McpAuditModuleOptions, McpAuditRecord } from 'nestjs-mcp-streamable/audit';
 import type { RawClient } from '../support/raw-client.js';
 import { AuditApp } from './audit-app.js';
 
@@ -47,6 +47,27 @@ describe('the arguments in an audit record', () => {
     await start();
     expect(await recorded('refnd', { pin: SECRET })).not.toHaveProperty('arguments');
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('lack what the schema of a tool marks that is found only when it is called', async () => {
+    let taken = (): void => {};
+    const sink = {
+      write(record: McpAuditRecord): Promise<void> | void {
+        it_.records.write(record);
+        if (record.outcome === 'attempt') return new Promise((resolve) => (taken = resolve));
+      },
+    };
+    await start({ sink, required: true });
+    const call = client.call('later', { pin: SECRET, order: 'A' });
+    await expect.poll(() => it_.records.gists).toEqual(['attempt later']);
+    const inputSchema = { type: 'object', properties: { pin: { type: 'string', 'x-mcp-sensitive': true } } };
+    const handler = (args: Record<string, unknown>) => (args['order'] = 'changed');
+    it_.app.app.get(McpRegistry).registerTool({ name: 'later', inputSchema, handler });
+    taken();
+    await (await call).text();
+    expect(it_.records.gists).toEqual(['attempt later', 'served later']);
+    expect(it_.records.all[0]).not.toHaveProperty('arguments');
+    expect(it_.records.all[1]!.arguments).toEqual({ pin: '[redacted]', order: 'A' });
   });
 
   it('lack what any part of a schema marks: references, patterns, conditions, tuples, other properties', async () => {

@@ -166,6 +166,9 @@ export class McpCall implements McpHttpCall {
   #answered = false;
   #takenOver: 'no' | 'running' | 'ended' = 'no';
 
+  /** Called with the schema of the arguments when its tool is found, before the tool runs; an observer sets it. @internal */
+  onTool: ((inputSchema: object) => void) | undefined;
+
   // Each of these fields is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
   /** Whether a guard of the handler refused the caller. @internal */
   denied = false;

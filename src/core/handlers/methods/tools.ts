@@ -43,6 +43,7 @@ export function toolMethods(
       const tool = table.get('tool', name) ?? catalogues.found(served);
       if (!tool) throw notFound('tool', name);
       served.bound = tool.bound ?? boundOf?.(tool);
+      served.onTool?.(tool.wire.inputSchema);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
     },
   };

@@ -1,0 +1,60 @@
+import { Injectable } from '@nestjs/common';
+import { McpCatalogue, type McpCatalogueTool, McpRegistry, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpAuditModule } from 'nestjs-mcp-streamable/audit';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { TestApp, serverInfo } from '../support/app.js';
+import { ModernClient } from '../support/modern-client.js';
+import { Records } from './audit-app.js';
+
+const SECRET = '4000-1234';
+const pin = { type: 'string', 'x-mcp-sensitive': true };
+
+@McpCatalogue()
+@Injectable()
+class Plugins {
+  list(): McpCatalogueTool[] {
+    return [{ name: 'pay', inputSchema: { type: 'object', properties: { pin } } }, { name: 'note' }];
+  }
+  call(name: string, args: Record<string, unknown>): string {
+    args['order'] = 'changed by the handler';
+    return `${name} done`;
+  }
+}
+
+describe('tools of a catalogue', () => {
+  let app: TestApp;
+  let client: ModernClient;
+  let records: Records;
+  beforeEach(async () => {
+    records = new Records();
+    app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot({ sink: records })],
+      providers: [Plugins],
+    });
+    client = new ModernClient(app.url);
+  });
+  afterEach(() => app.close());
+  const pay = async () => client.ask('tools/call', { name: 'pay', arguments: { pin: SECRET, order: 'A' } });
+
+  it('are audited without what their schemas mark, as the client sent the rest', async () => {
+    expect((await pay()).result).toMatchObject({ content: [{ text: 'pay done' }] });
+    expect(records.all).toMatchObject([
+      { outcome: 'served', name: 'pay', arguments: { pin: '[redacted]', order: 'A' } },
+    ]);
+    expect(JSON.stringify(records.all)).not.toContain(SECRET);
+  });
+
+  it('are switched off by name', async () => {
+    const registry = app.app.get(McpRegistry);
+    await registry.disable('pay', { reason: 'Not now.' });
+    expect((await pay()).result).toMatchObject({
+      isError: true,
+      content: [{ text: 'The tool "pay" is switched off: Not now.' }],
+    });
+    const { result } = await client.ask('tools/list');
+    expect(result.tools).toMatchObject([{ name: 'note' }]);
+    expect(JSON.stringify(records.all)).not.toContain(SECRET);
+    await registry.enable('pay');
+    expect((await pay()).result).toMatchObject({ content: [{ text: 'pay done' }] });
+  });
+});
