@@ -104,21 +104,8 @@ const CHECKS = {
     }),
   // Runs in the check of the quickstart, which it needs.
   client: undefined,
-  oauth: async (example) => {
-    const [port, issuer] = [await freePort(), await freePort()];
-    await example.started(
-      async ({ url }) => {
-        equal((await fetch(url, { method: 'POST' })).status, 401);
-        const lines = (await example.npm(['run', '--silent', 'client', '--', url])).trim().split('\n');
-        deepEqual(lines, [
-          'There are no notes yet. (scopes: notes:read)',
-          'You have 1 notes. (scopes: notes:read notes:write)',
-          'Buy milk (scopes: notes:read notes:write)',
-        ]);
-      },
-      { port, ISSUER_PORT: `${issuer}` },
-    );
-  },
+  oauth: goesThroughTheLogin,
+  'login-proxy': goesThroughTheLogin,
   cluster: async (example) => {
     const redis = await freePort();
     const server = new Program('redis-server', ['--port', `${redis}`, '--bind', '127.0.0.1', '--save', '']);
@@ -183,6 +170,23 @@ const CHECKS = {
       equal((await fetch(`${origin}/docs`)).status, 200);
     }),
 };
+
+/** A client without a token finds the login, and gets one. */
+async function goesThroughTheLogin(example) {
+  const [port, issuer, idp] = [await freePort(), await freePort(), await freePort()];
+  await example.started(
+    async ({ url }) => {
+      equal((await fetch(url, { method: 'POST' })).status, 401);
+      const lines = (await example.npm(['run', '--silent', 'client', '--', url])).trim().split('\n');
+      deepEqual(lines, [
+        'There are no notes yet. (scopes: notes:read)',
+        'You have 1 notes. (scopes: notes:read notes:write)',
+        'Buy milk (scopes: notes:read notes:write)',
+      ]);
+    },
+    { port, ISSUER_PORT: `${issuer}`, IDP_PORT: `${idp}` },
+  );
+}
 
 /** Of an example that has no check of its own: its tools are listed. */
 const startsAndLists = (example) =>

@@ -65,6 +65,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
         items: [
           { text: 'API keys', link: '/recipes/api-keys' },
           { text: 'Downstream APIs', link: '/recipes/downstream-apis' },
+          { text: 'Identity providers', link: '/recipes/identity-providers' },
         ],
       },
       { text: 'stdio', link: '/stdio' },
