@@ -16,6 +16,8 @@ import { CallObserver, type RunningCall } from '../core/calls/call-observer.js';
 import { type McpHealth, McpHealthIndicator } from '../core/nodes/mcp-health.indicator.js';
 import { EDGE_POLICY, type EdgePolicy } from '../core/http/edge/edge-policy.js';
 import { HttpEdge } from '../core/http/edge/http-edge.js';
+import type { McpFinding } from '../core/handlers/doctor/diagnosis.js';
+import { EndpointDoctor } from '../core/handlers/methods/endpoint-doctor.js';
 import { HandlerTable } from '../core/handlers/registry/handler-table.js';
 import { McpRegistry } from '../core/handlers/registry/mcp-registry.js';
 import { LiveSessions } from '../core/sessions/live/live-sessions.js';
@@ -26,10 +28,17 @@ import { McpEventStore } from '../core/log/event-store.js';
 import { type McpError, REQUEST_FAILED } from '../core/protocol/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
 import type { EndpointState, Row } from './live-state.js';
-import { NOT_CALLED, OTHERS, type ToolRow, ToolStatistics } from './statistics.js';
+import { AUDIT_OPTIONS, type ResolvedAuditOptions } from '../audit/audit.options.js';
+import { CallRecords } from './call-records.js';
+import { HandlerRows } from './handler-rows.js';
+import { handlerDetails, isListed, sessionDetails } from './live-details.js';
+import { Payloads } from './payloads.js';
+import { ToolStatistics } from './statistics.js';
 
 /** The page shows at most this many sessions, and calls, of an endpoint: those that were active last. */
 const MOST_SHOWN = 1_000;
+/** Tools are examined at most every so many milliseconds. */
+const EXAMINE_MS = 30_000;
 /** The reason that models read. */
 const SWITCHED_OFF = 'The operator of this server switched it off.';
 const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
@@ -63,13 +72,20 @@ export class LiveEndpoint {
   readonly #taskKeys = new WeakMap<object, string>();
   #asked: Asked | undefined;
   #asking = false;
+  readonly #handlers: HandlerRows;
+  #examined: { readonly at: number; readonly findings: readonly McpFinding[] } | undefined;
+  readonly #records: CallRecords;
 
   private constructor(
     private readonly module: NestModule,
     private readonly index: number,
     private readonly clock: McpClock,
     events: EventRing,
+    private readonly payloads: Payloads | undefined,
   ) {
+    this.#handlers = new HandlerRows(this.#get(HandlerTable), (name) => hashOf(`tool ${index} ${name}`));
+    this.#records = new CallRecords(payloads);
+    this.watch(false);
     const { calls$, events$, refusals$ } = this.service;
     const now = () => clock.now();
     this.#watching.add(
@@ -77,7 +93,7 @@ export class LiveEndpoint {
         const failed = isFailure(end.outcome);
         // Its duration is decided by the client.
         if (end.call.method !== 'subscriptions/listen') this.#tools.note(end, failed, now());
-        events.add(index, now(), callEvent(end));
+        events.add(index, now(), callEvent(end, this.#records.end(end)));
       }),
     );
     this.#watching.add(
@@ -90,9 +106,28 @@ export class LiveEndpoint {
   }
 
   /** Makes one for each endpoint of the app, in the order of its imports. */
-  static of(modules: ModulesContainer, clock: McpClock, events: EventRing): LiveEndpoint[] {
-    const found = [...modules.values()].filter(({ providers }) => providers.has(LiveSessions));
-    return found.map((module, index) => new LiveEndpoint(module, index, clock, events));
+  static of(
+    modules: ModulesContainer,
+    clock: McpClock,
+    events: EventRing,
+    { payloads }: { readonly payloads: boolean },
+  ): LiveEndpoint[] {
+    const all = [...modules.values()];
+    const audit = all.find(({ providers }) => providers.has(AUDIT_OPTIONS))?.providers.get(AUDIT_OPTIONS)?.instance;
+    const found = all.filter(({ providers }) => providers.has(LiveSessions));
+    return found.map((module, index) => {
+      const table = module.providers.get(HandlerTable)!.instance as HandlerTable;
+      const copies = payloads ? new Payloads(table, audit as ResolvedAuditOptions | undefined) : undefined;
+      return new LiveEndpoint(module, index, clock, events, copies);
+    });
+  }
+
+  /** Records what happens in calls while a page is open, and always with the option `payloads`. */
+  watch(open: boolean): void {
+    const watched = open || this.payloads !== undefined;
+    this.#get(CallObserver).onBegin = watched
+      ? (running) => this.#records.begin(running, this.#callKey(running))
+      : undefined;
   }
 
   get nodeId(): string {
@@ -110,6 +145,7 @@ export class LiveEndpoint {
   }
 
   close(): void {
+    this.#get(CallObserver).onBegin = undefined;
     this.#watching.unsubscribe();
   }
 
@@ -139,17 +175,55 @@ export class LiveEndpoint {
     const now = this.clock.now();
     return {
       facts: this.#facts(now),
-      tables: { sessions: this.#sessionRows(), calls: this.#callRows(now), tools: byKey(this.#toolRows(now)) },
+      tables: {
+        sessions: this.#sessionRows(),
+        calls: this.#callRows(now),
+        tools: byKey(this.#handlers.tools(this.#tools.rows(now))),
+        offers: byKey(this.#handlers.others()),
+      },
     };
+  }
+
+  /**
+   * Returns what the page shows of one call, session or handler.
+   *
+   * @returns `undefined` if there is no such thing, or nothing is known of it
+   * @throws (rejects) when a store does not answer
+   */
+  async details(kind: string, key: string): Promise<object | undefined> {
+    if (kind === 'call') return this.#records.get(key);
+    if (kind === 'session') {
+      const id = await this.#sessionId(key);
+      const details = id === undefined ? undefined : await this.service.get(id);
+      const live = id === undefined ? undefined : this.#get(LiveSessions).peek(id)?.session;
+      return details && sessionDetails(details, live, this.payloads !== undefined);
+    }
+    if (!isListed(kind)) return undefined;
+    const [table, endpoint] = [this.#get(HandlerTable), this.#get<EndpointName>(ENDPOINT_NAME)];
+    return handlerDetails(kind, key, { table, statistics: this.#tools, endpoint, findings: () => this.#findings() });
+  }
+
+  /** Examines the tools, at most once in a while: it takes time, and an open page asks again and again. */
+  #findings(): readonly McpFinding[] {
+    const now = this.clock.now();
+    if (!this.#examined || now - this.#examined.at >= EXAMINE_MS) {
+      const { findings } = this.#get(EndpointDoctor).diagnosis();
+      this.#examined = { at: now, findings };
+    }
+    return this.#examined.findings;
   }
 
   /** @returns whether there was such a session. @throws (rejects) when the store does not answer */
   async endSession(key: string): Promise<boolean> {
+    const id = await this.#sessionId(key);
+    return id !== undefined && this.#end(id);
+  }
+
+  async #sessionId(key: string): Promise<string | undefined> {
     for (const { session } of this.#get(LiveSessions).all()) {
-      if (this.#introduction(session.info).key === key) return this.#end(session.sessionId);
+      if (this.#introduction(session.info).key === key) return session.sessionId;
     }
-    const record = (await this.service.list()).find(({ id }) => hashOf(id) === key);
-    return record !== undefined && this.#end(record.id);
+    return (await this.service.list()).find(({ id }) => hashOf(id) === key)?.id;
   }
 
   /** @returns whether there was such a call, or task, on this node. @throws (rejects) when the store of tasks does not answer */
@@ -172,9 +246,8 @@ export class LiveEndpoint {
 
   /** @returns whether there was such a tool. @throws (rejects) when the state store does not answer */
   async switchTool(key: string, on: boolean): Promise<boolean> {
-    const called = this.#tools.rows(this.clock.now()).filter(isSwitchable);
-    const names = [...called.map(({ name }) => name), ...this.#table.off.keys('tool')];
-    const tool = names.find((name) => this.#toolId(name) === key);
+    const rows = this.#handlers.tools(this.#tools.rows(this.clock.now()));
+    const tool = rows.find(({ id }) => id === key)?.name;
     if (tool === undefined) return false;
     const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
     const registry = this.#get<McpRegistry>(getMcpToken(McpRegistry, name));
@@ -312,29 +385,6 @@ export class LiveEndpoint {
     };
   }
 
-  /** Returns rows of the tools and methods that were called, and of the tools that are switched off. */
-  #toolRows(now: number): (ToolRow & Switch)[] {
-    const { off } = this.#table;
-    const called = this.#tools.rows(now).map((row) => ({ ...row, ...this.#switchOf(row) }));
-    const known = new Set(called.map(({ key }) => key));
-    const others = off
-      .keys('tool')
-      .map((name) => ({ ...NOT_CALLED, key: `tool ${name}`, name, kind: 'tool' as const }));
-    const unused = others.filter(({ key }) => !known.has(key)).map((row) => ({ ...row, ...this.#switchOf(row) }));
-    return [...called, ...unused];
-  }
-
-  #switchOf(row: Pick<ToolRow, 'kind' | 'name'>): Switch {
-    if (!isSwitchable(row)) return { id: null, off: null };
-    const off = this.#table.off.get('tool', row.name);
-    return { id: this.#toolId(row.name), off: off ? cut(off.reason ?? '') : null };
-  }
-
-  /** Names a tool in a path, whatever its name; endpoints may have tools of the same name. */
-  #toolId(name: string): string {
-    return hashOf(`tool ${this.index} ${name}`);
-  }
-
   #running(): Iterable<RunningCall> {
     return this.#get(CallObserver).running();
   }
@@ -352,10 +402,6 @@ export class LiveEndpoint {
 
   #callKey({ number }: RunningCall): string {
     return `${this.nodeId}-${this.index}-${number}`;
-  }
-
-  get #table(): HandlerTable {
-    return this.#get(HandlerTable);
   }
 
   private get service(): McpSessionService {
@@ -381,17 +427,6 @@ function introductionOf({ id, clientInfo, principal, protocolVersion }: McpSessi
     principal: principal === undefined ? null : cut(principal),
     revision: cut(protocolVersion),
   };
-}
-
-/** How a tool can be switched; `id` is `null` if it cannot. */
-interface Switch {
-  readonly id: string | null;
-  /** The reason; `null`: it is on. */
-  readonly off: string | null;
-}
-
-function isSwitchable({ kind, name }: Pick<ToolRow, 'kind' | 'name'>): boolean {
-  return kind === 'tool' && name !== OTHERS;
 }
 
 /** Tells whether an operator can cancel a call. A listen has no exchange that an error could end. */

@@ -20,6 +20,10 @@ export interface LiveEvent {
   /** Names the session or caller: the beginning of a session id, a principal, or both. */
   readonly who: string;
   readonly ms?: number;
+  /** The key of the row of its tool; absent: the event is not the end of a call of a tool. */
+  readonly tool?: string;
+  /** The key of the record of the call; absent: no page was open when the call began. */
+  readonly call?: string;
 }
 
 type NewEvent = Omit<LiveEvent, 'n' | 'at' | 'endpoint'>;
@@ -49,14 +53,17 @@ export class EventRing {
   }
 }
 
-export function callEvent({ call, outcome, durationMs }: McpCallEnd): NewEvent {
+/** @param record the key of the record of the call */
+export function callEvent({ call, outcome, durationMs, handled }: McpCallEnd, record: string | undefined): NewEvent {
   const { method, name, sessionId, principal } = call;
   // The name is enough for a tool, but not for a prompt.
   const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
   const who = [sessionId === undefined ? '' : shortId(sessionId), principal === undefined ? '' : cut(principal)];
   const tone = outcome === 'ok' ? 'ok' : isFailure(outcome) ? 'bad' : 'note';
   const ms = Number(durationMs.toPrecision(3));
-  return { tone, what, outcome: OUTCOMES[outcome] ?? String(outcome), who: who.filter(Boolean).join(' · '), ms };
+  const tool = handled && method === 'tools/call' ? `tool ${name}` : undefined;
+  const text = OUTCOMES[outcome] ?? String(outcome);
+  return { tone, what, outcome: text, who: who.filter(Boolean).join(' · '), ms, tool, call: record };
 }
 
 /** Tells whether an outcome counts as an error; cancellation by a client does not. */
@@ -64,8 +71,11 @@ export function isFailure(outcome: McpCallOutcome): boolean {
   return outcome !== 'ok' && outcome !== 'cancelled';
 }
 
-export function refusalEvent({ status, option }: McpRefusal): NewEvent {
-  return { tone: 'bad', what: 'request refused', outcome: option ? `${status} · ${option}` : String(status), who: '' };
+export function refusalEvent({ status, option, code, principal, method, name }: McpRefusal): NewEvent {
+  const outcome = [status, code ?? STATUS_TEXTS[status], option].filter(Boolean).join(' · ');
+  const asked = [method, name].flatMap((text) => (text === undefined ? [] : [cut(text)])).join(' ');
+  const what = asked === '' ? 'request refused' : `request refused: ${asked}`;
+  return { tone: 'bad', what, outcome, who: principal === undefined ? '' : cut(principal) };
 }
 
 /** @returns `undefined` for frequent, unimportant events, which are not shown */
@@ -99,6 +109,13 @@ export function sessionEvent(event: McpSessionEvent): NewEvent | undefined {
   }
 }
 
+/** Guards of the app throw errors without a code. */
+const STATUS_TEXTS: Readonly<Record<number, string>> = {
+  401: 'not logged in',
+  403: 'forbidden',
+  429: 'too many requests',
+};
+
 const OUTCOMES: Readonly<Record<string, string>> = { tool_error: 'tool error' };
 
 /**
@@ -109,8 +126,8 @@ export function shortId(sessionId: string): string {
 }
 
 /** Returns a text that a client chose, bounded and on one line. */
-export function cut(text: string): string {
-  const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+export function cut(text: string, longest = LONGEST): string {
+  const short = text.length > longest ? `${text.slice(0, longest)}…` : text;
   return short.replace(UNPRINTABLE, '\u{fffd}');
 }
 

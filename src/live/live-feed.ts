@@ -63,7 +63,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
 
   /** @throws McpOptionError when there is no endpoint */
   onModuleInit(): void {
-    this.#endpoints = LiveEndpoint.of(this.modules, this.clock, this.#events);
+    this.#endpoints = LiveEndpoint.of(this.modules, this.clock, this.#events, this.options);
     if (this.#endpoints.length > 0) return;
     const text = 'McpLiveModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
     throw new McpOptionError('imports', text);
@@ -115,6 +115,19 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     });
   }
 
+  /** @returns `undefined` if there is no such thing. @throws (rejects) when a store does not answer */
+  async details(endpoint: number, kind: string, key: string): Promise<object | undefined> {
+    return this.#endpoints[endpoint]?.details(kind, key);
+  }
+
+  /** @returns why the page cannot be a client of that endpoint; `undefined` if it can */
+  trialRefusal(endpoint: number, request: IncomingMessage): string | undefined {
+    const { tryIt = process.env['NODE_ENV'] !== 'production' } = this.options;
+    if (!tryIt)
+      return 'It is off here. McpLiveModule.forRoot({ tryIt: true }) turns it on, also where NODE_ENV is "production".';
+    return this.#endpoints[endpoint]?.refusalOf(request)?.message;
+  }
+
   /** @returns whether there was such a session. @throws (rejects) when a store does not answer */
   async endSession(key: string): Promise<boolean> {
     for (const endpoint of this.#endpoints) if (await endpoint.endSession(key)) return true;
@@ -135,6 +148,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
 
   #begin(): void {
     this.#timer = this.clock.setInterval(() => this.#update(), UPDATE_MS);
+    for (const endpoint of this.#endpoints) endpoint.watch(true);
     this.#ask();
     this.#look();
   }
@@ -143,6 +157,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     this.#readers.delete(reader);
     if (this.#readers.size > 0) return;
     this.clock.clear(this.#timer);
+    for (const endpoint of this.#endpoints) endpoint.watch(false);
     this.#state = [];
   }
 

@@ -3,7 +3,12 @@ import { changeOf, type EndpointState, type Row, wholeOf } from './live-state.js
 
 const state = (facts: Record<string, unknown>, ...sessions: Row[]): EndpointState => ({
   facts,
-  tables: { sessions: new Map(sessions.map((row) => [row.key, row])), calls: new Map(), tools: new Map() },
+  tables: {
+    sessions: new Map(sessions.map((row) => [row.key, row])),
+    calls: new Map(),
+    tools: new Map(),
+    offers: new Map(),
+  },
 });
 
 describe('what has changed of an endpoint', () => {
@@ -35,7 +40,12 @@ describe('what has changed of an endpoint', () => {
     const before = state({ a: 1, list: [1] }, { key: 'a', x: 1, y: 2 });
     expect(wholeOf(before)).toEqual({
       facts: { a: 1, list: [1] },
-      tables: { sessions: { set: [{ key: 'a', x: 1, y: 2 }] }, calls: { set: [] }, tools: { set: [] } },
+      tables: {
+        sessions: { set: [{ key: 'a', x: 1, y: 2 }] },
+        calls: { set: [] },
+        tools: { set: [] },
+        offers: { set: [] },
+      },
     });
   });
 });

@@ -8,7 +8,7 @@
 /** A row of a table is flat, so that its changes are fields. */
 export type Row = Readonly<Record<string, unknown>> & { readonly key: string };
 
-export const TABLES = ['sessions', 'calls', 'tools'] as const;
+export const TABLES = ['sessions', 'calls', 'tools', 'offers'] as const;
 export type Tables<T> = Readonly<Record<(typeof TABLES)[number], T>>;
 
 export interface EndpointState {

@@ -26,7 +26,7 @@ const ACTION_HEADER = 'mcp-live-action';
 
 const STORE_AWAY = {
   error: 'STORE_AWAY',
-  message: 'The session or call could not be ended: its store does not answer. See the server log.',
+  message: 'The store of the session, call or task does not answer. See the server log.',
 };
 
 const SWITCH_UNKEPT = {
@@ -76,6 +76,29 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       if (!stream) return;
       for (const [name, value] of Object.entries(PRIVATE)) (response as HttpResponse).header(name, value);
       stream.start(this.feed.updates$(stream));
+    }
+
+    /** Answers with what the page shows of one call, session or handler: `?endpoint=0&kind=tool&key=find_order`. */
+    @Get('details')
+    async details(@Req() request: object, @Res() response: object): Promise<void> {
+      if (this.refused(request, response, false)) return;
+      const { searchParams } = new URL(rawRequest(request).url ?? '', 'http://localhost');
+      const [endpoint, kind = '', key = ''] = ['endpoint', 'kind', 'key'].map((name) => searchParams.get(name) ?? '');
+      const found = this.feed.details(Number(endpoint), kind, key).then((details) => ({ details }));
+      const answer = await found.catch(() => undefined);
+      if (answer?.details) return this.answer(response, 200, answer.details);
+      if (!answer) return this.answer(response, 503, STORE_AWAY);
+      this.answer(response, 404, { error: 'UNKNOWN', message: 'Not found. It may have ended, or be of another node.' });
+    }
+
+    /** Tells whether the page may be a client of an endpoint. */
+    @Get('trial')
+    trial(@Req() request: object, @Res() response: object): void {
+      if (this.refused(request, response, false)) return;
+      const raw = rawRequest(request);
+      const endpoint = Number(new URL(raw.url ?? '', 'http://localhost').searchParams.get('endpoint'));
+      const refusal = this.feed.trialRefusal(endpoint, raw);
+      this.answer(response, 200, { allowed: refusal === undefined, refusal });
     }
 
     @Post('sessions/:key/end')

@@ -1,6 +1,7 @@
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
 import {
   count,
+  flag,
   list,
   McpOptionError,
   oneOf,
@@ -40,6 +41,20 @@ export interface McpLiveOptions {
    * @default 10
    */
   maxReaders?: number;
+  /**
+   * Whether the page also shows what is in calls: arguments, results, texts of errors, progress, questions and answers of the latest
+   * 200 calls, redacted by the rules of `McpAuditModule`. Everyone who may see the page then reads the data of all callers.
+   *
+   * @default false
+   */
+  payloads?: boolean;
+  /**
+   * Whether the page can call tools, read resources and get prompts: the browser is then a client of the endpoint, with the
+   * credentials of its user, and under all guards of the endpoint. Not where the endpoint refuses the Host or Origin of the page.
+   *
+   * @default true unless `NODE_ENV` is `production`
+   */
+  tryIt?: boolean;
 }
 
 const LIVE_TABLE = {
@@ -52,6 +67,8 @@ const LIVE_TABLE = {
   unguarded: oneOf(undefined, ['loopback']),
   imports: list([], () => true, 'an array of modules'),
   maxReaders: count(10),
+  payloads: flag(false),
+  tryIt: flag(undefined),
 } satisfies OptionTable<McpLiveOptions>;
 
 /** Nest needs these before the factory of `forRootAsync()` runs. */

@@ -5,6 +5,9 @@ const RECENT = 256;
 /** The table of tools has this many rows; an app with more handlers has the rest in one row. */
 const MOST_ROWS = 300;
 export const OTHERS = 'others';
+const QUIET: readonly number[] = [];
+/** The upper bounds of a histogram of durations. */
+export const BOUNDS_MS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000] as const;
 
 /** Counts what happened in each of the last periods. */
 export class Timeline {
@@ -40,9 +43,6 @@ export class Timeline {
   }
 }
 
-/** Stands for the calls of a tool that was not called. */
-export const NOT_CALLED = { calls: 0, errors: 0, p50: 0, p95: 0, spark: Array<number>(30).fill(0) } as const;
-
 export interface ToolRow {
   readonly key: string;
   readonly name: string;
@@ -52,7 +52,7 @@ export interface ToolRow {
   /** The median duration of the latest calls, in milliseconds. */
   readonly p50: number;
   readonly p95: number;
-  /** Counts the calls in each two seconds of the last minute. */
+  /** Counts the calls in each two seconds of the last minute; empty without any. */
   readonly spark: readonly number[];
 }
 
@@ -77,7 +77,18 @@ class ToolTimes {
       this.#summary = { calls, p50: quantile(sorted, 0.5), p95: quantile(sorted, 0.95) };
     }
     const { p50, p95 } = this.#summary;
-    return { key: `${kind} ${name}`, name, kind, calls, errors, p50, p95, spark: this.#timeline.values(now) };
+    const spark = this.#timeline.values(now);
+    return { key: `${kind} ${name}`, name, kind, calls, errors, p50, p95, spark: spark.some(Boolean) ? spark : QUIET };
+  }
+
+  /** Counts the latest calls by their duration, up to each bound of {@link BOUNDS_MS}, and above all of them. */
+  histogram(): number[] {
+    const counts = Array.from(BOUNDS_MS, () => 0).concat(0);
+    for (const ms of this.#recent.slice(0, Math.min(this.calls, RECENT))) {
+      const bucket = BOUNDS_MS.findIndex((bound) => ms <= bound);
+      counts[bucket < 0 ? BOUNDS_MS.length : bucket]!++;
+    }
+    return counts;
   }
 }
 
@@ -107,6 +118,11 @@ export class ToolStatistics {
       ...[...tool].map(([name, times]) => times.row('tool', name, now)),
       ...[...method].map(([name, times]) => times.row('method', name, now)),
     ];
+  }
+
+  /** @returns `undefined` for a tool that was not called, or has no row of its own */
+  histogram(tool: string): number[] | undefined {
+    return this.#kinds.tool.get(tool)?.histogram();
   }
 
   #times(kind: ToolRow['kind'], name: string): ToolTimes {

@@ -68,7 +68,20 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // The SDK's classes, from the copy that the module uses: the main entry does not load them.
   server: { rooms: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes'], contracts: false },
   live: {
-    rooms: ['common', 'protocol', 'calls', 'nodes', 'log', 'sessions', 'handlers', 'http'],
+    // Its payloads are redacted as records of the audit log are.
+    rooms: [
+      'common',
+      'protocol',
+      'calls',
+      'nodes',
+      'log',
+      'sessions',
+      'handlers',
+      'doctor',
+      'methods',
+      'http',
+      'audit',
+    ],
     contracts: false,
   },
   stdio: { rooms: ['common', 'protocol', 'calls', 'sessions', 'eras', 'http'], contracts: false },

@@ -121,11 +121,11 @@ describeChromium('the live page, in Chromium', (browser) => {
     await open();
     const client = await initialize();
     await (await client.call('find_order')).text();
-    await count('tools', 2);
+    await count('tools', 4);
     await text('#tools tbody button', 'Disable');
     await rows('tools').getByRole('button', { name: 'Disable find_order' }).click();
     await text('#tools tbody button', 'Sure?');
-    await rows('tools').getByRole('button').click();
+    await rows('tools').filter({ hasText: 'find_order' }).getByRole('button').click();
     await text('#toast', 'The tool find_order was switched off.');
     await text('#tools tbody tr', /find_order.*off The operator/);
     expect(await (await client.call('find_order')).text()).toContain('is switched off');

@@ -218,7 +218,11 @@ describe('the stream of the live page', () => {
     await initialize({ name: 'first', version: '1' });
     await initialize({ name: 'second', version: '1' });
     const { events } = await read();
-    expect(events.at(-1)).toMatchObject({ tone: 'bad', what: 'request refused', outcome: '503 · maxSessions' });
+    expect(events.at(-1)).toMatchObject({
+      tone: 'bad',
+      what: 'request refused: initialize',
+      outcome: '503 · UNAVAILABLE · maxSessions',
+    });
   });
 
   it('keeps the latest 200 events', async () => {

@@ -8,6 +8,7 @@ interface SeenEndpoint {
   sessions: Map<string, Fields>;
   calls: Map<string, Fields>;
   tools: Map<string, Fields>;
+  offers: Map<string, Fields>;
 }
 
 /** Follows the stream of a live page, as its script does. */
@@ -57,9 +58,10 @@ export class LiveReader {
           sessions: new Map(),
           calls: new Map(),
           tools: new Map(),
+          offers: new Map(),
         });
         Object.assign(endpoint.facts, facts);
-        for (const name of ['sessions', 'calls', 'tools'] as const) {
+        for (const name of ['sessions', 'calls', 'tools', 'offers'] as const) {
           const { set = [], gone = [] } = tables[name] ?? {};
           for (const row of set) endpoint[name].set(row.key, { ...endpoint[name].get(row.key), ...row });
           for (const key of gone) endpoint[name].delete(key);

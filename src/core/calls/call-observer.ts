@@ -33,6 +33,9 @@ export class CallObserver {
   readonly #begun = new Map<McpCall, RunningCall>();
   #count = 0;
 
+  /** Called with each observed call before it is served; set while a page shows what happens in calls. */
+  onBegin: ((running: RunningCall) => void) | undefined;
+
   readonly #instrumentations: McpInstrumentation[];
   readonly #gates = new Map<McpInstrumentation, CallGate>();
 
@@ -57,7 +60,9 @@ export class CallObserver {
   /** Runs `serve` inside all instrumentations. A gate has only calls wait whose result may be a promise. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = new ObservedCall(call);
-    this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
+    const running = { call, info, at: performance.now(), number: ++this.#count };
+    this.#begun.set(call, running);
+    this.onBegin?.(running);
     return this.#instrumentations.reduceRight<() => T>((inner, instrumentation) => {
       const gate = this.#gates.get(instrumentation);
       const run = gate ? () => admitted(gate, info, call, inner) : inner;

@@ -183,6 +183,7 @@ export class Calls {
     if (call.state !== 'open') return;
     const id = call.requestId!;
     const rpcError = rpcErrorOf(error);
+    call.watcher?.failed(rpcError?.message ?? HANDLER_FAILED);
     this.observer.ended(call, call.denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR));
     // Its text may contain details that clients must not receive.
     if (!rpcError) this.report(error, call);
@@ -225,6 +226,7 @@ export class Calls {
 
   #cancelled(call: McpCall, reason: unknown): void {
     call.cancelled(reason);
+    call.watcher?.failed(reason instanceof Error ? reason.message : 'The request was cancelled.');
     this.observer.ended(call, 'cancelled');
     this.#ended(call);
   }

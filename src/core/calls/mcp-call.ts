@@ -82,6 +82,18 @@ export interface OutboundOptions {
   readonly onprogress?: (progress: Record<string, unknown>) => void;
 }
 
+/** Sees what happens in a call while it is served: the live page shows it. Its methods do not throw. @internal */
+export interface CallWatcher {
+  /** The guards have accepted the caller and the arguments are valid: the method runs. */
+  entered(): void;
+  /** The method has returned, or its promise has settled. */
+  returned(): void;
+  notified(notification: OutboundMessage): void;
+  asked(question: OutboundMessage, answer: Promise<unknown>): void;
+  /** @param text why it has no result, as its client may read it */
+  failed(text: string): void;
+}
+
 /** The name and capabilities that a client declares: in `initialize`, or with each modern request. */
 export type ClientIdentity = {
   protocolVersion: string;
@@ -182,6 +194,8 @@ export class McpCall implements McpHttpCall {
   admittedAs: object | undefined;
   /** Whether the call was given to the dispatcher. @internal */
   begun = false;
+  /** Set while a page shows what happens in calls, before the call is served. @internal */
+  watcher: CallWatcher | undefined;
   /** Runs while the call is open, if `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 
@@ -270,12 +284,15 @@ export class McpCall implements McpHttpCall {
 
   /** @internal */
   notify(notification: OutboundMessage): Promise<void> {
+    this.watcher?.notified(notification);
     return this.from.notify(notification, this);
   }
 
   /** @internal */
   ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
-    return this.from.request(question, options, this);
+    const answer = this.from.request(question, options, this);
+    this.watcher?.asked(question, answer);
+    return answer;
   }
 
   /** @internal */

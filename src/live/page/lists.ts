@@ -1,10 +1,11 @@
 import { byId, make, put } from './dom.js';
 import { age, clock, count, duration, size, span } from './format.js';
 import { act } from './server.js';
-import type { CallRow, Endpoint, EventRow, Facts, LiveState, SessionRow, ToolRow } from './state.js';
+import { hashOf, type Kind } from './route.js';
+import type { CallRow, Endpoint, EventRow, Facts, LiveState, OfferRow, SessionRow, ToolRow } from './state.js';
 import { action, type Column, figure, plain, type Sorting, spark, Table, texts } from './table.js';
 
-/* The lists below the tiles: running calls, sessions, tools, events. */
+/* The lists below the tiles: tools, resources and prompts, methods, sessions, running calls, events. */
 
 /** What the reader has chosen to see. */
 export interface Choice {
@@ -12,7 +13,7 @@ export interface Choice {
   problemsOnly: boolean;
   sorting: Sorting;
   /** So many rows are shown of each list. */
-  readonly shown: Record<'sessions' | 'calls' | 'tools', number>;
+  readonly shown: Record<'sessions' | 'calls' | 'tools' | 'offers', number>;
 }
 
 const empty = (text: string): HTMLElement => make('p', { class: 'empty' }, text);
@@ -22,6 +23,9 @@ export class Lists {
   readonly #calls: Table<CallRow>;
   readonly #sessions: Table<SessionRow>;
   readonly #tools: Table<ToolRow>;
+  readonly #methods: Table<ToolRow>;
+  readonly #offers: Table<OfferRow>;
+  #endpoint = 0;
   readonly #events: Table<EventRow>;
 
   constructor(
@@ -47,11 +51,33 @@ export class Lists {
     });
     this.#tools = new Table(byId('tools'), {
       label: 'Tools',
-      columns: [...TOOL_COLUMNS, switchColumn()],
+      columns: this.#toolColumns(),
       keyOf,
       empty: empty(
-        'No tool was called since this node has started. Percentiles will be those of the latest 256 calls of each.',
+        'This endpoint has no tools yet. A method with @Tool() in a provider is one; save it, and it is here.',
       ),
+    });
+    this.#offers = new Table<OfferRow>(byId('offers'), {
+      label: 'Resources and prompts',
+      columns: [
+        {
+          id: 'name',
+          label: 'Name',
+          draw: texts(
+            ({ name, about }) => [name, about],
+            (row) => this.#link(row.kind, row.name),
+          ),
+        },
+        { id: 'kind', label: 'Kind', kind: 'dim', draw: plain(({ kind }) => kind) },
+      ],
+      keyOf,
+      empty: empty(''),
+    });
+    this.#methods = new Table<ToolRow>(byId('methods'), {
+      label: 'Methods',
+      columns: [{ id: 'name', label: 'Method', draw: texts(({ name }) => [name]) }, ...FIGURES],
+      keyOf,
+      empty: empty(''),
     });
     this.#events = new Table(byId('events'), {
       label: 'Events',
@@ -62,14 +88,22 @@ export class Lists {
     });
   }
 
-  draw({ facts, sessions, calls, tools }: Endpoint, selected: number): void {
+  draw({ facts, sessions, calls, tools, offers }: Endpoint, selected: number): void {
+    this.#endpoint = selected;
     const { sorting, problemsOnly } = this.choice;
     const running = [...calls.values()].filter((row) => this.#has(row, CALL_FIELDS)).toSorted(byBegin);
     this.#drawList('calls', this.#calls, running, facts.calls + facts.listens + facts.tasks);
     const found = [...sessions.values()].filter((row) => this.#has(row, SESSION_FIELDS)).toSorted(orderOf(sorting));
     this.#drawList('sessions', this.#sessions, found, facts.sessions, sorting);
-    const called = [...tools.values()].filter((row) => this.#has(row, ['name'])).toSorted(byCalls);
-    this.#drawList('tools', this.#tools, called);
+    const called = [...tools.values()].filter((row) => this.#has(row, ['name', 'about'])).toSorted(byCalls);
+    const of = (kind: ToolRow['kind']) => called.filter((row) => row.kind === kind);
+    this.#drawList('tools', this.#tools, of('tool'));
+    const methods = of('method');
+    this.#methods.draw({ rows: methods, narrowed: this.#narrowed });
+    byId('methods-card').hidden = methods.length === 0;
+    const offered = [...offers.values()].filter((row) => this.#has(row, ['name', 'about', 'kind']));
+    this.#drawList('offers', this.#offers, offered);
+    byId('offers-card').hidden = offers.size === 0;
     const events = this.state.events
       .filter(({ endpoint, tone }) => endpoint === selected && (!problemsOnly || tone === 'bad'))
       .filter((row) => this.#has(row, ['what', 'who', 'outcome']))
@@ -77,6 +111,11 @@ export class Lists {
     this.#events.draw({ rows: events, narrowed: this.#narrowed || problemsOnly });
     put(byId('events-count'), events.length > 0 ? `latest ${count(events.length)}` : '');
     this.#drawHelp(facts);
+  }
+
+  /** Returns where a row leads: to its details. */
+  #link(kind: Kind, key: string, endpoint = this.#endpoint): string {
+    return hashOf({ kind, key, endpoint, trying: false });
   }
 
   get #narrowed(): boolean {
@@ -135,12 +174,37 @@ export class Lists {
     this.redraw();
   }
 
+  #toolColumns(): Column<ToolRow>[] {
+    const text = texts<ToolRow>(
+      ({ name, about }) => [name, about],
+      ({ name }) => this.#link('tool', name),
+    );
+    const name = (cell: HTMLElement, row: ToolRow) => {
+      text(cell, row);
+      const off = cell.querySelector('.off') ?? cell.insertBefore(make('span', { class: 'off' }), cell.lastChild);
+      put(off, row.off === null ? '' : `off ${row.off}`.trim());
+    };
+    return [
+      { id: 'name', label: 'Tool', draw: name },
+      ...FIGURES,
+      { id: 'spark', label: 'Last minute', draw: spark },
+      switchColumn(),
+    ];
+  }
+
   #callColumns(): Column<CallRow>[] {
     const named = ({ name, method }: CallRow) => name ?? method;
     const cancel = (row: CallRow) => act(`/calls/${row.key}/cancel`, `The call of ${named(row)} was cancelled.`);
     const offered = ({ cancellable }: CallRow) => cancellable;
     return [
-      { id: 'what', label: 'Call', draw: texts((row) => [named(row), row.name === null ? '' : row.method]) },
+      {
+        id: 'what',
+        label: 'Call',
+        draw: texts(
+          (row) => [named(row), row.name === null ? '' : row.method],
+          ({ key }) => this.#link('call', key),
+        ),
+      },
       { id: 'client', label: 'Client', draw: texts(({ client, version }) => [client, version]) },
       { id: 'who', label: 'By', draw: texts((row) => [callerOf(row), row.session]) },
       { id: 'time', label: 'For', kind: 'number', draw: plain(({ since }) => span(this.state.since(since))) },
@@ -155,7 +219,15 @@ export class Lists {
     const counted = (elsewhere: string) => (value: number, row: SessionRow) => (row.here ? count(value) : elsewhere);
     const streams = figure(({ readers }: SessionRow) => readers, counted('node'));
     return [
-      { id: 'id', label: 'Session', kind: 'mono', draw: plain(({ id }) => id) },
+      {
+        id: 'id',
+        label: 'Session',
+        kind: 'mono',
+        draw: texts(
+          ({ id }) => [id],
+          ({ key }) => this.#link('session', key),
+        ),
+      },
       { id: 'client', label: 'Client', sorts: 'client', draw: texts(({ client, version }) => [client, version]) },
       { id: 'principal', label: 'Principal', draw: texts(({ principal }) => [principal]) },
       { id: 'revision', label: 'Revision', kind: 'dim', draw: plain(({ revision }) => revision) },
@@ -177,20 +249,27 @@ export class Lists {
   #eventColumns(): Column<EventRow>[] {
     return [
       { id: 'at', label: 'Time', draw: plain(({ at }) => clock(this.state.here(at))) },
-      { id: 'what', label: 'Event', draw: texts(({ what, outcome }) => [what, outcome === 'ok' ? '' : outcome]) },
+      {
+        id: 'what',
+        label: 'Event',
+        draw: texts(
+          ({ what, outcome }) => [what, outcome === 'ok' ? '' : outcome],
+          ({ n }) => this.#link('event', String(n)),
+        ),
+      },
       { id: 'who', label: 'Who', draw: texts(({ who }) => [who]) },
       { id: 'ms', label: 'Took', kind: 'number', draw: plain(({ ms }) => (ms === undefined ? '' : duration(ms))) },
     ];
   }
 }
 
-const TOOL_COLUMNS: readonly Column<ToolRow>[] = [
-  { id: 'name', label: 'Tool', draw: texts(({ name, off }) => [name, off === null ? '' : `off ${off}`.trim()]) },
-  { id: 'calls', label: 'Calls', kind: 'number', draw: plain(({ calls }) => count(calls)) },
+const timed = (read: (row: ToolRow) => number) => plain<ToolRow>((row) => (row.calls === 0 ? '' : duration(read(row))));
+
+const FIGURES: readonly Column<ToolRow>[] = [
+  { id: 'calls', label: 'Calls', kind: 'number', draw: figure(({ calls }) => calls, count) },
   { id: 'errors', label: 'Errors', kind: 'number', draw: figure(({ errors }) => errors, count, 'bad') },
-  { id: 'p50', label: 'p50', kind: 'number', draw: plain(({ p50 }) => duration(p50)) },
-  { id: 'p95', label: 'p95', kind: 'number', draw: plain(({ p95 }) => duration(p95)) },
-  { id: 'spark', label: 'Last minute', draw: spark },
+  { id: 'p50', label: 'p50', kind: 'number', draw: timed(({ p50 }) => p50) },
+  { id: 'p95', label: 'p95', kind: 'number', draw: timed(({ p95 }) => p95) },
 ];
 
 function switchColumn(): Column<ToolRow> {
@@ -219,7 +298,7 @@ function byBegin(one: CallRow, other: CallRow): number {
 }
 
 function byCalls(one: ToolRow, other: ToolRow): number {
-  return one.kind === other.kind ? other.calls - one.calls : one.kind === 'tool' ? -1 : 1;
+  return other.calls - one.calls;
 }
 
 function orderOf({ by, descending }: Sorting): (one: SessionRow, other: SessionRow) => number {

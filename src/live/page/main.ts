@@ -1,6 +1,7 @@
 import { byId, put } from './dom.js';
 import { type Choice, Lists } from './lists.js';
 import { drawFacts, drawTabs } from './overview.js';
+import { Panel } from './panel.js';
 import { follow } from './server.js';
 import { LiveState } from './state.js';
 
@@ -11,7 +12,7 @@ const choice: Choice = {
   filter: '',
   problemsOnly: false,
   sorting: { by: 'since', descending: true },
-  shown: { sessions: 50, calls: 50, tools: 40 },
+  shown: { sessions: 50, calls: 50, tools: 40, offers: 20 },
 };
 const lists = new Lists(state, choice, drawSoon);
 let selected = 0;
@@ -41,6 +42,7 @@ function draw(): void {
     drawSoon();
   });
   lists.draw(endpoint, selected);
+  panel.draw();
 }
 
 function pause(on: boolean): void {
@@ -66,12 +68,20 @@ function press(event: KeyboardEvent): void {
     filter.blur();
     return narrow();
   }
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (event.key === '/') {
     event.preventDefault();
     filter.focus();
   }
   if (event.key === 'p') pause(!paused);
+}
+
+const panel = new Panel(state, (index) => {
+  selected = index;
+});
+
+function isTyping(target: EventTarget | null): boolean {
+  return (target as Element).matches('input, textarea, select');
 }
 
 byId('pause').addEventListener('click', () => pause(!paused));

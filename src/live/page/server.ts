@@ -1,12 +1,18 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { byId, put } from './dom.js';
+import type { Route } from './route.js';
 import type { Update } from './state.js';
 
 /* What the page asks its server: the stream of updates, and actions. */
 
 const base = location.pathname.replace(/\/+$/, '');
 /** Guards may read the query. */
-const at = (path: string): string => base + path + location.search;
+function at(path: string, fields: Readonly<Record<string, string>> = {}): string {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(fields)) query.set(name, value);
+  const text = query.toString();
+  return base + path + (text === '' ? '' : `?${text}`);
+}
 const UNREACHABLE = 'The server cannot be reached';
 
 /** Follows the stream, and reconnects for as long as the page is open. */
@@ -66,6 +72,28 @@ async function problemOf(response: Response): Promise<string> {
     // No JSON: a proxy may have answered.
   }
   return `The server answered ${response.status}.`;
+}
+
+/** Asks for the details of a call, a session or a handler. */
+export function detailsOf({ endpoint, kind, key }: Route): Promise<Answer<object>> {
+  return asked('/details', { endpoint: String(endpoint), kind, key });
+}
+
+/** Asks whether the page may be a client of an endpoint. */
+export function trialOf(endpoint: number): Promise<Answer<{ readonly allowed: boolean; readonly refusal?: string }>> {
+  return asked('/trial', { endpoint: String(endpoint) });
+}
+
+type Answer<T> = { readonly details: T } | { readonly problem: string };
+
+async function asked<T>(path: string, fields: Readonly<Record<string, string>>): Promise<Answer<T>> {
+  try {
+    const response = await fetch(at(path, fields), { cache: 'no-store' });
+    if (!isOf(response, 'application/json')) return { problem: await problemOf(response) };
+    return { details: (await response.json()) as T };
+  } catch {
+    return { problem: `${UNREACHABLE}.` };
+  }
 }
 
 /** Sends an action, and shows what became of it. @param done shown when it has succeeded */

@@ -34,6 +34,8 @@ export interface ToolRow {
   readonly key: string;
   readonly name: string;
   readonly kind: 'tool' | 'method';
+  /** The beginning of its description. */
+  readonly about: string;
   readonly calls: number;
   readonly errors: number;
   readonly p50: number;
@@ -45,6 +47,15 @@ export interface ToolRow {
   readonly off: string | null;
 }
 
+/** A resource, a template or a prompt. */
+export interface OfferRow {
+  readonly key: string;
+  readonly kind: 'resource' | 'template' | 'prompt';
+  /** The URI of a resource or template. */
+  readonly name: string;
+  readonly about: string;
+}
+
 export interface EventRow {
   readonly n: number;
   readonly at: number;
@@ -54,6 +65,10 @@ export interface EventRow {
   readonly outcome: string;
   readonly who: string;
   readonly ms?: number;
+  /** The key of the row of its tool. */
+  readonly tool?: string;
+  /** The key of the record of the call. */
+  readonly call?: string;
 }
 
 export type Check = 'up' | 'down' | undefined;
@@ -86,9 +101,10 @@ export interface Rows {
   sessions: SessionRow;
   calls: CallRow;
   tools: ToolRow;
+  offers: OfferRow;
 }
 type Table = keyof Rows;
-const TABLES: readonly Table[] = ['sessions', 'calls', 'tools'];
+const TABLES: readonly Table[] = ['sessions', 'calls', 'tools', 'offers'];
 
 export type Endpoint = { facts: Facts } & { [Name in Table]: Map<string, Rows[Name]> };
 
@@ -148,5 +164,5 @@ function merge(rows: Map<string, { readonly key: string }>, { set = [], gone = [
 }
 
 function blank(): Endpoint {
-  return { facts: {} as Facts, sessions: new Map(), calls: new Map(), tools: new Map() };
+  return { facts: {} as Facts, sessions: new Map(), calls: new Map(), tools: new Map(), offers: new Map() };
 }

@@ -114,10 +114,18 @@ export class Table<R> {
       if (label !== undefined) cell.dataset['label'] = label;
       return cell;
     });
-    const known = { node: make('tr', { role: 'row' }, ...cells), cells };
+    const node = make('tr', { role: 'row' }, ...cells);
+    node.addEventListener('click', (event) => followLink(node, event));
+    const known = { node, cells };
     this.#rows.set(key, known);
     return known;
   }
+}
+
+/** A click anywhere on a row opens what its first link opens, unless it was for a button or to select text. */
+function followLink(row: HTMLElement, { target }: Event): void {
+  if ((target as Element).closest('a, button, label, input') || !getSelection()?.isCollapsed) return;
+  row.querySelector('a')?.click();
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
@@ -138,16 +146,26 @@ export function figure<R>(read: (row: R) => number, write: (value: number, row: 
   };
 }
 
-/** Shows a text, and a second one behind it. A bdi keeps a text that runs from right to left from turning others. */
-export function texts<R>(read: (row: R) => readonly [string | null, (string | null)?]): Cell<R> {
+/**
+ * Shows a text, and a second one behind it. A bdi keeps a text that runs from right to left from turning others.
+ *
+ * @param linkOf where the first text leads, `undefined` for none
+ */
+export function texts<R>(
+  read: (row: R) => readonly [string | null, (string | null)?],
+  linkOf?: (row: R) => string | undefined,
+): Cell<R> {
   return (cell, row) => {
-    if (!cell.firstChild) cell.append(make('bdi'), make('small'));
+    if (!cell.firstChild) {
+      const link = linkOf?.(row);
+      const text = make('bdi');
+      cell.append(link === undefined ? text : make('a', { href: link }, text), make('small'));
+    }
     const [first, second] = read(row);
-    put(cell.firstChild!, first ?? '');
-    put(cell.lastChild!, second ?? '');
-    const all = [first, second].filter(Boolean).join(' ');
-    cell.classList.toggle('blank', all === '');
-    if (cell.title !== all) cell.title = all;
+    const { firstChild, lastChild } = cell;
+    put(firstChild!.firstChild instanceof Element ? firstChild!.firstChild : firstChild!, first ?? '');
+    put(lastChild!, second ?? '');
+    cell.classList.toggle('blank', !first && !second);
   };
 }
 
@@ -203,6 +221,10 @@ export function action<R>({ word, object, offered, run }: Action<R>): Cell<R> {
 
 /** Shows the calls of the last minute as a small curve. */
 export function spark(cell: HTMLElement, { spark: values }: { readonly spark: readonly number[] }): void {
+  if (values.length === 0) {
+    cell.replaceChildren();
+    return;
+  }
   if (!cell.firstChild) {
     const look = { class: 'spark', viewBox: '0 0 90 20', preserveAspectRatio: 'none', role: 'img' };
     cell.append(makeSvg('svg', look, makeSvg('path')));

@@ -1,5 +1,6 @@
-import { Scope, ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
+import { type CanActivate, Scope, type Type, ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
+import { nameOfGuard } from '../../calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Method } from './invocation.js';
 import { nestVersion } from './nest-version.cjs';
@@ -52,6 +53,12 @@ export interface GuardAskedAgain {
 export function guardsAskedAgain(host: object, method: Method): GuardAskedAgain[] {
   const guards = enhancersOf(ENHANCERS[0], host, method);
   return guards.filter((guard): guard is GuardAskedAgain => ASKED_AGAIN in (guard as object));
+}
+
+/** Names the guards on the class and the method of a handler, for operators; those that check scopes have scopes to be named. */
+export function guardNames(host: object, method: Method): string[] {
+  const guards = enhancersOf(ENHANCERS[0], host, method) as (Type<CanActivate> | CanActivate)[];
+  return [...new Set(guards.filter((guard) => !(ASKED_AGAIN in guard)).map(nameOfGuard))];
 }
 
 /** Returns whether a guard stands on the class or the method of a handler. */

@@ -26,6 +26,7 @@ import type { RouteSchema } from '../schema/route-schema.js';
 import {
   ASKED_AGAIN,
   assertNoneSkipped,
+  guardNames,
   guardsAskedAgain,
   hasGuards,
   isBare,
@@ -222,6 +223,10 @@ export class MethodInvoker implements HandlerRunner {
   scopes(): readonly string[] {
     const { host, handler } = this.about;
     return guardsAskedAgain(host, handler).flatMap((guard) => guard.scopesOf(host, handler));
+  }
+
+  guards(): readonly string[] {
+    return guardNames(this.about.host, this.about.handler);
   }
 
   /** Returns a runner of the same method for another handler. */

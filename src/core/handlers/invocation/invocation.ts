@@ -109,8 +109,19 @@ export class Invocation extends McpHandlerCall {
     const { handler, routed } = this.about;
     // The route checks values that no pipe has seen.
     const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
+    const { watcher } = this.context.mcpCall;
+    watcher?.entered();
     const returned: unknown = Reflect.apply(handler, instance, values);
-    return isThenable(returned) ? returned.then((value) => this.#settled(value)) : this.#settled(returned);
+    if (isThenable(returned)) {
+      if (watcher)
+        returned.then(
+          () => watcher.returned(),
+          () => watcher.returned(),
+        );
+      return returned.then((value) => this.#settled(value));
+    }
+    watcher?.returned();
+    return this.#settled(returned);
   }
 
   /** Unsubscribes from sources that an interceptor left running after the call was answered. */

@@ -26,6 +26,7 @@ function madeRegistry(): {
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
   const context = {
+    mcpCall: {},
     entering: () => undefined,
     signal: new AbortController().signal,
     progress: async (progress: number) => void reports.push(progress),

@@ -369,7 +369,10 @@ function functionRunner(
       if (entering) await entering;
       // Checking arguments, and storing a task, take their time: a call that has ended must not have an effect.
       if (context.aborted) throw new HandlerCancelled(context.signal.reason);
+      const { watcher } = context.mcpCall;
+      watcher?.entered();
       const returned = await handler(args as never, context);
+      watcher?.returned();
       return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;
     },
     visible: () => true,

@@ -55,6 +55,8 @@ export interface HandlerRunner {
   readonly guarded: boolean;
   /** Returns the scopes that calls need; absent: none. */
   scopes?(): readonly string[];
+  /** Names the other guards on its class and method, for operators; absent: none. */
+  guards?(): readonly string[];
 }
 
 /** Names the handler that runs, for its failures and for messages. */
@@ -104,6 +106,8 @@ export interface Served<Args, Result> {
   readonly guarded: boolean;
   /** Returns the scopes that calls need, each once, in alphabetical order. */
   scopes(): string[];
+  /** Names the other guards on its class and method, for operators. */
+  guards(): readonly string[];
 }
 
 /** Decides how the files of a result are sent. Methods of extensions have results of their own. */
@@ -178,6 +182,7 @@ export function served<Args, Result>(
     assertPermits: (context) => handler.assertPermits(context),
     guarded: handler.guarded,
     scopes: () => [...new Set(handler.scopes?.())].toSorted(),
+    guards: () => handler.guards?.() ?? [],
   };
 }
 

@@ -34,7 +34,7 @@ import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { McpSessionEndReason } from '../session-events.js';
 import { infoOf, SessionInfo, SessionState, STATE_PATCHES } from './session-state.js';
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
-import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
+import { LoggedSink, SessionStreams, type StreamDetails } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from './session-runtime.js';
 
@@ -126,6 +126,10 @@ export class McpSession implements CallingClient {
       },
       this.runtime,
     ));
+  }
+  /** Describes its streams for operators. @throws (rejects) a fault of the log @internal */
+  streamDetails(): Promise<StreamDetails[]> {
+    return this.#streams.details();
   }
   /** Tells whether `initialize` was answered with success. @internal */
   get initialized(): boolean {

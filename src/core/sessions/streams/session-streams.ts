@@ -14,6 +14,14 @@ import type { McpSessionEvent } from '../session-events.js';
 import { SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
 
+/** Operators see this of a stream: its responses on this node, and the indexes of its latest delivered and logged event. */
+export interface StreamDetails {
+  readonly standalone: boolean;
+  readonly readers: number;
+  readonly delivered: number;
+  readonly last: number;
+}
+
 /**
  * # The streams of a live session
  *
@@ -52,6 +60,17 @@ export class SessionStreams implements StreamObserver {
     let readers = this.#held?.size ?? 0;
     for (const stream of this.#streams?.values() ?? []) readers += stream.readers;
     return readers;
+  }
+
+  /** Describes the streams that are written or read here, for operators. @throws (rejects) a fault of the log */
+  async details(): Promise<StreamDetails[]> {
+    const streams = Array.from(this.#streams?.values() ?? []);
+    return Promise.all(
+      streams.map(async (stream) => {
+        const { delivered, last } = await stream.head();
+        return { standalone: stream.id === STANDALONE_STREAM, readers: stream.readers, delivered, last };
+      }),
+    );
   }
 
   /** Tells whether a client reads the standalone stream, on this node or another. */

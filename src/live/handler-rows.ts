@@ -1,0 +1,108 @@
+import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
+import { cut } from './live-events.js';
+import type { Row } from './live-state.js';
+import { OTHERS, type ToolRow } from './statistics.js';
+
+/** The page lists at most this many handlers of a kind; of tools, those that were called come first. */
+const MOST_LISTED = 1_000;
+/** The beginning of a description has at most this many characters. */
+const SUMMARY = 140;
+const NEVER_CALLED = { calls: 0, errors: 0, p50: 0, p95: 0, spark: [] as readonly number[] };
+const NO_SWITCH = { about: '', id: null, off: null };
+
+/** A row of a tool, or of a method that was called. */
+interface OfferedTool extends ToolRow {
+  /** Actions name the tool by it, whatever its name; `null`: it cannot be switched. */
+  readonly id: string | null;
+  /** The reason why the tool is switched off; `null`: it is on. */
+  readonly off: string | null;
+  /** The beginning of its description. */
+  readonly about: string;
+}
+
+/**
+ * # What an endpoint offers, as rows
+ *
+ * The part of a row that does not change is made once for each entry of the table.
+ */
+export class HandlerRows {
+  readonly #rows = new WeakMap<object, Row>();
+  readonly #tools = new WeakMap<object, OfferedTool>();
+
+  /**
+   * @param table of an endpoint; with the option `server` it has no entries: the page shows the tools that were called
+   * @param idOf makes the id of a tool for actions
+   */
+  constructor(
+    private readonly table: HandlerTable,
+    private readonly idOf: (name: string) => string,
+  ) {}
+
+  /** @param called statistics of tools and methods that were called */
+  tools(called: readonly ToolRow[]): OfferedTool[] {
+    const rows: OfferedTool[] = [];
+    const known = new Set<string>();
+    const { off } = this.table;
+    const withSwitch = (tool: OfferedTool) => {
+      known.add(tool.name);
+      const switched = off.get('tool', tool.name);
+      rows.push(switched ? { ...tool, off: cut(switched.reason ?? '') } : tool);
+    };
+    for (const row of called) {
+      if (row.kind === 'tool' && row.name !== OTHERS) withSwitch({ ...this.#tool(row.name), ...row });
+      else rows.push({ ...NO_SWITCH, ...row });
+    }
+    for (const { key } of this.table.all('tool')) {
+      if (rows.length >= MOST_LISTED) break;
+      if (!known.has(key)) withSwitch(this.#tool(key));
+    }
+    // A tool that was switched off may be gone, or not yet registered.
+    for (const name of off.keys('tool')) if (!known.has(name)) withSwitch(this.#tool(name));
+    return rows;
+  }
+
+  /** Lists the resources, templates and prompts. */
+  others(): Row[] {
+    return (['resource', 'template', 'prompt'] as const).flatMap((kind) =>
+      Array.from(this.table.all(kind), (entry) => this.#offer(entry)).slice(0, MOST_LISTED),
+    );
+  }
+
+  #tool(name: string): OfferedTool {
+    const entry = this.table.get('tool', name);
+    const made = entry && this.#tools.get(entry);
+    if (made) return made;
+    const about = entry ? summaryOf(entry) : '';
+    const row = {
+      key: `tool ${name}`,
+      kind: 'tool' as const,
+      name,
+      about,
+      id: this.idOf(name),
+      off: null,
+      ...NEVER_CALLED,
+    };
+    if (entry) this.#tools.set(entry, row);
+    return row;
+  }
+
+  #offer(entry: Listed): Row {
+    let row = this.#rows.get(entry);
+    if (!row) {
+      const { kind, key } = entry;
+      this.#rows.set(entry, (row = { key: `${kind} ${key}`, kind, name: key, about: summaryOf(entry) }));
+    }
+    return row;
+  }
+}
+
+/** A part of the entries of all kinds. */
+interface Listed {
+  readonly kind: ListedKind;
+  readonly key: string;
+  readonly wire: { readonly title?: string | undefined; readonly description?: string | undefined };
+}
+
+function summaryOf({ wire: { description, title = '' } }: Listed): string {
+  return cut((description ?? title).replaceAll(/\s+/g, ' '), SUMMARY);
+}

@@ -1,0 +1,70 @@
+import type { McpSession } from '../core/sessions/live/mcp-session.js';
+import type { McpSessionDetails } from '../core/sessions/live/session-state.js';
+import type { EndpointName } from '../core/calls/endpoint-name.js';
+import type { McpFinding } from '../core/handlers/doctor/diagnosis.js';
+import { tokensOfJson } from '../core/handlers/doctor/tokens.js';
+import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
+import { cut } from './live-events.js';
+import { BOUNDS_MS, type ToolStatistics } from './statistics.js';
+
+/* What the page shows of one handler or session that its reader has opened. */
+
+const MOST_CAPABILITIES = 4_096;
+
+const LISTED: readonly string[] = ['tool', 'resource', 'template', 'prompt'] satisfies ListedKind[];
+
+export function isListed(kind: string): kind is ListedKind {
+  return LISTED.includes(kind);
+}
+
+interface Sources {
+  readonly table: HandlerTable;
+  readonly statistics: ToolStatistics;
+  readonly endpoint: EndpointName;
+  /** Examines the tools of the endpoint. */
+  readonly findings: () => readonly McpFinding[];
+}
+
+/** @returns `undefined` if the endpoint has no such handler */
+export function handlerDetails(
+  kind: ListedKind,
+  key: string,
+  { table, statistics, endpoint, findings }: Sources,
+): object | undefined {
+  const entry = table.get(kind, key);
+  const histogram = kind === 'tool' ? statistics.histogram(key) : undefined;
+  if (!entry) return histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } };
+  const { wire, origin } = entry;
+  return {
+    wire,
+    origin,
+    guards: entry.guards(),
+    scopes: entry.scopes(),
+    endpointGuards: endpoint.guards,
+    tokens: tokensOfJson(wire),
+    ...(kind === 'tool' && { advice: findings().filter(({ tool }) => tool === key) }),
+    ...(entry.kind === 'tool' && entry.task && { task: entry.task.support }),
+    ...(histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } }),
+  };
+}
+
+/**
+ * @param live the session on this node, if it is here
+ * @param payloads whether the URIs of subscriptions are shown
+ * @throws (rejects) a fault of the log
+ */
+export async function sessionDetails(
+  { clientCapabilities, subscriptions, logLevel, used }: McpSessionDetails,
+  live: McpSession | undefined,
+  payloads: boolean,
+): Promise<object> {
+  const capabilities = JSON.stringify(clientCapabilities);
+  return {
+    capabilities: capabilities.length > MOST_CAPABILITIES ? { cut: cut(capabilities) } : clientCapabilities,
+    logLevel,
+    used,
+    subscriptions: subscriptions.length,
+    ...(payloads && { uris: subscriptions.slice(0, 50).map((uri) => cut(uri, 200)) }),
+    ...(live && { streams: (await live.streamDetails()).slice(0, 50) }),
+  };
+}
