@@ -1,9 +1,12 @@
 // `npm run x -- docs:check`: builds the documentation site, then looks at each page in Chromium as wide as a phone: none scrolls sideways,
-// none loads anything from elsewhere, and the search finds a word without a network.
+// none loads anything from elsewhere, and the search finds a word without a network. The search finds the page that answers each question
+// of docs/how-do-i.md among its first three, that page itself not counted.
 import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
+import MiniSearch from 'minisearch';
 import { chromium } from 'playwright-core';
+import { miniSearch, questions } from '../docs/.vitepress/search.js';
 import { root } from './build.mjs';
 import { buildDocs } from './docs.mjs';
 
@@ -22,6 +25,36 @@ const TYPES = {
 const WIDTH = 400;
 /** The folder in which the site is served, as `homepage` in package.json has it. */
 const base = new URL(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).homepage).pathname;
+
+/** Loads the index as the page does. @returns the pages that the search finds, the best first */
+async function searchOfSite() {
+  const chunks = join(site, 'assets/chunks');
+  const name = readdirSync(chunks).find((each) => each.startsWith('@localSearchIndexroot'));
+  const { default: json } = await import(
+    `data:text/javascript;base64,${readFileSync(join(chunks, name)).toString('base64')}`
+  );
+  const fields = { fields: ['title', 'titles', 'text'], storeFields: ['title', 'titles'] };
+  const index = MiniSearch.loadJSON(json, {
+    ...fields,
+    ...miniSearch.options,
+    searchOptions: miniSearch.searchOptions,
+  });
+  return (question) => index.search(question).map(({ id }) => id.slice(base.length).replace(/(?:\.html)?#.*$/, ''));
+}
+
+/** Words alone that readers type, and the pages that they look for. */
+const WORDS = {
+  cors: ['security'],
+  docker: ['deployment', 'recipes/docker'],
+  lambda: ['sessions'],
+  nx: ['compatibility'],
+  image: ['tool-results'],
+  timeoutMs: ['handler-limits', 'options'],
+  'api key': ['recipes/api-keys'],
+  health: ['operations'],
+  'rate limit': ['recipes'],
+  audit: ['audit'],
+};
 
 /** The pages, and the files beside them; as hosts of static files do it, `/options` is options.html. */
 const server = createServer((request, response) => {
@@ -48,8 +81,18 @@ const executablePath = [process.env.CHROMIUM_PATH, '/usr/bin/chromium', '/usr/bi
 );
 if (executablePath === undefined)
   throw new Error('Needs Chromium: install the package chromium, or set CHROMIUM_PATH.');
-const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
 const faults = [];
+const found = await searchOfSite();
+const asked = [
+  ...questions().map(({ question, targets }) => [question, targets.map(({ page }) => page)]),
+  ...Object.entries(WORDS),
+];
+for (const [question, wanted] of asked) {
+  const first = [...new Set(found(question).filter((page) => page !== 'how-do-i'))].slice(0, 3);
+  if (!first.some((page) => wanted.includes(page)))
+    faults.push(`The search for "${question}" finds ${first.join(', ')} before ${wanted.join(', ')}.`);
+}
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
 for (const name of ['llms.txt', 'llms-full.txt', 'sitemap.xml', 'getting-started.md']) {
   if (!existsSync(join(site, name))) faults.push(`The build has not made ${name}.`);
 }
@@ -89,4 +132,6 @@ try {
   server.close();
 }
 if (faults.length > 0) throw new Error(`${faults.length} faults in the documentation site:\n${faults.join('\n')}`);
-console.log(`${pages.length} pages: none wider than ${WIDTH} pixels, no external resources, the search works.`);
+console.log(
+  `${pages.length} pages: none wider than ${WIDTH} pixels, no external resources; the search answers ${asked.length} questions.`,
+);

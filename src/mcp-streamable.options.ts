@@ -62,7 +62,7 @@ export interface McpStreamableOptions
   server?: McpServerFunction;
   /**
    * Observes the calls of clients, for telemetry: the first one runs outermost. It sees who calls what with which arguments, and the
-   * outcome, and can refuse nothing; [`McpAuditModule`](audit.md) writes records of that, and of refused requests. Without any, and
+   * outcome, and can refuse nothing; `McpAuditModule` of `nestjs-mcp-streamable/audit` writes records of that, and of refused requests. Without any, and
    * without a subscriber of `McpSessionService.calls$`, it costs nothing.
    *
    * @default none

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { defineConfig, type DefaultTheme } from 'vitepress';
+import { miniSearch, withQuestions } from './search.js';
 import llmstxt, { copyOrDownloadAsMarkdownButtons } from 'vitepress-plugin-llms';
 
 const { homepage, repository } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -17,6 +18,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     text: 'Begin',
     items: [
       { text: 'Getting started', link: '/getting-started' },
+      { text: 'How do I …?', link: '/how-do-i' },
       { text: 'Testing', link: '/testing' },
       { text: 'The doctor', link: '/doctor' },
       { text: 'Troubleshooting', link: '/troubleshooting' },
@@ -164,7 +166,13 @@ export default defineConfig({
     logo: '/logo.svg',
     search: {
       provider: 'local',
-      options: { miniSearch: { searchOptions: { boostDocument: weightOf } } },
+      options: {
+        miniSearch,
+        _render: (source, env: { relativePath: string; frontmatter?: { search?: boolean } }, md) => {
+          const html = md.render(source, env);
+          return env.frontmatter?.search === false ? '' : withQuestions(html, env.relativePath);
+        },
+      },
     },
     nav: [
       { text: 'Guide', link: '/getting-started' },
@@ -179,13 +187,6 @@ export default defineConfig({
     footer: { message: 'MIT License' },
   },
 });
-
-/** Runs in the browser: guides go before the pages about the code, and before the API reference, which repeats most words. */
-function weightOf(page: string): number {
-  if (page.includes('/api/')) return 0.1;
-  if (/\/(?:protocol-rules|architecture|decisions|glossary)/.test(page)) return 0.5;
-  return page.includes('/troubleshooting') ? 2 : 1;
-}
 
 /** A heading as GitHub makes an anchor of it. */
 function githubSlug(heading: string): string {

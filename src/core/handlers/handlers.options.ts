@@ -78,7 +78,7 @@ export interface McpHandlerOptions {
   readOnly?: boolean;
   /**
    * Whether the log warns at start of tools that clients refuse, or models choose badly among, and once of each tool whose
-   * result is larger than clients accept; see [the doctor](doctor.md). `true`: also with `NODE_ENV=production`; each answer
+   * result is larger than clients accept; see the doctor. `true`: also with `NODE_ENV=production`; each answer
    * of a tool is then measured. No effect with the option `server`.
    *
    * @default true; `false` if `NODE_ENV` is `production` or `test`
