@@ -8,7 +8,12 @@ import { DocsService } from './docs.service.js';
 export class DocsQuestions {
   constructor(@Inject(DocsService) private readonly docs: DocsService) {}
 
-  @Tool({ name: 'choose_doc', description: 'Lets the user choose a document, and reads it' })
+  @Tool({
+    name: 'choose_doc',
+    title: 'Choose a document',
+    description: 'Lets the user choose a document, and reads it',
+    annotations: { readOnlyHint: true },
+  })
   async choose(@McpCtx() ctx: McpContext): Promise<string> {
     const names = (await this.docs.list()).map(({ name }) => name);
     if (names.length === 0) return 'There are no documents to choose from.';
@@ -21,7 +26,9 @@ export class DocsQuestions {
 
   @Tool({
     name: 'summarize_doc',
+    title: 'Summarize a document',
     description: "Has the client's model summarize a document",
+    annotations: { readOnlyHint: true },
     inputSchema: z.object({ name: z.string() }),
   })
   async summarize(@McpArgs('name') name: string, @McpCtx() ctx: McpContext): Promise<string> {

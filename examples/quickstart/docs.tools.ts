@@ -18,8 +18,10 @@ export class DocsTools {
   /** Reports each document that is done; a client that cancels unsubscribes. */
   @Tool({
     name: 'search_docs',
+    title: 'Search the documents',
     description: 'Finds the lines of all documents that contain a text',
     inputSchema: Search,
+    annotations: { readOnlyHint: true },
   })
   search(@McpArgs() { query, limit }: z.infer<typeof Search>): Observable<ToolEvent<string>> {
     const found: string[] = [];
@@ -34,12 +36,23 @@ export class DocsTools {
     );
   }
 
-  @Tool({ name: 'read_doc', description: 'Reads a document', inputSchema: z.object({ name: z.string() }) })
+  @Tool({
+    name: 'read_doc',
+    title: 'Read a document',
+    description: 'Reads a document',
+    inputSchema: z.object({ name: z.string() }),
+    annotations: { readOnlyHint: true },
+  })
   read(@McpArgs('name') name: string): Promise<string> {
     return this.docs.read(name);
   }
 
-  @Tool({ name: 'watch_docs', description: 'Notifies this session of documents that change' })
+  @Tool({
+    name: 'watch_docs',
+    title: 'Watch the documents',
+    description: 'Notifies this session of documents that change',
+    annotations: { readOnlyHint: false, destructiveHint: false },
+  })
   watch(@McpCtx() { session }: McpContext): string {
     if (!session) return 'This call has no session to notify.';
     this.notifier.listeners.add(session.id);

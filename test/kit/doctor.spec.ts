@@ -22,6 +22,7 @@ import {
 } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { ONE_ADAPTER, QuickstartApp } from '../quickstart/quickstart-app.js';
 
 const HEALTHY = { title: 'Find', annotations: { readOnlyHint: true }, inputSchema: z.object({ id: z.string() }) };
 
@@ -199,6 +200,12 @@ describe('the doctor', () => {
     };
     const { findings } = await diagnose(await appOf([Orders], { guards: [guard] }));
     expect(findings).toMatchObject([{ rule: 'oauth-metadata', problem: expect.stringContaining('answers 404') }]);
+  });
+
+  it('has no findings for the quickstart', async () => {
+    const quickstart = await QuickstartApp.start(ONE_ADAPTER[0]!);
+    await expectHealthy(quickstart.app);
+    await quickstart.close();
   });
 
   it('names the endpoints of an app that has none at the path', async () => {
