@@ -189,8 +189,22 @@ describe('a change of a schema', () => {
       'allOf has one more part',
       { allOf: [text] },
       { allOf: [text, { minLength: 1 }] },
-      ['breaking a: allOf has 2 parts; it had 1'],
-      ['additive a: allOf has 2 parts; it had 1'],
+      ['breaking a: allOf has 1 new parts, and 0 are gone'],
+      ['additive a: allOf has 1 new parts, and 0 are gone'],
+    ],
+    [
+      'allOf has a part more and others less',
+      { allOf: [text, { minLength: 1 }, { maxLength: 9 }] },
+      { allOf: [{ maxLength: 9 }, { pattern: 'x' }] },
+      ['breaking a: allOf has 1 new parts, and 2 are gone'],
+      ['breaking a: allOf has 1 new parts, and 2 are gone'],
+    ],
+    [
+      'allOf in another order',
+      { allOf: [text, { minLength: 1 }] },
+      { allOf: [{ minLength: 1 }, text] },
+      ['look a: "allOf" has changed'],
+      ['look a: "allOf" has changed'],
     ],
     [
       'alternatives gone and new',
@@ -290,6 +304,8 @@ describe('a change of a schema', () => {
     ]);
     const self = { $ref: '#' };
     expect(diff(self, self)).toEqual([]);
+    const nullable = { $ref: '#/$defs/A', $defs: { A: { anyOf: [{ $ref: '#/$defs/A' }, { type: 'null' }] } } };
+    expect(diff(nullable, text)).not.toEqual([]);
     const others = diff({ $ref: '#/$defs/A', $defs: { A: { $ref: '#/$defs/B' }, B: { $ref: '#/$defs/A' } } }, text);
     expect(others).not.toEqual([]);
   });

@@ -59,6 +59,7 @@ type Schema = Readonly<Record<string, unknown>>;
 /** A hostile schema must not take the time of a test run: what is beyond is reported to be looked at. */
 const MAX_STEPS = 200_000;
 const MAX_DEPTH = 200;
+const MAX_HOPS = 50;
 
 /** Compares two schemas. @param path stands before the path of each change, such as `input` */
 export function schemaChanges(before: unknown, after: unknown, direction: Direction, path: string): Change[] {
@@ -143,29 +144,27 @@ class SchemaWalk {
    * Returns a schema without a reference at its top, and `anyOf: [X, null]` as X that may be null.
    *
    * @param side 0: before, 1: after
+   * @param hops the references that may be followed: those of a cycle lead nowhere
    */
-  #resolved(schema: unknown, side: 0 | 1): Schema | false {
-    let found = schema;
-    // A chain of references that ends in itself accepts anything.
-    for (let hops = 0; isObject(found) && typeof found['$ref'] === 'string' && hops < MAX_DEPTH; hops++) {
-      const { $ref, ...beside } = found;
-      const target = resolveRef(this.roots[side], $ref);
-      if (target === undefined) break;
-      const isPlain = Object.keys(beside).every((keyword) => [...ANNOTATIONS, ...SILENT].includes(keyword));
-      found = isPlain && isObject(target) ? { ...target, ...beside } : isPlain ? target : { allOf: [target, beside] };
-    }
-    if (found === false) return false;
-    if (!isObject(found)) return {};
-    return this.#withoutNullBranch(found, side);
+  #resolved(schema: unknown, side: 0 | 1, hops = MAX_HOPS): Schema | false {
+    if (schema === false) return false;
+    if (!isObject(schema)) return {};
+    const { $ref, ...beside } = schema;
+    const isPlain = Object.keys(beside).every((keyword) => [...ANNOTATIONS, ...SILENT].includes(keyword));
+    const target = typeof $ref === 'string' && hops > 0 ? resolveRef(this.roots[side], $ref) : undefined;
+    if (target === undefined) return this.#withoutNullBranch(schema, side, hops);
+    if (!isPlain) return { allOf: [target, beside] };
+    const resolved = this.#resolved(target, side, hops - 1);
+    return resolved && { ...resolved, ...beside };
   }
 
-  #withoutNullBranch(schema: Schema, side: 0 | 1): Schema {
+  #withoutNullBranch(schema: Schema, side: 0 | 1, hops: number): Schema {
     const { anyOf, ...beside } = schema;
-    if (!Array.isArray(anyOf) || anyOf.length !== 2) return schema;
+    if (!Array.isArray(anyOf) || anyOf.length !== 2 || hops === 0) return schema;
     const other: unknown = anyOf.find((branch) => !isNull(branch));
     const isPlain = Object.keys(beside).every((keyword) => [...ANNOTATIONS, ...SILENT].includes(keyword));
     if (!isPlain || other === undefined || !anyOf.some(isNull)) return schema;
-    const resolved = this.#resolved(other, side);
+    const resolved = this.#resolved(other, side, hops - 1);
     return resolved === false ? { ...beside, type: 'null' } : { ...resolved, ...beside, nullable: true };
   }
 
@@ -234,8 +233,9 @@ class SchemaWalk {
         if (was === undefined || is === undefined) return this.#addedOrRemoved(keyword, was, is, path);
         return this.compare(was, is, `${path}[]`, depth + 1);
       case 'allOf':
+        return this.#compareAll(was, is, path, depth);
       case 'prefixItems':
-        return this.#compareParts(keyword, was, is, path, depth);
+        return this.#compareTuple(was, is, path, depth);
       case 'anyOf':
       case 'oneOf':
         return this.#compareAlternatives(keyword, was, is, path, depth);
@@ -280,20 +280,27 @@ class SchemaWalk {
     this.compare(was, is, `${path}.*`, depth + 1);
   }
 
-  #compareParts(keyword: string, was: unknown, is: unknown, path: string, depth: number): void {
+  /** Compares schemas that must all hold. */
+  #compareAll(was: unknown, is: unknown, path: string, depth: number): void {
+    const added = listOf<unknown>(is);
+    const removed = listOf<unknown>(was).filter((part) => {
+      const at = added.findIndex((other) => this.#equal(part, other));
+      if (at >= 0) added.splice(at, 1);
+      return at < 0;
+    });
+    if (removed.length === added.length) {
+      for (const [at, part] of removed.entries()) this.compare(part, added[at], path, depth + 1);
+    } else {
+      const effect = removed.length === 0 ? 'narrower' : added.length === 0 ? 'wider' : 'replaced';
+      this.report(effect, path, `allOf has ${added.length} new parts, and ${removed.length} are gone`);
+    }
+  }
+
+  #compareTuple(was: unknown, is: unknown, path: string, depth: number): void {
     const [before, after] = [listOf<unknown>(was), listOf<unknown>(is)];
-    // Each part must hold: one more accepts less. In a tuple it depends on other keywords.
-    if (before.length !== after.length) {
-      const effect = after.length > before.length ? 'narrower' : 'wider';
-      return this.report(
-        keyword === 'allOf' ? effect : 'other',
-        path,
-        `${keyword} has ${after.length} parts; it had ${before.length}`,
-      );
-    }
-    for (const [at, part] of before.entries()) {
-      this.compare(part, after[at], keyword === 'allOf' ? path : `${path}[${at}]`, depth + 1);
-    }
+    // What a longer tuple accepts depends on other keywords.
+    if (before.length !== after.length) return this.#changed('prefixItems', was, is, path);
+    for (const [at, part] of before.entries()) this.compare(part, after[at], `${path}[${at}]`, depth + 1);
   }
 
   #compareAlternatives(keyword: string, was: unknown, is: unknown, path: string, depth: number): void {
