@@ -172,6 +172,17 @@ const capTests: Tests = {
     assert.notEqual(await keep(store, `${P}:c`, 1), 'full');
   },
 
+  'what expires makes room behind what lives longer': async ({ store, caps, advance }) => {
+    if (caps === false || !advance) return;
+    await keep(store, `${P}:long`, 9, 1, 10 * TTL_MS);
+    await keep(store, `${P}:a`, 2);
+    assert.equal(await keep(store, `${P}:b`, 2), 'full');
+    await advance(TTL_MS + 1);
+    assert.equal(await store.get(`${P}:a`), undefined);
+    assert.notEqual(await keep(store, `${P}:b`, 2), 'full');
+    assert.equal(await store.get(`${P}:long`), 1);
+  },
+
   'a quota holds under concurrency': async ({ store, peer = store, caps }) => {
     if (caps === false) return;
     const sets = Array.from({ length: 50 }, (_, n) => keep(n % 2 ? peer : store, `${P}:${n}`, 10));

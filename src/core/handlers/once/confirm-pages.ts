@@ -17,6 +17,7 @@ interface StoredPage {
   readonly tool: string;
   readonly message: string;
   readonly answer: ConfirmPage['answer'];
+  readonly ttlMs: number;
   /** The time until which the user may decide, in milliseconds since the epoch. */
   readonly until: number;
 }
@@ -53,7 +54,7 @@ export class StoredPages {
         const page = known === undefined ? undefined : await this.find(about.principal, known);
         if (page) return { id: known!, message: page.message, answer: page.answer };
         const id = randomToken();
-        const fresh: StoredPage = { tool: about.tool, message, answer: 'open', until: this.clock.now() + ttlMs };
+        const fresh: StoredPage = { tool: about.tool, message, answer: 'open', ttlMs, until: this.clock.now() + ttlMs };
         const quota = { owner: this.#ownerOf(about.principal), max: 2 * MAX_PAGES };
         for (const [key, value] of [
           [this.#keyOf(about.principal, id), fresh],
@@ -82,8 +83,7 @@ export class StoredPages {
     const page = await this.find(principal, id);
     if (page?.answer !== 'open') return false;
     const quota = { owner: this.#ownerOf(principal), max: Infinity };
-    const leftMs = Math.max(1, page.until - this.clock.now());
-    await this.store.set(this.#keyOf(principal, id), { ...page, answer }, leftMs, quota);
+    await this.store.set(this.#keyOf(principal, id), { ...page, answer }, page.ttlMs, quota);
     return true;
   }
 

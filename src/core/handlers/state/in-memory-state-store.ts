@@ -8,14 +8,15 @@ import type { McpStateStore, McpStateQuota } from './state-store.js';
  * lose is lost here too. There is no timer: each call first removes the expired values.
  *
  * Invariants:
- * - `#entries` is in order of the last `set`. With one TTL, as an endpoint has, that is the order of expiry: the expired
- *   ones come first. A value with a shorter TTL than those before it is unreadable in time, and removed with them;
+ * - `#queues` has the entries of each TTL in order of the last `set`, which is the order of their expiry: the expired ones come
+ *   first. An endpoint has a handful of TTLs: one for states, and those that tools choose for what runs once;
  * - `#owned` counts the entries of each owner that has any.
  *
  * @publicApi
  */
 export class InMemoryStateStore implements McpStateStore {
   readonly #entries = new Map<string, Entry>();
+  readonly #queues = new Map<number, Map<string, Entry>>();
   readonly #owned = new Map<string, number>();
 
   constructor(private readonly clock: McpClock = systemClock) {}
@@ -43,8 +44,7 @@ export class InMemoryStateStore implements McpStateStore {
     if (!before && quota && owned >= quota.max) return 'full';
     const json = JSON.stringify(value);
     if (before) this.#remove(key, before);
-    this.#entries.set(key, { owner, json, expiresAt: this.clock.now() + ttlMs });
-    this.#owned.set(owner, (this.#owned.get(owner) ?? 0) + 1);
+    this.#add(key, { owner, json, ttlMs, expiresAt: this.clock.now() + ttlMs });
     return true;
   }
 
@@ -65,32 +65,37 @@ export class InMemoryStateStore implements McpStateStore {
 
   /** Continues with what {@link dump} returned. @internal */
   load(dump: StateDump): void {
-    for (const [key, entry] of dump) {
-      this.#entries.set(key, entry);
-      this.#owned.set(entry.owner, (this.#owned.get(entry.owner) ?? 0) + 1);
-    }
+    for (const [key, entry] of dump) this.#add(key, entry);
   }
 
   #current(key: string): Entry | undefined {
-    const now = this.#expire();
-    const entry = this.#entries.get(key);
-    if (!entry || entry.expiresAt > now) return entry;
-    this.#remove(key, entry);
-    return undefined;
+    this.#expire();
+    return this.#entries.get(key);
   }
 
-  /** Removes expired values. @returns the time */
-  #expire(): number {
+  #expire(): void {
     const now = this.clock.now();
-    for (const [key, entry] of this.#entries) {
-      if (entry.expiresAt > now) break;
-      this.#remove(key, entry);
+    for (const queue of this.#queues.values()) {
+      for (const [key, entry] of queue) {
+        if (entry.expiresAt > now) break;
+        this.#remove(key, entry);
+      }
     }
-    return now;
   }
 
-  #remove(key: string, { owner }: Entry): void {
+  #add(key: string, entry: Entry): void {
+    this.#entries.set(key, entry);
+    let queue = this.#queues.get(entry.ttlMs);
+    if (!queue) this.#queues.set(entry.ttlMs, (queue = new Map<string, Entry>()));
+    queue.set(key, entry);
+    this.#owned.set(entry.owner, (this.#owned.get(entry.owner) ?? 0) + 1);
+  }
+
+  #remove(key: string, { owner, ttlMs }: Entry): void {
     this.#entries.delete(key);
+    const queue = this.#queues.get(ttlMs)!;
+    queue.delete(key);
+    if (queue.size === 0) this.#queues.delete(ttlMs);
     const owned = this.#owned.get(owner)! - 1;
     if (owned > 0) this.#owned.set(owner, owned);
     else this.#owned.delete(owner);
@@ -100,6 +105,7 @@ export class InMemoryStateStore implements McpStateStore {
 interface Entry {
   readonly owner: string;
   readonly json: string;
+  readonly ttlMs: number;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
