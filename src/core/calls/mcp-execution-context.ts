@@ -23,6 +23,8 @@ export abstract class McpHandlerCall {
     readonly name: string;
     /** The decorated method, not the function that Nest calls in its place. */
     readonly handler: McpHandlerFunction;
+    /** The function that was registered at run time. */
+    readonly given?: McpHandlerFunction;
     readonly host: HostClass;
   };
 }
@@ -100,12 +102,19 @@ export class McpExecutionContext {
     return this.call.about.name;
   }
 
-  /** Returns the decorated method itself. `ExecutionContext.getHandler()` returns a function with the same metadata. */
+  /**
+   * Returns the decorated method itself, or the function that was registered at run time. `ExecutionContext.getHandler()` returns a
+   * function with the same metadata.
+   */
   getHandler(): McpHandlerFunction {
-    return this.call.about.handler;
+    const { handler, given } = this.call.about;
+    return given ?? handler;
   }
 
-  /** Returns the class of the provider; also in filters, where Nest does not provide it. */
+  /**
+   * Returns the class of the provider, of a function that was registered at run time `McpRegistry`; also in filters, where Nest does not
+   * provide it.
+   */
   getClass(): HostClass {
     return this.call.about.host;
   }

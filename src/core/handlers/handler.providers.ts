@@ -1,7 +1,13 @@
 import type { Provider } from '@nestjs/common';
 import { ToolCatalogues } from './catalogue/tool-catalogues.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
-import { HandlerInvokers } from './invocation/handler-invokers.js';
+import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
 import { HandlerTable } from './registry/handler-table.js';
 
-export const handlerProviders: Provider[] = [HandlerTable, HandlerInvokers, ToolCatalogues, DeclaredHandlers];
+export const handlerProviders: Provider[] = [
+  HandlerTable,
+  HandlerInvokers,
+  RegisteredHandlers,
+  ToolCatalogues,
+  DeclaredHandlers,
+];

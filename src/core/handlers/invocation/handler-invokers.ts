@@ -20,6 +20,7 @@ import {
   isHttpException,
 } from '../handlers.errors.js';
 import { inspected, textOf } from '../results/handler-failure.js';
+import { markEntryProvider } from '../decorators/handler.decorators.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import type { RouteSchema } from '../schema/route-schema.js';
@@ -32,9 +33,17 @@ import {
   isBare,
   type ProviderWrapper,
 } from './enhancers.js';
-import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
+import { type HandlerDescription, Invocation, ListingInvocation, type Method } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
-import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, pathNamesOf, standInFor } from './params.js';
+import {
+  emptyStandInFor,
+  layoutOf,
+  methodOf,
+  type ParamLayout,
+  pathNamesOf,
+  standInFor,
+  withGuards,
+} from './params.js';
 import { assertPayload } from './older-nest.js';
 import { isRequestView } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
@@ -63,6 +72,30 @@ export interface HandlerHost {
   readonly origin: string;
 }
 
+/** A function that was registered at run time. */
+export interface RegisteredFunction {
+  readonly handler: Method;
+  readonly guards: readonly CanActivate[];
+  readonly owner: object;
+  readonly origin: string;
+}
+
+interface InvokedMethod {
+  readonly wrapper: ProviderWrapper;
+  readonly methodName: string;
+  readonly layout: ParamLayout;
+  /** Stands for the instance of the provider. */
+  readonly owner?: object;
+}
+
+/**
+ * Stands for the registry where Nest makes the enhancers of a provider: with a request-scoped enhancer of the app the registry itself,
+ * and all that injects it, would be made for each request.
+ */
+@Injectable()
+export class RegisteredHandlers {}
+markEntryProvider(RegisteredHandlers);
+
 /** Makes invokers; one instance serves all endpoints of a module. @internal */
 @Injectable()
 export class HandlerInvokers {
@@ -86,15 +119,57 @@ export class HandlerInvokers {
     const handler = host && methodOf(host.prototype as object, methodName);
     if (!handler) throw new McpHandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const layout = layoutOf(host, methodName, origin);
-    assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
-    assertPayload(wrapper, modules, origin);
     const { contextAt, omitted } = layout;
     const pathNames = layout.isRoute ? [...pathNamesOf(host, handler, { config, modules, wrapper }).keys()] : [];
     const routed = layout.isRoute ? { args: layout.args, omitted, pathNames, verb: layout.verb, route } : undefined;
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
+    return this.#invoker({ wrapper, methodName, layout }, about, listGuards, () => {
+      const { made, scoped } = listedGuards(config, listGuards);
+      return made.length + scoped.length > 0;
+    });
+  }
+
+  /**
+   * Makes an invoker of a function that was registered at run time. The enhancers of the app run around it, and guards of its own.
+   *
+   * @param owner the object whose class enhancers see as that of the handler
+   * @throws McpHandlerDefinitionError when Nest would not run it as the decorators on it say
+   */
+  createOf(
+    { handler: given, guards, owner, origin }: RegisteredFunction,
+    { kind, name, validate, listGuards = [] }: HandlerInvokerOptions,
+  ): MethodInvoker {
+    const wrapper = [...this.modules.values()]
+      .map(({ providers }) => providers.get(RegisteredHandlers))
+      .find((found) => found !== undefined) as ProviderWrapper;
+    const host = owner.constructor as Type<object>;
+    const methodName = 'registered';
+    const layout = layoutOf(host, methodName, origin);
+    // The app may register one function several times, with other guards.
+    const handler = withGuards(given, guards);
+    const { contextAt } = layout;
+    const about: HandlerDescription = { kind, name, origin, handler, given, host, contextAt, validate };
+    // It may be registered before `useGlobalGuards()` is called.
+    return this.#invoker({ wrapper, methodName, layout, owner }, about, listGuards, () => listGuards.length > 0);
+  }
+
+  #invoker(
+    { wrapper, methodName, layout, owner }: InvokedMethod,
+    about: HandlerDescription,
+    listGuards: readonly Type<CanActivate>[],
+    areGuardsListed: () => boolean,
+  ): MethodInvoker {
+    const { config, modules } = this;
+    const { host, handler, origin } = about;
+    assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
+    assertPayload(wrapper, modules, origin);
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };
-    const lazily = (prepare: () => Surround): Surroundings => new Surroundings(wrapper, this.#contextIds, prepare);
+    const lazily = (prepare: () => Surround): Surroundings =>
+      new Surroundings(wrapper, this.#contextIds, () => {
+        const surround = prepare();
+        return owner ? (_instance, contextId) => surround(owner, contextId) : surround;
+      });
     return new MethodInvoker(
       about,
       lazily(() => {
@@ -103,10 +178,7 @@ export class HandlerInvokers {
       }),
       lazily(() => surroundForGuards(config, modules, asked)),
       lazily(() => surroundForGuards(config, modules, asked, listGuards)),
-      () => {
-        const { made, scoped } = listedGuards(config, listGuards);
-        return hasGuards(host, handler) || made.length + scoped.length > 0;
-      },
+      () => hasGuards(host, handler) || areGuardsListed(),
     );
   }
 }

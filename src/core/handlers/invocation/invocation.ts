@@ -26,6 +26,8 @@ export interface HandlerDescription {
   /** Names the method, such as `OrderTools.find`. */
   readonly origin: string;
   readonly handler: Method;
+  /** The function that was registered at run time; `handler` has its guards. */
+  readonly given?: Method;
   readonly host: McpHandlerCall['about']['host'];
   /** Lists the parameters that are the `McpContext`. */
   readonly contextAt: readonly number[];

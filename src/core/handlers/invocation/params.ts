@@ -18,6 +18,7 @@ import type { ResponseFacade } from './response-facade.js';
 export const ROUTE_ARGUMENTS = '__routeArguments__';
 /** The key of each entry there whose decorator was made by `createParamDecorator()` contains this text. */
 const CUSTOM_ARGUMENT = '__customRouteArgs__';
+const GUARDS_METADATA = '__guards__';
 const PARAM_TYPES = 'design:paramtypes';
 
 /** Our copy of the metadata has this key: Nest's own key is for routes. */
@@ -369,6 +370,15 @@ export function standInFor(method: Method, { invocationAt }: ParamLayout): Metho
 /** Returns the function that Nest calls when only guards are asked. */
 export function emptyStandInFor(method: Method): Method {
   return withMetadataOf(method, () => undefined);
+}
+
+/** Returns a function that does the same, with guards of its own beside those that decorators have put on it. */
+export function withGuards(method: Method, guards: readonly unknown[]): Method {
+  const marked = withMetadataOf(method, (...params) => Reflect.apply(method, undefined, params));
+  const decorated = (Reflect.getMetadata(GUARDS_METADATA, method) as unknown[] | undefined) ?? [];
+  const all = [...decorated, ...guards];
+  if (all.length > 0) Reflect.defineMetadata(GUARDS_METADATA, all, marked);
+  return marked;
 }
 
 /** An invocation reaches the stand-in as the value of one more parameter. */

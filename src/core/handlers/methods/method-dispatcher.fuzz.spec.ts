@@ -1,4 +1,3 @@
-import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { randomBytes } from 'node:crypto';
 import { BadRequestException, ForbiddenException, InternalServerErrorException, Logger } from '@nestjs/common';
 import { inputRequired, UrlElicitationRequiredError } from '@modelcontextprotocol/server';
@@ -16,11 +15,11 @@ import {
 import type { McpContext } from '../../calls/mcp-context.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
-import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { McpRegistry } from '../registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
+import { registryParts } from '../../../../test/support/registry-parts.js';
 import { share, seededRandom } from '../../../../test/support/share.js';
 import { type McpEra, SERVER_INFO_META_KEY } from '../../protocol/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../../protocol/errors.js';
@@ -314,9 +313,11 @@ const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: (
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
   const failures = { errorDetails: false, denials: 'result' } as const;
-  const invokers = new HandlerInvokers(new ApplicationConfig(), new ModulesContainer());
+  const [invokers, module] = registryParts();
   const catalogues = new ToolCatalogues(table, failures, systemClock, invokers);
-  registerHandlers(new McpRegistry(table, failures, systemClock, { set: () => Promise.resolve() }, catalogues));
+  registerHandlers(
+    new McpRegistry(table, failures, systemClock, { set: () => Promise.resolve() }, catalogues, invokers, module),
+  );
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

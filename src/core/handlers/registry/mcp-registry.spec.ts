@@ -7,6 +7,7 @@ import type { McpContext } from '../../calls/mcp-context.js';
 import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { toolProgress } from '../results/tool-event.js';
+import { registryParts } from '../../../../test/support/registry-parts.js';
 import { McpRegistry } from './mcp-registry.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
@@ -21,7 +22,7 @@ function madeRegistry(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES, systemClock, SWITCH, { changed: () => {} });
+  const registry = new McpRegistry(table, FAILURES, systemClock, SWITCH, { changed: () => {} }, ...registryParts());
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -189,9 +190,14 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock, SWITCH, {
-      changed: () => {},
-    });
+    const registry = new McpRegistry(
+      new HandlerTable({ server: () => {} }),
+      FAILURES,
+      systemClock,
+      SWITCH,
+      { changed: () => {} },
+      ...registryParts(),
+    );
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint has the option "server"',
     );

@@ -1,10 +1,13 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
-import { Inject, Injectable, type Type } from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, Inject, Injectable, type Type } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpContext } from '../../calls/mcp-context.js';
+import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { shown } from '../../protocol/errors.js';
+import { callerOf, type McpCaller } from '../catalogue/mcp-caller.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import type {
   CompletionValues,
@@ -17,10 +20,10 @@ import type {
   ResourceTemplateOptions,
   ToolOptions,
 } from '../decorators/handler-options.js';
-import { HandlerCancelled, McpHandlerDefinitionError } from '../handlers.errors.js';
-import { type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { FailureOptions, McpHandlerOptions, ToolResultOptions } from '../handlers.options.js';
+import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { HandlerPlaces } from '../invocation/handler-limits.js';
-import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
@@ -44,19 +47,38 @@ export type CompletionFunction = (
   context: McpContext,
 ) => CompletionValues | Promise<CompletionValues>;
 
+/** Decides who sees and calls what is registered. @internal */
+export interface McpHandlerAccess {
+  /**
+   * Guards, after those of the app: instances, or classes that a module provides. A guard that needs no arguments also decides whether
+   * lists show the handler.
+   *
+   * @default those of the app alone
+   */
+  guards?: readonly (CanActivate | Type<CanActivate>)[];
+  /**
+   * Decides whether the handler exists for a caller: lists do not show it to others, and a call of theirs is answered as if it did not
+   * exist.
+   *
+   * @default it exists for all
+   */
+  visible?: (caller: McpCaller) => boolean | Promise<boolean>;
+}
+
 /** A tool to be registered. @publicApi */
-export interface McpToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
+export interface McpToolRegistration<Args = Record<string, unknown>> extends ToolOptions, McpHandlerAccess {
   name: string;
   handler: McpHandlerFunction<Args>;
 }
 
 /** A resource to be registered. @publicApi */
-export interface McpResourceRegistration extends ResourceOptions {
+export interface McpResourceRegistration extends ResourceOptions, McpHandlerAccess {
   handler: McpHandlerFunction<ResourceArgs>;
 }
 
 /** A resource template to be registered. @publicApi */
-export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
+export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs>
+  extends ResourceTemplateOptions, McpHandlerAccess {
   handler: McpHandlerFunction<Args>;
   /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
   list?: (args: McpListResourcesArgs, context: McpContext) => McpListedResources | Promise<McpListedResources>;
@@ -65,7 +87,7 @@ export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs> ex
 }
 
 /** A prompt to be registered. @publicApi */
-export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
+export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions, McpHandlerAccess {
   handler: McpHandlerFunction<Args>;
   /** Completions are found by argument of the prompt. */
   complete?: Readonly<Record<string, CompletionFunction>>;
@@ -140,10 +162,12 @@ export class McpRegistry {
   /** @internal */
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(MCP_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
+    @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(HandlerSwitch) private readonly switches: HandlerSwitch,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
+    @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
+    @Inject(ModuleRef) private readonly module: ModuleRef,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -152,7 +176,8 @@ export class McpRegistry {
   }
 
   /**
-   * Adds a tool. No enhancers of Nest run around its handler: only the guards of the endpoint decide who may call it.
+   * Adds a tool. The guards, interceptors, pipes and filters of the app (`APP_GUARD`, `useGlobalFilters()`, …) run around its handler, as
+   * around a decorated one, with `guards` of its own; for them its class is `McpRegistry`.
    *
    * @throws McpHandlerDefinitionError when it cannot be served
    * @throws McpDuplicateHandlerError when there is a tool of that name
@@ -170,7 +195,7 @@ export class McpRegistry {
   }
 
   /**
-   * Adds a resource with a fixed URI.
+   * Adds a resource with a fixed URI; the enhancers of the app run around its handler.
    *
    * @throws McpHandlerDefinitionError when it cannot be served
    * @throws McpDuplicateHandlerError when there is a resource with that URI
@@ -180,7 +205,7 @@ export class McpRegistry {
   }
 
   /**
-   * Adds a resource template.
+   * Adds a resource template; the enhancers of the app run around its functions.
    *
    * @throws McpHandlerDefinitionError when it cannot be served
    * @throws McpDuplicateHandlerError when there is that template
@@ -192,7 +217,7 @@ export class McpRegistry {
   }
 
   /**
-   * Adds a prompt.
+   * Adds a prompt; the enhancers of the app run around its handler.
    *
    * @throws McpHandlerDefinitionError when it cannot be served
    * @throws McpDuplicateHandlerError when there is a prompt of that name
@@ -272,12 +297,24 @@ export class McpRegistry {
     this.catalogues.changed(catalogue, principal);
   }
 
+  readonly #runnerOf: RunnerOf = ({ kind, name, origin, handler, access, validate }) => {
+    const { listGuards } = this.failures;
+    const registered = {
+      handler: handler as (...params: unknown[]) => unknown,
+      guards: guardsOf(access, origin, this.module),
+      owner: this,
+      origin,
+    };
+    return this.invokers.createOf(registered, { kind, name, validate, ...(listGuards && { listGuards }) });
+  };
+
   #register<Kind extends ListedKind, Changes extends object>(
     kind: Kind,
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
     let current = { ...registration };
-    const shared = { failures: this.failures, clock: this.clock, places: new HandlerPlaces() };
+    const { failures, clock } = this;
+    const shared = { failures, clock, places: new HandlerPlaces(), runnerOf: this.#runnerOf };
     let entry = registeredEntry(kind, current, shared);
     const { key, origin } = entry;
     this.table.add(entry);
@@ -295,6 +332,8 @@ export class McpRegistry {
     };
   }
 }
+
+type RegistryOptions = FailureOptions & ToolResultOptions & Pick<McpHandlerOptions, 'listGuards'>;
 
 /** A reason has at most so many characters: each refused call sends it. */
 const MAX_REASON = 500;
@@ -332,54 +371,89 @@ const ENTRIES: {
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  shared: Pick<EntrySource, 'failures' | 'clock' | 'places'>,
+  { runnerOf, ...shared }: Pick<EntrySource, 'failures' | 'clock' | 'places'> & { readonly runnerOf: RunnerOf },
 ): ListedEntry {
   const {
     handler,
     complete = {},
     list,
+    guards,
+    visible,
   } = registration as McpToolRegistration<never> & Pick<McpResourceTemplateRegistration<never>, 'complete' | 'list'>;
-  const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
+  const name = Reflect.get(registration, KEYS[kind]) as string;
+  const origin = `${kind} ${shown(name)} (registered at run time)`;
   if (typeof handler !== 'function') {
     throw new McpHandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
   }
+  const access = { guards, visible };
+  const runner = (run: McpHandlerFunction<never>, validate?: Validate): HandlerRunner =>
+    runnerOf({ kind, name, origin, handler: run, access, validate });
   return ENTRIES[kind](registration, {
     ...shared,
     origin,
     // The compiler is collected together with the entry.
     compiler: new SchemaCompiler(),
-    runner: (validate) => functionRunner(handler, origin, validate),
-    ...(list && { listing: { origin, runner: functionRunner(list, origin, undefined) } }),
-    completions: Object.entries(complete).map(([argument, propose]) => ({ origin, argument, propose })),
+    runner: (validate) => runner(handler, validate),
+    ...(list && { listing: { origin, runner: runner(list) } }),
+    completions: Object.entries(complete).map(([argument, propose]) => {
+      // The guards of the entry have decided before.
+      const proposes = ({ value, others }: Proposed, context: McpContext): unknown => propose(value, others, context);
+      const completion = runnerOf({ kind, name, origin, handler: proposes, access: {} });
+      return {
+        origin,
+        argument,
+        propose: (value, others, context) => completion.run({ value, others }, context),
+      };
+    }),
   });
 }
 
-/**
- * Runs a function as a handler. Nothing of Nest runs around it: the guards of the endpoint have accepted the caller.
- */
-function functionRunner(
-  handler: McpHandlerFunction<never>,
-  origin: string,
-  validate: Validate | undefined,
-): HandlerRunner {
-  return {
-    async run(raw, context) {
-      const args: unknown = validate ? await validate(raw) : raw;
-      const entering = context.entering({ validArguments: args });
-      if (entering) await entering;
-      // Checking arguments, and storing a task, take their time: a call that has ended must not have an effect.
-      if (context.aborted) throw new HandlerCancelled(context.signal.reason);
-      const { watcher } = context.mcpCall;
-      watcher?.entered();
-      const returned = await handler(args as never, context);
-      watcher?.returned();
-      return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;
-    },
-    visible: () => true,
-    admits: () => Promise.resolve(true),
-    assertAdmits: () => Promise.resolve(),
-    permits: () => true,
-    assertPermits: () => {},
-    guarded: false,
+interface Proposed {
+  readonly value: string;
+  readonly others: Readonly<Record<string, string>>;
+}
+
+/** Makes the runner of a function. @throws McpHandlerDefinitionError */
+type RunnerOf = (registered: {
+  readonly kind: ListedKind;
+  readonly name: string;
+  readonly origin: string;
+  readonly handler: McpHandlerFunction<never>;
+  readonly access: McpHandlerAccess;
+  readonly validate?: Validate | undefined;
+}) => HandlerRunner;
+
+/** Returns the guards of a registration. @throws McpHandlerDefinitionError */
+function guardsOf({ guards = [], visible }: McpHandlerAccess, origin: string, module: ModuleRef): CanActivate[] {
+  if (!Array.isArray(guards)) {
+    throw new McpHandlerDefinitionError(origin, `its "guards" must be an array; got ${shown(guards)}.`);
+  }
+  if (visible !== undefined && typeof visible !== 'function') {
+    throw new McpHandlerDefinitionError(origin, `its "visible" must be a function; got ${shown(visible)}.`);
+  }
+  const made = guards.map((guard: CanActivate | Type<CanActivate>): CanActivate => {
+    if (typeof guard === 'function') return provided(guard, origin, module);
+    if (typeof (guard as Partial<CanActivate> | undefined)?.canActivate === 'function') return guard;
+    const reason = `each of its "guards" must be a class, or an object with "canActivate"; got ${shown(guard)}.`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  });
+  if (!visible) return made;
+  const canActivate = (context: ExecutionContext): boolean | Promise<boolean> => {
+    const { mcpCall, request } = McpExecutionContext.create(context).getContext();
+    const { principal, routeParams } = mcpCall;
+    return visible(callerOf({ principal, request, routeParams }));
   };
+  return [...made, { canActivate }];
+}
+
+/** Returns the guard of a class that a module provides. It may not be made yet. @throws McpHandlerDefinitionError */
+function provided(type: Type<CanActivate>, origin: string, module: ModuleRef): CanActivate {
+  const guard = (): CanActivate => module.get(type, { strict: false });
+  try {
+    guard();
+  } catch (cause) {
+    const reason = `its guard ${type.name} cannot be used: ${(cause as Error).message} Put it into the "providers" of a module as a singleton, or give an instance.`;
+    throw new McpHandlerDefinitionError(origin, reason, { cause });
+  }
+  return { canActivate: (context) => guard().canActivate(context) };
 }

@@ -1,0 +1,15 @@
+import { ApplicationConfig, type ModuleRef, ModulesContainer } from '@nestjs/core';
+import { HandlerInvokers, RegisteredHandlers } from '../../src/core/handlers/invocation/handler-invokers.js';
+
+/** What a registry needs that no module provides. */
+export function registryParts(): readonly [invokers: HandlerInvokers, module: ModuleRef] {
+  const modules = new ModulesContainer();
+  const wrapper = {
+    instance: new RegisteredHandlers(),
+    isTransient: false,
+    isDependencyTreeStatic: () => true,
+    getEnhancersMetadata: () => [],
+  };
+  modules.set('endpoint', { providers: new Map([[RegisteredHandlers, wrapper]]) } as never);
+  return [new HandlerInvokers(new ApplicationConfig(), modules), {} as ModuleRef];
+}
