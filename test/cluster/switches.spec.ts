@@ -102,8 +102,16 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
   );
 
   it('are off on a node that starts later', async () => {
+    const stream = await (await b!.app.client().initialize()).listen();
     await registry(a!).disable('refund', { reason: 'Not now.' });
+    await stream.count(1);
+    await clock.advance(0);
+    const heard = stream.messages.length;
     const late = await start();
+    await clock.advance(KEEP_ALIVE_MS);
+    // Nothing has changed for those that know it.
+    expect(stream.messages).toHaveLength(heard);
+    stream.destroy();
     expect(off(late)).toEqual(['refund: Not now.']);
     const client: RawClient = await late.app.client().initialize();
     expect((await (await client.call('refund')).json()).result).toMatchObject({ isError: true });
