@@ -74,7 +74,7 @@ export class AppModule {}
 // #endregion
 
 // #region registry
-/** Switches a toolset on and off for all clients, while the app runs: those with a session are told. */
+/** Switches a toolset on and off for all clients, while the app runs: clients with a session are notified. */
 @Injectable()
 export class MaintenanceTools {
   #tools: McpRegistration<object>[] = [];
