@@ -106,24 +106,26 @@ const CHECKS = {
   client: undefined,
   oauth: goesThroughTheLogin,
   'login-proxy': goesThroughTheLogin,
-  cluster: async (example) => {
-    const redis = await freePort();
-    const server = new Program('redis-server', ['--port', `${redis}`, '--bind', '127.0.0.1', '--save', '']);
-    try {
-      await server.until(() => ok(server.output.includes('Ready to accept connections'), server.output));
-      await example.started(
+  cluster: (example) =>
+    withRedis(async (redisUrl) =>
+      example.started(
         ({ url, program }) =>
           called(url, async ({ call }) => {
             // One of the nodes may still be on its way.
             const nodes = new Set();
             await program.until(async () => equal(nodes.add(await call('where')).size, 2));
           }),
-        { port: await freePort(3), REDIS_URL: `redis://127.0.0.1:${redis}` },
-      );
-    } finally {
-      await server.stop();
-    }
-  },
+        { port: await freePort(3), REDIS_URL: redisUrl },
+      ),
+    ),
+  kubernetes: (example) =>
+    withRedis((redisUrl) =>
+      example.started(({ url }) => called(url, ({ call }) => call('where')), {
+        REDIS_URL: redisUrl,
+        REQUEST_STATE_KEY: 'k'.repeat(44),
+        ALLOWED_HOSTS: '127.0.0.1',
+      }),
+    ),
   'sqlite-store': async (example) => {
     const node = nodeWithSqlite();
     example.env = { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
@@ -170,6 +172,18 @@ const CHECKS = {
       equal((await fetch(`${origin}/docs`)).status, 200);
     }),
 };
+
+/** A Redis for the time of an action, which gets its URL. */
+async function withRedis(action) {
+  const port = await freePort();
+  const server = new Program('redis-server', ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '']);
+  try {
+    await server.until(() => ok(server.output.includes('Ready to accept connections'), server.output));
+    await action(`redis://127.0.0.1:${port}`);
+  } finally {
+    await server.stop();
+  }
+}
 
 /** A client without a token finds the login, and gets one. */
 async function goesThroughTheLogin(example) {

@@ -4,14 +4,17 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './build.mjs';
 
-const BLOCK = /(<!-- snippet: ([\w./-]+)#([\w-]+) -->\n\n```ts\n)[^]*?```/g;
+const BLOCK = /(<!-- snippet: ([\w./-]+)#([\w-]+) -->\n\n```(?:ts|yaml|dockerfile)\n)[^]*?```/g;
 
 /** Returns a region of a file, as far to the left as it goes. A path with a slash is that of another example. */
 function regionOf(file, region) {
   const lines = readFileSync(join(root, 'examples', file.includes('/') ? '' : 'snippets', file), 'utf8').split('\n');
-  const from = lines.findIndex((line) => line.trim() === `// #region ${region}`);
-  const to = lines.findIndex((line, at) => at > from && line.trim() === '// #endregion');
-  if (from < 0 || to < 0) throw new Error(`${file} has no region "${region}". Mark it with "// #region ${region}".`);
+  const from = lines.findIndex((line) => [`// #region ${region}`, `# #region ${region}`].includes(line.trim()));
+  const to = lines.findIndex((line, at) => at > from && /^(?:\/\/|#) #endregion$/.test(line.trim()));
+  if (from < 0 || to < 0)
+    throw new Error(
+      `${file} has no region "${region}". Mark it with "// #region ${region}", in YAML "# #region ${region}".`,
+    );
   const indent = ' '.repeat(lines[from].search(/\S/));
   const body = lines.slice(from + 1, to).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line));
   return `${body.join('\n').trim()}\n`;

@@ -69,6 +69,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
           { text: 'API keys', link: '/recipes/api-keys' },
           { text: 'Downstream APIs', link: '/recipes/downstream-apis' },
           { text: 'Identity providers', link: '/recipes/identity-providers' },
+          { text: 'Containers and Kubernetes', link: '/recipes/kubernetes' },
         ],
       },
       { text: 'stdio', link: '/stdio' },

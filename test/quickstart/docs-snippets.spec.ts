@@ -25,13 +25,14 @@ const PAGES = [
 const EXAMPLES = readdirSync(new URL('examples', root))
   .filter((name) => existsSync(new URL(`examples/${name}/package.json`, root)))
   .map((name) => `examples/${name}/README.md`);
-const BLOCK = /(?:<!-- snippet: (?<file>[\w./-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
+const BLOCK =
+  /(?:<!-- snippet: (?<file>[\w./-]+)#(?<region>[\w-]+) -->\n\n)?```(?<language>ts|yaml|dockerfile)\n(?<code>[^]*?)```/g;
 
 /** A region of a file, as far to the left as it goes. A path with a slash is that of another example. */
 function regionOf(file: string, region: string): string | undefined {
   const lines = read(`examples/${file.includes('/') ? '' : 'snippets/'}${file}`).split('\n');
-  const from = lines.findIndex((line) => line.trim() === `// #region ${region}`);
-  const to = lines.findIndex((line, at) => at > from && line.trim() === '// #endregion');
+  const from = lines.findIndex((line) => [`// #region ${region}`, `# #region ${region}`].includes(line.trim()));
+  const to = lines.findIndex((line, at) => at > from && /^(?:\/\/|#) #endregion$/.test(line.trim()));
   if (from < 0 || to < 0) return undefined;
   const indent = ' '.repeat(lines[from]!.search(/\S/));
   const body = lines.slice(from + 1, to).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line));
@@ -39,7 +40,10 @@ function regionOf(file: string, region: string): string | undefined {
 }
 
 describe.each(PAGES)('the code in %s', (page) => {
-  const blocks = [...read(page).matchAll(BLOCK)].map(({ groups }) => groups!);
+  // Other languages than TypeScript need no source: nothing compiles them.
+  const blocks = [...read(page).matchAll(BLOCK)]
+    .map(({ groups }) => groups!)
+    .filter(({ language, file }) => language === 'ts' || file !== undefined);
 
   it.each(blocks)('is that of $file, region $region', ({ file, region, code }) => {
     expect(file, `a block of code without its source:\n${code}`).toBeDefined();
