@@ -300,21 +300,36 @@ function durationText(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : duration(ms);
 }
 
+/** Says what an outcome means, in a list. */
+export function reasonOf(outcome: string): string {
+  const meaning = CODES[outcome];
+  return outcome === 'ok' ? '' : meaning === undefined ? outcome : `${meaning} (${outcome})`;
+}
+
+/** Errors of JSON-RPC, of MCP and of this library. */
+const CODES: Readonly<Record<string, string>> = {
+  '-32700': 'no JSON',
+  '-32600': 'no valid request',
+  '-32601': 'no such method',
+  '-32602': 'invalid parameters, or no such handler',
+  '-32603': 'failed inside, see the log',
+  '-32000': 'ended by the server',
+  '-32001': 'not answered in time',
+  '-32002': 'no such resource',
+  '-32020': 'headers differ from the body',
+  '-32021': 'the client lacks a capability',
+};
+
 const MEANINGS: Readonly<Record<string, string>> = {
   ok: 'answered',
   tool_error: 'answered with a tool error',
   'tool error': 'answered with a tool error',
   denied: 'refused by a guard',
   cancelled: 'cancelled',
-  '-32602': 'invalid parameters, or no such handler (-32602)',
-  '-32601': 'no such method (-32601)',
-  '-32603': 'failed inside: see the log of the server (-32603)',
-  '-32000': 'ended by the server (-32000)',
-  '-32001': 'not answered in time (-32001)',
 };
 
 export function outcomeText(outcome: string | number | undefined): string {
-  return outcome === undefined ? 'has ended' : (MEANINGS[outcome] ?? String(outcome));
+  return outcome === undefined ? 'has ended' : (MEANINGS[outcome] ?? reasonOf(String(outcome)));
 }
 
 export function eventSections(event: EventRow, { state }: Context): Section[] {
@@ -338,9 +353,7 @@ function eventsSection(
   const items = () =>
     rows.toReversed().map(({ n, at, what, outcome, who, ms, tone }) => {
       const href = hashOf({ kind: 'event', key: String(n), endpoint: index, trying: false });
-      const text = [clock(state.here(at)), who, outcome === 'ok' ? '' : outcome, durationText(ms)]
-        .filter(Boolean)
-        .join(' · ');
+      const text = [clock(state.here(at)), who, reasonOf(outcome), durationText(ms)].filter(Boolean).join(' · ');
       return make(
         'li',
         { 'data-tone': tone },

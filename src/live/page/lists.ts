@@ -1,6 +1,7 @@
 import { byId, make, put } from './dom.js';
 import { age, clock, count, duration, size, span } from './format.js';
 import { act } from './server.js';
+import { reasonOf } from './details.js';
 import { hashOf, type Kind } from './route.js';
 import type { CallRow, Endpoint, EventRow, Facts, LiveState, OfferRow, SessionRow, ToolRow } from './state.js';
 import { action, type Column, figure, plain, type Sorting, spark, Table, texts } from './table.js';
@@ -253,7 +254,7 @@ export class Lists {
         id: 'what',
         label: 'Event',
         draw: texts(
-          ({ what, outcome }) => [what, outcome === 'ok' ? '' : outcome],
+          ({ what, outcome }) => [what, reasonOf(outcome)],
           ({ n }) => this.#link('event', String(n)),
         ),
       },

@@ -133,6 +133,7 @@ export class Panel {
       if (kind === 'event' && event?.call !== undefined) this.#askOnce(event.call);
       put(byId('panel-title'), row ? (row.name ?? row.method) : (event?.what ?? titleOf({ kind, key })));
       if (!row && !event && !known) return this.#problem === '' ? [] : missing;
+      put(byId('panel-kind'), event && event.ms === undefined ? 'event' : 'call');
       if (event && event.ms === undefined) return eventSections(event, context);
       return callSections(row, event, known as CallDetails | undefined, context);
     }

@@ -72,7 +72,6 @@ export function histogram(bounds: readonly number[], counts: readonly number[]):
       width: '10',
       y: String(60 - Math.max(value > 0 ? 2 : 0, (value / most) * 58)),
       height: String(Math.max(value > 0 ? 2 : 0, (value / most) * 58)),
-      rx: '1.5',
     }),
   );
   const texts = shown.map((value, index) => `${label(from + index)}: ${value}`).filter((_, at) => shown[at]! > 0);

@@ -216,6 +216,7 @@ export function action<R>({ word, object, offered, run }: Action<R>): Cell<R> {
     button.classList.remove('armed');
     button.setAttribute('aria-label', `${does} ${object(row)}`);
     put(button, does);
+    button.dataset['word'] = does;
   };
 }
 
