@@ -49,22 +49,27 @@ export class FolderSkills {
     const stamp = JSON.stringify(found.map(({ files, faults }) => [files, [...faults]]));
     if (stamp === this.#stamp) return undefined;
     const known: Known = new Map();
-    const skills = new Map<string, FolderSkill>();
+    const all: FolderSkill[] = [];
     for (const [index, folder] of this.folders.entries()) {
-      for (const skill of await this.#skillsOf(folder, found[index]!, known)) {
-        const { uri } = skill.manifest;
-        const other = skills.get(uri);
-        if (other) throw new McpDuplicateHandlerError('skill', uri, originOf(other), originOf(skill));
-        skills.set(uri, skill);
-      }
+      all.push(...(await this.#skillsOf(folder, found[index]!, known)));
     }
+    // Also before an error: it is reported once for what is there now.
     [this.#known, this.#stamp] = [known, stamp];
-    return [...skills.values()];
+    const skills = new Map<string, FolderSkill>();
+    for (const skill of all) {
+      const { uri } = skill.manifest;
+      const other = skills.get(uri);
+      if (other) throw new McpDuplicateHandlerError('skill', uri, originOf(other), originOf(skill));
+      skills.set(uri, skill);
+    }
+    return all;
   }
 
   async #skillsOf(folder: SkillFolder, found: FoundFiles, known: Known): Promise<FolderSkill[]> {
     const skills: FolderSkill[] = [];
-    const parts = [...partsOf(found)];
+    const { parts: byFolder, others } = partsOf(found);
+    const parts = [...byFolder];
+    for (const [path, reason] of others) logger.warn(`${folder.given}/${path} is left out: ${reason}.`);
     for (const path of misnamed(found.files)) {
       logger.warn(`${folder.given}/${path} is no skill: rename the file to "${SKILL_FILE}".`);
     }
@@ -138,24 +143,30 @@ interface Part {
   readonly faults: (readonly [path: string, reason: string])[];
 }
 
-/** Returns the files of each skill, by the path of its folder. */
-function partsOf({ files, faults }: FoundFiles): Map<string, Part> {
+/** Returns the files of each skill, by the path of its folder, and faults that are in no skill, such as a link to one. */
+function partsOf({ files, faults }: FoundFiles): { parts: Map<string, Part>; others: Part['faults'] } {
   const parts = new Map<string, Part>();
   const isManifest = (path: string): boolean => path === SKILL_FILE || path.endsWith(`/${SKILL_FILE}`);
   for (const path of [...files.map((file) => file.path), ...faults.keys()]) {
     if (isManifest(path)) parts.set(folderOf(path), { files: [], faults: [] });
   }
   // Files of a skill belong to the skills around it, too.
-  const add = (path: string, to: (part: Part) => void): void => {
+  const around = (path: string): Part[] => {
+    const found: Part[] = [];
     for (let folder = folderOf(path); ; folder = folderOf(folder)) {
       const part = parts.get(folder);
-      if (part) to(part);
-      if (folder === '') return;
+      if (part) found.push(part);
+      if (folder === '') return found;
     }
   };
-  for (const file of files) add(file.path, (part) => part.files.push(file));
-  for (const fault of faults) add(fault[0], (part) => part.faults.push(fault));
-  return parts;
+  for (const file of files) for (const part of around(file.path)) part.files.push(file);
+  const others: Part['faults'] = [];
+  for (const fault of faults) {
+    const holders = around(fault[0]);
+    for (const part of holders) part.faults.push(fault);
+    if (holders.length === 0) others.push(fault);
+  }
+  return { parts, others };
 }
 
 function folderOf(path: string): string {

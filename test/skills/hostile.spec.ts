@@ -110,6 +110,7 @@ describe.each(ONE_ADAPTER)('what a folder of skills does not serve, on %s', (ada
     expect(log).toMatch(/linked-file" is left out: \S+linked-file\/passwd: it is a symbolic link.*Copy/);
     expect(log).toMatch(/linked-folder" is left out: \S+more: it is a symbolic link/);
     expect(log).toMatch(/linked-manifest" is left out/);
+    expect(log).toMatch(/skills\/outside is left out: it is a symbolic link/);
     expect(log).toMatch(/piped" is left out: \S+pipe: it is no regular file/);
     expect(log).toMatch(/huge" is left out: its files have \d+ bytes, more than 16777216/);
     expect(log).toMatch(/many" is left out: it has 513 files, more than 512/);
@@ -195,6 +196,24 @@ describe.each(ONE_ADAPTER)('what a folder of skills does not serve, on %s', (ada
       await clock.advance(1_000);
       expect(uris((await ask('skills/list')).result.skills)).toEqual(['skill://bad/SKILL.md', 'skill://good/SKILL.md']);
     });
+  });
+
+  it('K6: a second skill with the URI of another one, while folders are watched, is logged once and changes nothing', async () => {
+    const [one, other] = [await folder(GOOD), await folder({ 'other/SKILL.md': skillMd('other') })];
+    const clock = new ManualClock();
+    const { app, ask } = await startWith({ folders: [one.path, other.path], watch: true }, { clock });
+    await other.write({ 'good/SKILL.md': skillMd('good'), 'new/SKILL.md': skillMd('new') });
+    const logged = () => app.log.texts('error').filter((line) => line.includes('The skills stay as they are'));
+    await clock.advance(1_000);
+    await eventually(() => expect(logged()).toHaveLength(1));
+    expect(logged()[0]).toMatch(/Two MCP handlers of kind "skill".*good\/SKILL\.md/);
+    expect(uris((await ask('skills/list')).result.skills)).toEqual(['skill://good/SKILL.md', 'skill://other/SKILL.md']);
+    await rm(join(one.path, 'good'), { recursive: true });
+    await eventually(async () => {
+      await clock.advance(1_000);
+      expect(uris((await ask('skills/list')).result.skills)).toContain('skill://new/SKILL.md');
+    });
+    expect(logged()).toHaveLength(1);
   });
 
   it('K3: ten thousand skills are listed, page by page, and each is found', async () => {
