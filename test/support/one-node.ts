@@ -62,6 +62,13 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
   [/legacy\/bounds-and-endings/, /gets 429/, PER_NODE],
   [/legacy\/bounds-and-endings/, /a subscription beyond/, LARGE],
   [/handlers\/observables-back-pressure/, /./, MEMORY],
+  [
+    /handlers\/idempotency/,
+    /a repeat gets the result|a failure is|client that has left|cancelled while|registered/,
+    OBJECTS,
+  ],
+  [/handlers\/confirm/, /a registered tool asks/, OBJECTS],
+  [/handlers\/(idempotency|confirm)/, /what was interrupted|a client that opens URLs/, TIME],
   [/legacy\/edge-caps/, /E13: a node refuses new clients/, SHUTDOWN],
   [/legacy\/edge-caps/, /once its client had 5 seconds/, TIME],
   [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],
