@@ -44,6 +44,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Questions', link: '/questions' },
       { text: 'Tools with effects', link: '/tools-with-effects' },
       { text: 'Handlers at run time', link: '/run-time-handlers' },
+      { text: 'Tools per caller', link: '/tools-per-caller' },
       { text: 'Calling tools from within', link: '/calling-tools' },
       { text: 'Several endpoints', link: '/several-endpoints' },
     ],

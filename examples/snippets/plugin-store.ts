@@ -1,0 +1,41 @@
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+import { McpExecutionContext } from 'nestjs-mcp-streamable';
+
+export interface InstalledPlugin {
+  name: string;
+  description: string;
+  /** JSON Schema of its arguments. */
+  schema: Record<string, unknown>;
+}
+
+const TRANSLATE: InstalledPlugin = {
+  name: 'translate',
+  description: 'Translates a text',
+  schema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+};
+
+/** Stands for a table of plugins. */
+@Injectable()
+export class PluginStore {
+  readonly #installed = new Map<string, InstalledPlugin[]>();
+
+  async of(user: string | undefined): Promise<InstalledPlugin[]> {
+    return this.#installed.get(user ?? '') ?? [];
+  }
+
+  async install(user: string, name: string): Promise<void> {
+    this.#installed.set(user, [...(await this.of(user)), { ...TRANSLATE, name }]);
+  }
+
+  async run(user: string | undefined, name: string, args: object): Promise<string> {
+    return `${name} for ${user}: ${JSON.stringify(args)}`;
+  }
+}
+
+/** Lets callers with a principal in. */
+@Injectable()
+export class PlanGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    return McpExecutionContext.create(context).getContext().principal !== undefined;
+  }
+}
