@@ -1,0 +1,68 @@
+import { Injectable } from '@nestjs/common';
+import {
+  type McpCaller,
+  McpCatalogue,
+  type McpCatalogueTool,
+  McpStreamableModule,
+  McpToolCaller,
+} from 'nestjs-mcp-streamable';
+import { afterEach, describe, expect, it } from 'vitest';
+import { serverInfo, TestApp } from '../support/app.js';
+import { memoryAtRest } from '../support/memory.js';
+
+/** The figures in the notes are those of `PRINCIPALS=10000`; fewer show the same in less time. */
+const PRINCIPALS = Number(process.env['PRINCIPALS'] ?? 50);
+const TOOLS = 100;
+
+let describeFor: (principal: string | undefined, tool: number) => string;
+
+@McpCatalogue({ maxPrincipals: 100_000 })
+@Injectable()
+class Plugins {
+  list({ principal }: McpCaller): McpCatalogueTool[] {
+    return Array.from({ length: TOOLS }, (_, n) => ({
+      name: `tool_${n}`,
+      description: describeFor(principal, n),
+      inputSchema: { type: 'object', properties: { id: { type: 'string' }, count: { type: 'integer', minimum: n } } },
+    }));
+  }
+  call(name: string): string {
+    return name;
+  }
+}
+
+describe('catalogues of many principals', () => {
+  let app: TestApp;
+  afterEach(() => app.close());
+
+  const listAll = async (): Promise<number> => {
+    const imports = [McpStreamableModule.forRoot({ serverInfo })];
+    app = await TestApp.of('fastify', { imports, providers: [Plugins] });
+    const caller = app.app.get(McpToolCaller);
+    await caller.listTools({ principal: 'first' });
+    const before = await memoryAtRest();
+    const start = performance.now();
+    for (let n = 0; n < PRINCIPALS; n++) await caller.listTools({ principal: `p${n}` });
+    const ms = performance.now() - start;
+    const bytes = (await memoryAtRest()) - before;
+    const perTool = bytes / PRINCIPALS / TOOLS;
+    if (process.env['PRINCIPALS']) {
+      process.stdout.write(
+        `${PRINCIPALS} principals with ${TOOLS} tools: ${Math.round(ms)} ms, ${Math.round(bytes / 1e6)} MB, ${Math.round(perTool)} bytes per tool\n`,
+      );
+    }
+    return perTool;
+  };
+
+  it('share tools that are equal', async () => {
+    describeFor = () => 'Does something useful for its caller';
+    // Measured 48 bytes for each, and 2 ms for a list.
+    expect(await listAll()).toBeLessThan(2_000);
+  }, 120_000);
+
+  it('hold tools that differ in a few kilobytes', async () => {
+    describeFor = (principal) => `Does something useful for ${principal}`;
+    // Measured 2,062 bytes for each, and 14 ms for a list that is new.
+    expect(await listAll()).toBeLessThan(12_000);
+  }, 120_000);
+});
