@@ -109,11 +109,10 @@ async function metadataOf(
   const { status, headers } = await request(path, { method: 'POST' });
   const url = status === 401 ? parseAuthChallenge(headers.get('www-authenticate'))?.resourceMetadata : undefined;
   if (url === undefined) return undefined;
-  const { pathname } = new URL(url);
-  const response = await request(pathname);
+  const response = await request(URL.canParse(url) ? new URL(url).pathname : '/');
   const document: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
   const issuers = isObject(document) ? document['authorization_servers'] : undefined;
-  if (Array.isArray(issuers)) return { issuers: issuers as string[] };
+  if (Array.isArray(issuers)) return { issuers: issuers.map(String) };
   const problem = `names ${url} as its metadata, which answers ${response.status} without authorization servers`;
   const advice = 'Serve the metadata of the protected resource (RFC 9728) there; the option "auth" does.';
   return { fault: finding('oauth-metadata', undefined, problem, advice) };

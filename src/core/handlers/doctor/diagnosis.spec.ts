@@ -145,6 +145,17 @@ describe('descriptions that are nearly the same', () => {
     expect(groups(texts)).toEqual(expected);
   });
 
+  it('are found among 1,000 tools with long texts', () => {
+    const words = Array.from({ length: 99 }, (_, at) => `w${at}x`).join(' ');
+    const letters = (at: number): string => `n${at}`.replace(/\d/g, (digit) => 'abcdefghij'[Number(digit)]!);
+    const of = (textOf: (at: number) => string): string[][] =>
+      groups(Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`get_${letters(at)}`, textOf(at)])));
+    // Each differs in a word of its name.
+    expect(of((at) => `${letters(at)} ${words}`)).toEqual([]);
+    expect(of((at) => `${letters(at)}x ${words}`).map(({ length }) => length)).toEqual([1_000]);
+    expect(of(() => words).map(({ length }) => length)).toEqual([1_000]);
+  });
+
   it('are found in a chain, as one group', () => {
     const words = 'one two three four five six seven eight nine ten'.split(' ');
     const texts = { x: words.join(' '), y: [...words, 'more'].join(' '), z: [...words, 'more', 'yet'].join(' ') };

@@ -18,8 +18,9 @@ export async function issuerFindings(issuers: readonly string[], request: typeof
 
 async function issuerFinding(issuer: string, request: typeof fetch): Promise<McpFinding[]> {
   const signal = AbortSignal.timeout(LIMIT_MS);
-  const faults: string[] = [];
-  for (const url of metadataUrls(issuer)) {
+  const isUrl = URL.canParse(issuer);
+  const faults = isUrl ? [] : ['it is no URL'];
+  for (const url of isUrl ? metadataUrls(issuer) : []) {
     try {
       const response = await request(url, { signal, headers: { accept: 'application/json' } });
       const document: unknown = response.ok ? await response.json() : undefined;
