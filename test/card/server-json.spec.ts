@@ -1,3 +1,4 @@
+import { NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
   mcpServerJson,
@@ -7,6 +8,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { CardModule } from '../../examples/snippets/card-app.js';
 
 const serverInfo = {
   name: 'com.example/orders',
@@ -127,6 +129,17 @@ describe('mcpServerJson()', () => {
     ]);
     // Nobody else reaches this machine.
     expect(remotes).toBeUndefined();
+  });
+
+  it('N3: the script of docs/server-card.md makes it of an app without HTTP', async () => {
+    const app = await NestFactory.createApplicationContext(CardModule, { logger: false });
+    const document = mcpServerJson(app, { packages: [{ registryType: 'npm', identifier: '@example/orders' }] });
+    await app.close();
+    expect(ServerJson.parse(document)).toMatchObject({
+      name: 'com.example/orders',
+      remotes: [{ url }],
+      packages: [{}],
+    });
   });
 
   it('N3: is of the endpoint that is named', async () => {
