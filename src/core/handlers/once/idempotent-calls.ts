@@ -91,11 +91,6 @@ export class IdempotentCalls {
     this.#retry = new Retry(PATIENCE, clock, () => false);
   }
 
-  /** Counts the keys whose calls run here, or are waited for. */
-  get size(): number {
-    return this.#flights.size;
-  }
-
   /**
    * Enters a call.
    *

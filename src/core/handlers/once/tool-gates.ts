@@ -94,11 +94,6 @@ export class ToolGates {
     );
   }
 
-  /** Counts the idempotency keys whose calls run on this node, or are waited for. */
-  get size(): number {
-    return this.#calls.size;
-  }
-
   /**
    * Runs the handler of a call.
    *
