@@ -71,6 +71,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
           { text: 'Downstream APIs', link: '/recipes/downstream-apis' },
           { text: 'Identity providers', link: '/recipes/identity-providers' },
           { text: 'Containers and Kubernetes', link: '/recipes/kubernetes' },
+          { text: 'Queues', link: '/recipes/queues' },
         ],
       },
       { text: 'stdio', link: '/stdio' },

@@ -1,0 +1,58 @@
+import { redisUrl, VideoQueue } from './video-queue.js';
+// #region tool
+import { setTimeout } from 'node:timers/promises';
+import { Inject, Injectable, Module, UnprocessableEntityException } from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { McpTasksModule } from 'nestjs-mcp-streamable/tasks';
+import { z } from 'zod';
+
+const Video = z.object({ video: z.string().max(200) });
+const KEPT = { age: 3_600, count: 1_000 };
+
+@Injectable()
+export class VideoTools {
+  everyMs = 500;
+
+  constructor(@Inject(VideoQueue) private readonly videos: VideoQueue) {}
+
+  @Tool({ name: 'convert_video', description: 'Converts a video', inputSchema: Video, task: 'optional' })
+  async convert(@McpArgs('video') video: string, @McpCtx() ctx: McpContext): Promise<string> {
+    const { principal, signal } = ctx;
+    const options = { attempts: 3, removeOnComplete: KEPT, removeOnFail: KEPT };
+    const { id } = await this.videos.jobs.add('convert', { video, principal }, options);
+    for (;;) {
+      const job = await this.videos.jobs.getJob(id!);
+      const state = await job?.getState();
+      if (job && state === 'completed') return `Converted: ${job.returnvalue}`;
+      // Why is in the log of the worker: it is not for the model.
+      if (!job || state === 'failed') throw new UnprocessableEntityException('The video could not be converted.');
+      if (state === 'active') await ctx.progress(Number(job.progress), 100, `${Number(job.progress)} %`);
+      try {
+        await setTimeout(this.everyMs, undefined, { signal });
+      } catch (error) {
+        // `tasks/cancel`, the end of `ttlMs`, or a shutdown: nothing waits for the job any more.
+        await this.videos.cancel(job);
+        throw error;
+      }
+    }
+  }
+}
+// #endregion
+
+// #region module
+@Module({
+  imports: [
+    McpStreamableModule.forRootAsync({
+      useFactory: () => ({
+        serverInfo: { name: 'videos', version: '1.0.0' },
+        backend: redisBackend(redisUrl()),
+        requestStateKeys: [process.env['REQUEST_STATE_KEY']!],
+      }),
+    }),
+    McpTasksModule.forRoot({ ttlMs: 3_600_000 }), // as long as a job may wait and run
+  ],
+  providers: [VideoQueue, VideoTools],
+})
+export class VideosModule {}
+// #endregion
