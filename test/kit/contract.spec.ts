@@ -231,7 +231,14 @@ describe('the contract of an endpoint', () => {
     const app = await appOf(Shop, {});
     writeFileSync(file, '<<<<<<< HEAD');
     await expect(expectContract(app, file)).rejects.toThrow(/is not JSON, as after a merge.*UPDATE_CONTRACT=1/);
-    for (const other of ['{"contract":2}', 'null', '{"contract":1,"roles":{},"tools":[]}']) {
+    for (const other of [
+      '{"contract":2}',
+      'null',
+      '{"contract":1,"roles":{},"tools":[]}',
+      '{"contract":1,"roles":{"a":null}}',
+      '{"contract":1,"roles":{"a":{"tools":1}}}',
+      '{"contract":1,"roles":{},"tools":{"a":null}}',
+    ]) {
       writeFileSync(file, other);
       await expect(expectContract(app, file)).rejects.toThrow('is not a contract of this version');
     }

@@ -92,10 +92,18 @@ function parsed(text: string, path: string): Contract {
     const reason = `The contract ${path} is not JSON, as after a merge with conflicts: ${(cause as Error).message}. ${renew}`;
     throw new Error(reason, { cause });
   }
-  const isContract = isObject(value) && value['contract'] === 1 && isObject(value['roles']);
-  const fits = isContract && KIND_NAMES.every((kind) => isObject((value as Record<string, unknown>)[kind] ?? {}));
-  if (fits) return value as Contract;
+  if (isContract(value)) return value;
   throw new Error(`The file ${path} is not a contract of this version ("contract": 1). ${renew}`);
+}
+
+function isContract(value: unknown): value is Contract {
+  if (!isObject(value) || value['contract'] !== 1 || !isObject(value['roles'])) return false;
+  const views = Object.values(value['roles']);
+  const kinds = KIND_NAMES.map((kind) => value[kind] ?? {});
+  return (
+    views.every((view) => isObject(view) && Object.values(view).every(Array.isArray)) &&
+    kinds.every((entries) => isObject(entries) && Object.values(entries).every(isObject))
+  );
 }
 
 function write(path: string, { contract, roles, ...kinds }: Contract): 'written' {
