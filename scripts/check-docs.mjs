@@ -83,6 +83,7 @@ if (executablePath === undefined)
   throw new Error('Needs Chromium: install the package chromium, or set CHROMIUM_PATH.');
 const faults = [];
 const found = await searchOfSite();
+/** @type {[string, string[]][]} */
 const asked = [
   ...questions().map(({ question, targets }) => [question, targets.map(({ page }) => page)]),
   ...Object.entries(WORDS),

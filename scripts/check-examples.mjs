@@ -153,6 +153,10 @@ const CHECKS = {
     example.started(({ url }) =>
       called(url, async ({ call }) => equal(await call('weigh', { id: 'P-17' }), '{"grams":400}')),
     ),
+  saas: (example) =>
+    example.started(({ origin }) =>
+      called(`${origin}/tenants/acme/mcp`, ({ call }) => call('list_orders'), { 'x-api-key': 'key-of-ann' }),
+    ),
   'existing-app': (example) =>
     example.started(async ({ origin }) => {
       const send = async (path, body, headers = {}) => {

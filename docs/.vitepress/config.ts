@@ -141,7 +141,8 @@ export default defineConfig({
   sitemap: { hostname: homepage },
   // llms.txt, llms-full.txt, and each page as Markdown beside it. The API reference repeats the pages.
   vite: {
-    plugins: [llmstxt({ domain: site.origin, ignoreFiles: ['api/**'] })],
+    // Its types are those of another Vite than VitePress has.
+    plugins: [llmstxt({ domain: site.origin, ignoreFiles: ['api/**'] }) as never],
   },
   outDir: '../build/docs',
   cacheDir: '../build/docs-cache',
@@ -156,7 +157,8 @@ export default defineConfig({
     // The same anchors as on GitHub, where the pages are read too.
     anchor: { slugify: githubSlug },
     config: (md) => {
-      md.use(copyOrDownloadAsMarkdownButtons);
+      // Its types are those of another markdown-it.
+      md.use(copyOrDownloadAsMarkdownButtons as never);
       const render =
         md.renderer.rules.link_open ?? ((tokens, at, options, _env, self) => self.renderToken(tokens, at, options));
       md.renderer.rules.link_open = (tokens, at, options, env: { relativePath: string }, self) => {

@@ -10,7 +10,8 @@ import { DocsModule } from './docs.module.js';
     McpStreamableModule.forRoot({
       isGlobal: true,
       serverInfo: { name: 'quickstart-docs', version: '1.0.0' },
-      instructions: 'Serves Markdown documents. Search them first, then read what was found.',
+      instructions:
+        'Serves Markdown documents. Search them first, then read what was found.',
     }),
     // Models that support skills learn from DocsSkills how to use the tools.
     McpSkillsModule.forRoot(),

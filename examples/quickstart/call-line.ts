@@ -9,8 +9,15 @@ const MAX_NAME = 60;
  * @param at when it ended; the line has the time of the clock on the wall
  */
 export function callLine({ call, outcome, durationMs }: McpCallEnd, at: Date): string {
-  const what = [call.method, call.name ?? call.uri].filter((text) => text !== undefined).map(harmless);
-  const cells = [at.toTimeString().slice(0, 8), what.join(' '), textOf(outcome), `${Math.round(durationMs)} ms`];
+  const what = [call.method, call.name ?? call.uri]
+    .filter((text) => text !== undefined)
+    .map(harmless);
+  const cells = [
+    at.toTimeString().slice(0, 8),
+    what.join(' '),
+    textOf(outcome),
+    `${Math.round(durationMs)} ms`,
+  ];
   return cells.join('  ');
 }
 
@@ -20,11 +27,16 @@ function textOf(outcome: McpCallOutcome): string {
 }
 
 /**
- * A name as clients may send it: with spaces it could pass for other cells, with control characters for other lines, or
- * make the terminal do things. What is more than letters, digits and a few signs is shown as JSON in ASCII.
+ * A name as clients may send it: with spaces it could pass for other cells, with
+ * control characters for other lines, or
+ * make the terminal do things. What is more than letters, digits and a few signs is
+ * shown as JSON in ASCII.
  */
 function harmless(name: string): string {
   const cut = name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name;
   if (/^[\w.:/+%-]+…?$/.test(cut)) return cut;
-  return JSON.stringify(cut).replaceAll(/[^ -~…]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(cut).replaceAll(
+    /[^ -~…]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

@@ -1,4 +1,7 @@
-/** How to connect to the server at `url`: what the quickstart prints when it has started. */
+/**
+ * How to connect to the server at `url`: what the quickstart prints when it has
+ * started.
+ */
 export function connectHelp(url: string): string {
   return `
 The documents are served at ${url}
@@ -48,8 +51,13 @@ export function curlLines(url: string): string {
     capabilities: {},
     clientInfo: { name: 'curl', version: '1.0.0' },
   };
-  const search = { name: 'search_docs', arguments: { query: 'session' }, _meta: { progressToken: 1 } };
-  const body = (message: object): string => `-d '${JSON.stringify({ jsonrpc: '2.0', ...message })}'`;
+  const search = {
+    name: 'search_docs',
+    arguments: { query: 'session' },
+    _meta: { progressToken: 1 },
+  };
+  const body = (message: object): string =>
+    `-d '${JSON.stringify({ jsonrpc: '2.0', ...message })}'`;
   return [
     `mcp() { curl -sSN '${url}' -H "Mcp-Session-Id: $SESSION" \\`,
     `  -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@"; }`,

@@ -1,11 +1,19 @@
-import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
 import { McpRegistry } from 'nestjs-mcp-streamable';
 import type { Subscription } from 'rxjs';
 import { type DocChange, DocsWatcher } from './docs-watcher.service.js';
 import { DocsService } from './docs.service.js';
 import { uriOf } from './docs.uri.js';
 
-/** Lists each document as a resource. The registry notifies clients when the list changes. */
+/**
+ * Lists each document as a resource. The registry notifies clients when the list
+ * changes.
+ */
 @Injectable()
 export class DocsCatalog implements OnModuleInit, OnModuleDestroy {
   readonly #listed = new Map<string, { remove(): boolean }>();
@@ -39,6 +47,11 @@ export class DocsCatalog implements OnModuleInit, OnModuleDestroy {
 
   #list(name: string): { remove(): boolean } {
     const handler = (): Promise<string> => this.docs.read(name);
-    return this.registry.registerResource({ uri: uriOf(name), name, mimeType: 'text/markdown', handler });
+    return this.registry.registerResource({
+      uri: uriOf(name),
+      name,
+      mimeType: 'text/markdown',
+      handler,
+    });
   }
 }

@@ -1,13 +1,25 @@
-import { Inject, Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  Logger,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
 import { McpSessionService } from 'nestjs-mcp-streamable';
 import { concatMap, filter, mergeAll, Subscription } from 'rxjs';
 import { type DocChange, DocsWatcher } from './docs-watcher.service.js';
 import { uriOf } from './docs.uri.js';
 
-/** Notifies sessions of changes, as they asked. Runs outside of requests: the server begins. */
+/**
+ * Notifies sessions of changes, as they asked. Runs outside of requests: the server
+ * begins.
+ */
 @Injectable()
 export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
-  /** Ids of the sessions that are notified of every document; others subscribe to single ones (`resources/subscribe`). */
+  /**
+   * Ids of the sessions that are notified of every document; others subscribe to single
+   * ones (`resources/subscribe`).
+   */
   readonly listeners = new Set<string>();
   readonly #logger = new Logger(DocsNotifier.name);
   readonly #subscriptions = new Subscription();
@@ -23,8 +35,12 @@ export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
       mergeAll(),
       filter(({ type }) => type === 'changed'),
     );
-    this.#subscriptions.add(closed$.subscribe(({ sessionId }) => this.listeners.delete(sessionId)));
-    this.#subscriptions.add(changed$.pipe(concatMap((change) => this.#tell(change))).subscribe());
+    this.#subscriptions.add(
+      closed$.subscribe(({ sessionId }) => this.listeners.delete(sessionId)),
+    );
+    this.#subscriptions.add(
+      changed$.pipe(concatMap((change) => this.#tell(change))).subscribe(),
+    );
   }
 
   onModuleDestroy(): void {

@@ -29,10 +29,13 @@ export interface DocChange {
 @Injectable()
 export class DocsWatcher {
   /**
-   * Emits all documents as `added`, then changes. Never errors. The folder is watched while there are subscribers; a later
+   * Emits all documents as `added`, then changes. Never errors. The folder is watched
+   * while there are subscribers; a later
    * subscriber gets changes only.
    */
-  readonly changes$: Observable<DocChange[]> = defer(() => merge(this.#touched$(), of(undefined))).pipe(
+  readonly changes$: Observable<DocChange[]> = defer(() =>
+    merge(this.#touched$(), of(undefined)),
+  ).pipe(
     concatMap(() => this.#versions()),
     startWith(new Map<string, string>()),
     pairwise(),
@@ -43,11 +46,15 @@ export class DocsWatcher {
   constructor(@Inject(DocsService) private readonly docs: DocsService) {}
 
   #touched$(): Observable<void> {
-    const folders = [this.docs.root, join(this.docs.root, 'docs')].filter((folder) => existsSync(folder));
+    const folders = [this.docs.root, join(this.docs.root, 'docs')].filter((folder) =>
+      existsSync(folder),
+    );
     return merge(...folders.map(touched$)).pipe(
       auditTime(SETTLE_MS),
       catchError((error) => {
-        new Logger(DocsWatcher.name).warn(`Changes of documents are no longer detected: ${error}`);
+        new Logger(DocsWatcher.name).warn(
+          `Changes of documents are no longer detected: ${error}`,
+        );
         return EMPTY;
       }),
     );
@@ -67,9 +74,15 @@ function touched$(folder: string): Observable<void> {
   });
 }
 
-function changesBetween(before: Map<string, string>, after: Map<string, string>): DocChange[] {
+function changesBetween(
+  before: Map<string, string>,
+  after: Map<string, string>,
+): DocChange[] {
   const names = [...new Set([...before.keys(), ...after.keys()])];
   return names
     .filter((name) => before.get(name) !== after.get(name))
-    .map((name) => ({ type: !before.has(name) ? 'added' : after.has(name) ? 'changed' : 'removed', name }));
+    .map((name) => ({
+      type: !before.has(name) ? 'added' : after.has(name) ? 'changed' : 'removed',
+      name,
+    }));
 }

@@ -3,7 +3,10 @@ import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 import { DocsService } from './docs.service.js';
 
-/** Tools that ask the client: its user (elicitation), or its model (sampling). The question travels with the call. */
+/**
+ * Tools that ask the client: its user (elicitation), or its model (sampling). The
+ * question travels with the call.
+ */
 @Injectable()
 export class DocsQuestions {
   constructor(@Inject(DocsService) private readonly docs: DocsService) {}
@@ -19,9 +22,15 @@ export class DocsQuestions {
     if (names.length === 0) return 'There are no documents to choose from.';
     const { action, content } = await ctx.elicit('choice', {
       message: 'Which document?',
-      requestedSchema: { type: 'object', properties: { name: { type: 'string', enum: names } }, required: ['name'] },
+      requestedSchema: {
+        type: 'object',
+        properties: { name: { type: 'string', enum: names } },
+        required: ['name'],
+      },
     });
-    return action === 'accept' ? this.docs.read(content.name) : 'The user chose no document.';
+    return action === 'accept'
+      ? this.docs.read(content.name)
+      : 'The user chose no document.';
   }
 
   @Tool({
@@ -31,7 +40,10 @@ export class DocsQuestions {
     annotations: { readOnlyHint: true },
     inputSchema: z.object({ name: z.string() }),
   })
-  async summarize(@McpArgs('name') name: string, @McpCtx() ctx: McpContext): Promise<string> {
+  async summarize(
+    @McpArgs('name') name: string,
+    @McpCtx() ctx: McpContext,
+  ): Promise<string> {
     const text = `Summarize in two sentences:\n\n${await this.docs.read(name)}`;
     const { content } = await ctx.sample('summary', {
       messages: [{ role: 'user', content: { type: 'text', text } }],

@@ -35,7 +35,9 @@ export class DocsService {
   async list(): Promise<Doc[]> {
     const names = await Promise.all(FOLDERS.map((folder) => this.#namesIn(folder)));
     const docs = await Promise.all(names.flat().map((name) => this.#find(name)));
-    return docs.filter((doc) => doc !== undefined).toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    return docs
+      .filter((doc) => doc !== undefined)
+      .toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
   /** @throws NotFoundException when there is no document of that name */
@@ -45,10 +47,16 @@ export class DocsService {
     return readFile(doc.path, 'utf8');
   }
 
-  /** Looks for a text, whatever its case; one step per document. Unsubscribing stops it. */
+  /**
+   * Looks for a text, whatever its case; one step per document. Unsubscribing stops it.
+   */
   search(text: string): Observable<SearchStep> {
     const needle = text.toLowerCase();
-    const step = async ({ name, path }: Doc, index: number, total: number): Promise<SearchStep> => {
+    const step = async (
+      { name, path }: Doc,
+      index: number,
+      total: number,
+    ): Promise<SearchStep> => {
       const lines = (await readFile(path, 'utf8')).split('\n');
       const matches = lines.flatMap((line, at) =>
         line.toLowerCase().includes(needle) ? [`${name}:${at + 1}: ${line.trim()}`] : [],
@@ -56,7 +64,9 @@ export class DocsService {
       return { name, matches, done: index + 1, total };
     };
     return defer(() => this.list()).pipe(
-      concatMap((docs) => from(docs).pipe(concatMap((doc, index) => step(doc, index, docs.length)))),
+      concatMap((docs) =>
+        from(docs).pipe(concatMap((doc, index) => step(doc, index, docs.length))),
+      ),
     );
   }
 
@@ -66,13 +76,17 @@ export class DocsService {
   }
 
   /**
-   * The only way from a name to a file. Names come from outside: what is not a Markdown file in one of the folders, or is
+   * The only way from a name to a file. Names come from outside: what is not a Markdown
+   * file in one of the folders, or is
    * a link that leads out of them, does not exist.
    */
   async #find(name: string): Promise<Doc | undefined> {
     if (!name.endsWith('.md') || !FOLDERS.includes(posix.dirname(name))) return undefined;
     try {
-      const [root, path] = await Promise.all([realpath(this.root), realpath(join(this.root, name))]);
+      const [root, path] = await Promise.all([
+        realpath(this.root),
+        realpath(join(this.root, name)),
+      ]);
       const file = await stat(path);
       if (!file.isFile() || !isWithin(root, path)) return undefined;
       return { name, path, version: `${file.mtimeMs}/${file.size}` };

@@ -6,7 +6,8 @@ import { Skill } from 'nestjs-mcp-streamable/skills';
 export class DocsSkills {
   @Skill({
     name: 'answer-from-docs',
-    description: 'Answers a question from the documents of this server. Use it when the user asks what they say.',
+    description:
+      'Answers a question from the documents of this server. Use it when the user asks what they say.',
   })
   answer(): string {
     return `# Answering from the documents

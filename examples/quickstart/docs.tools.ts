@@ -1,11 +1,21 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, Tool, type ToolEvent, toolProgress } from 'nestjs-mcp-streamable';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  Tool,
+  type ToolEvent,
+  toolProgress,
+} from 'nestjs-mcp-streamable';
 import { concat, defer, map, type Observable, of, takeWhile, tap } from 'rxjs';
 import { z } from 'zod';
 import { DocsNotifier } from './docs-notifier.service.js';
 import { DocsService } from './docs.service.js';
 
-const Search = z.object({ query: z.string().min(1), limit: z.int().positive().default(20) });
+const Search = z.object({
+  query: z.string().min(1),
+  limit: z.int().positive().default(20),
+});
 
 /** What a model can do with the documents. */
 @Injectable()
@@ -23,7 +33,9 @@ export class DocsTools {
     inputSchema: Search,
     annotations: { readOnlyHint: true },
   })
-  search(@McpArgs() { query, limit }: z.infer<typeof Search>): Observable<ToolEvent<string>> {
+  search(
+    @McpArgs() { query, limit }: z.infer<typeof Search>,
+  ): Observable<ToolEvent<string>> {
     const found: string[] = [];
     const progress$ = this.docs.search(query).pipe(
       tap(({ matches }) => found.push(...matches)),

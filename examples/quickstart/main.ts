@@ -13,10 +13,17 @@ import { readSettings, type Settings, SettingsError } from './settings.js';
 const HOST = '127.0.0.1';
 
 async function start({ port, adapter }: Settings): Promise<void> {
-  // Clients keep idle connections open. Closing them lets the shutdown end as soon as all requests are answered.
+  // Clients keep idle connections open. Closing them lets the shutdown end as soon as
+  // all requests are answered.
   const forceCloseConnections = true;
-  const httpAdapter = adapter === 'fastify' ? new FastifyAdapter({ forceCloseConnections }) : new ExpressAdapter();
-  const options: NestApplicationOptions = { logger: ['error', 'warn'], forceCloseConnections };
+  const httpAdapter =
+    adapter === 'fastify'
+      ? new FastifyAdapter({ forceCloseConnections })
+      : new ExpressAdapter();
+  const options: NestApplicationOptions = {
+    logger: ['error', 'warn'],
+    forceCloseConnections,
+  };
   const app: INestApplication = await NestFactory.create(AppModule, httpAdapter, options);
   // Ctrl-C ends the sessions and answers the calls that are open.
   app.enableShutdownHooks();
@@ -27,7 +34,9 @@ async function start({ port, adapter }: Settings): Promise<void> {
     throw error;
   }
   console.log(connectHelp(`${await app.getUrl()}/mcp`));
-  app.get(McpSessionService).calls$.subscribe((call) => console.log(callLine(call, new Date())));
+  app
+    .get(McpSessionService)
+    .calls$.subscribe((call) => console.log(callLine(call, new Date())));
 }
 
 try {

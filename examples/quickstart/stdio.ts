@@ -4,6 +4,8 @@ import { McpStderrLogger, serveMcpStdio } from 'nestjs-mcp-streamable/stdio';
 import { AppModule } from './app.module.js';
 
 // #region serve
-const app = await NestFactory.createApplicationContext(AppModule, { logger: new McpStderrLogger() });
+const app = await NestFactory.createApplicationContext(AppModule, {
+  logger: new McpStderrLogger(),
+});
 await serveMcpStdio(app);
 // #endregion

@@ -14,8 +14,16 @@ export class OrderAgent {
   constructor(@Inject(McpToolCaller) private readonly tools: McpToolCaller) {}
 
   /** A tool that fails says so in `isError`, for the model to read. */
-  async call({ name, arguments: args }: Wanted, user: { id: string }, signal: AbortSignal): Promise<string> {
-    const { content } = await this.tools.callTool(name, args, { principal: user.id, request: { user }, signal });
+  async call(
+    { name, arguments: args }: Wanted,
+    user: { id: string },
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { content } = await this.tools.callTool(name, args, {
+      principal: user.id,
+      request: { user },
+      signal,
+    });
     return JSON.stringify(content);
   }
 
@@ -24,7 +32,11 @@ export class OrderAgent {
     return this.tools
       .callTool$('export_orders')
       .pipe(
-        map((event) => (event.type === 'progress' ? `${event.progress} rows` : JSON.stringify(event.result.content))),
+        map((event) =>
+          event.type === 'progress'
+            ? `${event.progress} rows`
+            : JSON.stringify(event.result.content),
+        ),
       );
   }
 }

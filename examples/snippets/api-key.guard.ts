@@ -26,7 +26,10 @@ export class ApiKeyGuard implements CanActivate {
     const request = context.switchToHttp().getRequest<KeyRequest>();
     const [, key = ''] = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '') ?? [];
     const row = await this.keys.find(key);
-    if (!row) throw new UnauthorizedException('This server needs an API key: Authorization: Bearer acme_…');
+    if (!row)
+      throw new UnauthorizedException(
+        'This server needs an API key: Authorization: Bearer acme_…',
+      );
     request.user = { id: row.owner };
     // For @RequireScopes(). The key itself does not go further than here.
     request.auth = { token: row.id, clientId: `key ${row.id}`, scopes: [...row.scopes] };

@@ -28,11 +28,19 @@ export class KeysAndTokens implements OAuthTokenVerifier {
 
   async #keyOf(token: string): Promise<AuthInfo> {
     const row = await this.keys.find(token);
-    if (!row) throw new OAuthError('invalid_token', 'The API key is unknown, or has expired');
+    if (!row)
+      throw new OAuthError('invalid_token', 'The API key is unknown, or has expired');
     const { id, owner, scopes, expiresAt } = row;
-    // The same principal as with an access token: a user is one caller, however they come in.
+    // The same principal as with an access token: a user is one caller, however they
+    // come in.
     const extra = { iss: settings.issuer, sub: owner };
-    return { token, clientId: `key ${id}`, scopes: [...scopes], expiresAt: Math.floor(expiresAt / 1_000), extra };
+    return {
+      token,
+      clientId: `key ${id}`,
+      scopes: [...scopes],
+      expiresAt: Math.floor(expiresAt / 1_000),
+      extra,
+    };
   }
 
   async #accessToken(token: string): Promise<AuthInfo> {
@@ -53,7 +61,8 @@ export class KeysAndTokens implements OAuthTokenVerifier {
         extra: payload,
       };
     } catch (error) {
-      // Keys that cannot be fetched are not the fault of the token: the caller gets 503, and keeps it.
+      // Keys that cannot be fetched are not the fault of the token: the caller gets
+      // 503, and keeps it.
       if (!(error instanceof errors.JOSEError) || AWAY.includes(error.code)) throw error;
       throw new OAuthError('invalid_token', 'Token not valid');
     }

@@ -48,7 +48,13 @@ export class ApiKeys {
   async issue(owner: string, scopes: readonly string[], days: number): Promise<string> {
     const id = randomBytes(8).toString('hex');
     const key = `acme_${id}_${randomBytes(32).toString('hex')}`;
-    await this.table.insert({ id, hash: hashOf(key), owner, scopes, expiresAt: Date.now() + days * 86_400_000 });
+    await this.table.insert({
+      id,
+      hash: hashOf(key),
+      owner,
+      scopes,
+      expiresAt: Date.now() + days * 86_400_000,
+    });
     return key;
   }
 
@@ -56,7 +62,8 @@ export class ApiKeys {
   async find(key: string): Promise<ApiKeyRow | undefined> {
     const [, id] = FORMAT.exec(key) ?? [];
     const row = id === undefined ? undefined : await this.table.find(id);
-    // Compared in constant time, and also if there is no such id: the time says nothing about what is stored.
+    // Compared in constant time, and also if there is no such id: the time says nothing
+    // about what is stored.
     const same = timingSafeEqual(hashOf(key), row?.hash ?? NO_KEY);
     return row && same && Date.now() < row.expiresAt ? row : undefined;
   }

@@ -1,7 +1,9 @@
 import { Module } from '@nestjs/common';
 import { OrdersModule } from './orders.module.js';
 
-/** As `nest new` makes it, without its controller; OrdersModule is what the README adds. */
+/**
+ * As `nest new` makes it, without its controller; OrdersModule is what the README adds.
+ */
 @Module({
   imports: [OrdersModule],
 })

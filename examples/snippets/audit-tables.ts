@@ -6,7 +6,10 @@ export interface Repository {
 }
 
 // #region typeorm
-/** `repository` is that of an entity with a column for each property below: `@InjectRepository(AuditEntry)`. */
+/**
+ * `repository` is that of an entity with a column for each property below:
+ * `@InjectRepository(AuditEntry)`.
+ */
 export class TypeOrmSink implements McpAuditSink {
   constructor(private readonly repository: Repository) {}
 
@@ -27,8 +30,14 @@ export interface DrizzleDatabase<Table> {
 }
 
 // #region drizzle
-/** `table` has a column for each property of a record, `arguments` and `scopes` of the type `jsonb` or `text({ mode: 'json' })`. */
-export function drizzleSink<Table>(db: DrizzleDatabase<Table>, table: Table): McpAuditSink {
+/**
+ * `table` has a column for each property of a record, `arguments` and `scopes` of the
+ * type `jsonb` or `text({ mode: 'json' })`.
+ */
+export function drizzleSink<Table>(
+  db: DrizzleDatabase<Table>,
+  table: Table,
+): McpAuditSink {
   return {
     write: async (record) => {
       await db.insert(table).values({ ...record, time: new Date(record.time) });
@@ -39,7 +48,12 @@ export function drizzleSink<Table>(db: DrizzleDatabase<Table>, table: Table): Mc
 
 /** The part of a logger of `@opentelemetry/api-logs` that is used. */
 export interface OtelLogger {
-  emit(record: { eventName: string; timestamp: Date; severityText: string; attributes: Record<string, string> }): void;
+  emit(record: {
+    eventName: string;
+    timestamp: Date;
+    severityText: string;
+    attributes: Record<string, string>;
+  }): void;
 }
 
 // #region otel
@@ -48,11 +62,19 @@ export function otelLogSink(logger: OtelLogger): McpAuditSink {
   return {
     write: ({ time, ...record }) => {
       const attributes = Object.entries(record).map(([name, value]) => {
-        return [`mcp.audit.${name}`, typeof value === 'string' ? value : JSON.stringify(value)] as const;
+        return [
+          `mcp.audit.${name}`,
+          typeof value === 'string' ? value : JSON.stringify(value),
+        ] as const;
       });
       const severityText = record.outcome === 'served' ? 'INFO' : 'WARN';
       const eventName = 'mcp.audit';
-      logger.emit({ eventName, timestamp: new Date(time), severityText, attributes: Object.fromEntries(attributes) });
+      logger.emit({
+        eventName,
+        timestamp: new Date(time),
+        severityText,
+        attributes: Object.fromEntries(attributes),
+      });
     },
   };
 }

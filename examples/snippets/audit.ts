@@ -1,16 +1,28 @@
 import { Controller, Get, Inject, Module } from '@nestjs/common';
-import { McpAuditModule, type McpAuditRecord, McpAuditService, type McpAuditSink } from 'nestjs-mcp-streamable/audit';
+import {
+  McpAuditModule,
+  type McpAuditRecord,
+  McpAuditService,
+  type McpAuditSink,
+} from 'nestjs-mcp-streamable/audit';
 import { McpArgs, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 
 // #region sensitive
 const Refund = z.object({
   order: z.string(),
-  card: z.object({ holder: z.string(), number: z.string().meta({ 'x-mcp-sensitive': true }) }),
+  card: z.object({
+    holder: z.string(),
+    number: z.string().meta({ 'x-mcp-sensitive': true }),
+  }),
 });
 
 export class RefundTools {
-  @Tool({ name: 'refund', description: 'Refunds an order to a card', inputSchema: Refund })
+  @Tool({
+    name: 'refund',
+    description: 'Refunds an order to a card',
+    inputSchema: Refund,
+  })
   refund(@McpArgs() { order }: z.infer<typeof Refund>): string {
     return `Refunded ${order}.`;
   }
@@ -18,7 +30,9 @@ export class RefundTools {
 // #endregion
 
 // #region redact
-export const byName = McpAuditModule.forRoot({ redact: ['password', 'cardNumber', 'iban'] });
+export const byName = McpAuditModule.forRoot({
+  redact: ['password', 'cardNumber', 'iban'],
+});
 
 export const byFunction = McpAuditModule.forRoot({
   redact: ({ address: _, ...args }, { name }) => (name === 'diagnose' ? undefined : args),
@@ -34,7 +48,9 @@ export abstract class AuditRepository {
 }
 
 @Module({
-  providers: [{ provide: AuditRepository, useValue: { insert: () => Promise.resolve() } }],
+  providers: [
+    { provide: AuditRepository, useValue: { insert: () => Promise.resolve() } },
+  ],
   exports: [AuditRepository],
 })
 export class DatabaseModule {}
@@ -48,7 +64,10 @@ export class AuditTable implements McpAuditSink {
   }
 }
 
-export const inTable = McpAuditModule.forRoot({ sink: AuditTable, imports: [DatabaseModule] });
+export const inTable = McpAuditModule.forRoot({
+  sink: AuditTable,
+  imports: [DatabaseModule],
+});
 // #endregion
 
 // #region async

@@ -9,7 +9,10 @@ import type {
   McpSessionPatch,
 } from 'nestjs-mcp-streamable/stores';
 
-/** Logs the beginning and end of each session with its principal; keeps the records in another store. */
+/**
+ * Logs the beginning and end of each session with its principal; keeps the records in
+ * another store.
+ */
 export class AuditedSessionStore implements McpSessionStore {
   readonly #logger = new Logger('Audit');
 
@@ -18,7 +21,10 @@ export class AuditedSessionStore implements McpSessionStore {
   get scope(): 'node' | 'shared' {
     return this.store.scope;
   }
-  async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
+  async create(
+    record: McpNewSessionRecord,
+    caps: McpSessionCaps,
+  ): Promise<McpCreateOutcome> {
     const outcome = await this.store.create(record, caps);
     if (outcome === 'created') this.#note(record, 'began');
     return outcome;
@@ -28,7 +34,11 @@ export class AuditedSessionStore implements McpSessionStore {
     if (record) this.#note(record, 'ended');
     return record;
   }
-  async claimExpired(idleMs: number, limit: number, unusedMs?: number): Promise<McpSessionRecord[]> {
+  async claimExpired(
+    idleMs: number,
+    limit: number,
+    unusedMs?: number,
+  ): Promise<McpSessionRecord[]> {
     const expired = await this.store.claimExpired(idleMs, limit, unusedMs);
     for (const record of expired) this.#note(record, 'ended');
     return expired;
@@ -50,7 +60,10 @@ export class AuditedSessionStore implements McpSessionStore {
     return this.store.count();
   }
 
-  /** Called once for each end: the contract gives a removed record to exactly one caller. */
+  /**
+   * Called once for each end: the contract gives a removed record to exactly one
+   * caller.
+   */
   #note({ id, principal = 'anonymous' }: McpNewSessionRecord, what: string): void {
     this.#logger.log(`${principal} ${what} session ${id.slice(0, 6)}`);
   }

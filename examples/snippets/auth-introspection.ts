@@ -17,12 +17,23 @@ export class Introspection implements OAuthTokenVerifier {
       signal: AbortSignal.timeout(5_000),
     });
     // Not the token's fault: the caller gets 503, and keeps it.
-    if (!response.ok) throw new Error(`Introspection was answered with ${response.status}.`);
-    const claims = (await response.json()) as Record<string, string> & { active: boolean; exp?: number };
+    if (!response.ok)
+      throw new Error(`Introspection was answered with ${response.status}.`);
+    const claims = (await response.json()) as Record<string, string> & {
+      active: boolean;
+      exp?: number;
+    };
     if (!claims.active) throw new OAuthError('invalid_token', 'Token not active');
     const { client_id: clientId = '', scope = '', exp } = claims;
-    // `aud` in `extra` is compared with `auth.resource`. If your server gives none, check here for whom the token is.
-    return { token, clientId, scopes: scope.split(' '), ...(exp !== undefined && { expiresAt: exp }), extra: claims };
+    // `aud` in `extra` is compared with `auth.resource`. If your server gives none,
+    // check here for whom the token is.
+    return {
+      token,
+      clientId,
+      scopes: scope.split(' '),
+      ...(exp !== undefined && { expiresAt: exp }),
+      extra: claims,
+    };
   }
 }
 // #endregion

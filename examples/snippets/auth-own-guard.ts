@@ -13,16 +13,27 @@ import { McpExecutionContext, McpStreamableModule } from 'nestjs-mcp-streamable'
 export const Public = () => SetMetadata('isPublic', true);
 
 // #region guard
-/** Of the app, as in Nest's documentation: wants a cookie, or a token that the app has made itself. */
+/**
+ * Of the app, as in Nest's documentation: wants a cookie, or a token that the app has
+ * made itself.
+ */
 @Injectable()
 export class AuthGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
 
   canActivate(context: ExecutionContext): boolean {
-    if (this.reflector.getAllAndOverride('isPublic', [context.getHandler(), context.getClass()])) return true;
+    if (
+      this.reflector.getAllAndOverride('isPublic', [
+        context.getHandler(),
+        context.getClass(),
+      ])
+    )
+      return true;
     // A call of a handler: the endpoint has verified the token of its caller.
     if (McpExecutionContext.isMcp(context)) return true;
-    const { headers } = context.switchToHttp().getRequest<{ headers: { cookie?: string } }>();
+    const { headers } = context
+      .switchToHttp()
+      .getRequest<{ headers: { cookie?: string } }>();
     if (headers.cookie !== 'login=ann') throw new UnauthorizedException();
     return true;
   }

@@ -13,7 +13,9 @@ export class HandMadeTools {
     const choice = acceptedContent(ctx.inputResponses, 'floor', Choice);
     if (choice) return `Floor ${choice.floor}, asked at ${ctx.requestState}.`;
     return inputRequired({
-      inputRequests: { floor: inputRequired.elicit({ message: 'Which floor?', requestedSchema: Choice }) },
+      inputRequests: {
+        floor: inputRequired.elicit({ message: 'Which floor?', requestedSchema: Choice }),
+      },
       requestState: new Date().toISOString(),
     });
   }

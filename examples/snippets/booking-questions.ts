@@ -11,12 +11,20 @@ const Guest = z.object({ name: z.string().min(1) });
 export class BookingTools {
   constructor(@Inject(Rooms) private readonly rooms: Rooms) {}
 
-  @Tool({ name: 'book_room', description: 'Books a room, if the user agrees', inputSchema: City })
+  @Tool({
+    name: 'book_room',
+    description: 'Books a room, if the user agrees',
+    inputSchema: City,
+  })
   async book(@McpArgs('city') city: string, @McpCtx() ctx: McpContext): Promise<string> {
     const offer = await ctx.once('offer', () => this.rooms.reserve(city));
     const message = `${offer.hotel} for ${offer.price} €? Then say for whom.`;
-    const { action, content } = await ctx.elicit('guest', { message, requestedSchema: Guest });
-    if (action !== 'accept') throw new ConflictException('The user does not want the room.');
+    const { action, content } = await ctx.elicit('guest', {
+      message,
+      requestedSchema: Guest,
+    });
+    if (action !== 'accept')
+      throw new ConflictException('The user does not want the room.');
     return this.rooms.book(offer.id, content.name);
   }
   // #endregion
@@ -25,11 +33,19 @@ export class BookingTools {
   @Tool({ name: 'plan_trip', description: 'Plans a trip' })
   async plan(@McpCtx() ctx: McpContext): Promise<string> {
     const { where, ideas } = await ctx.ask({
-      where: { method: 'elicitation/create', params: { message: 'Where to?', requestedSchema: City } },
+      where: {
+        method: 'elicitation/create',
+        params: { message: 'Where to?', requestedSchema: City },
+      },
       ideas: {
         method: 'sampling/createMessage',
         params: {
-          messages: [{ role: 'user', content: { type: 'text', text: 'Name a sight that every city has.' } }],
+          messages: [
+            {
+              role: 'user',
+              content: { type: 'text', text: 'Name a sight that every city has.' },
+            },
+          ],
           maxTokens: 50,
         },
       },
@@ -44,7 +60,10 @@ export class BookingTools {
   async guess(@McpCtx() ctx: McpContext): Promise<string> {
     for (let attempt = 1; attempt <= 3; attempt++) {
       const message = `Which city is it? (${attempt} of 3)`;
-      const { content } = await ctx.elicit(`guess-${attempt}`, { message, requestedSchema: City });
+      const { content } = await ctx.elicit(`guess-${attempt}`, {
+        message,
+        requestedSchema: City,
+      });
       if (content?.city === 'Rome') return 'Right.';
     }
     return 'It was Rome.';
@@ -55,7 +74,12 @@ export class BookingTools {
   @Tool({ name: 'describe_room', description: 'Describes a room' })
   async describe(@McpCtx() ctx: McpContext): Promise<string> {
     if (!('sampling' in ctx.clientCapabilities)) return 'A room with a view.';
-    const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: 'Describe a hotel room.' } }];
+    const messages = [
+      {
+        role: 'user' as const,
+        content: { type: 'text' as const, text: 'Describe a hotel room.' },
+      },
+    ];
     const { content } = await ctx.sample('text', { messages, maxTokens: 100 });
     const block = [content].flat().find(({ type }) => type === 'text');
     return block?.type === 'text' ? block.text : 'A room.';

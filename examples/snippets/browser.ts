@@ -14,7 +14,11 @@ const endpoint = McpStreamableModule.forRoot({
 
 export function configure(app: INestApplication): void {
   // #region cors
-  app.enableCors({ origin: ['https://app.example.com'], credentials: true, ...mcpCors() });
+  app.enableCors({
+    origin: ['https://app.example.com'],
+    credentials: true,
+    ...mcpCors(),
+  });
   // #endregion
 }
 

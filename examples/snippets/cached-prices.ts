@@ -6,7 +6,11 @@ const HOUR_MS = 3_600_000;
 
 @Injectable()
 export class Prices {
-  @Resource({ uri: 'shop://prices', name: 'prices', cache: { ttlMs: HOUR_MS, scope: 'public' } })
+  @Resource({
+    uri: 'shop://prices',
+    name: 'prices',
+    cache: { ttlMs: HOUR_MS, scope: 'public' },
+  })
   all(): object {
     return { lamp: 40, chair: 90 };
   }

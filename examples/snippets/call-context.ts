@@ -1,16 +1,23 @@
 // #region context
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 
-/** Anywhere below a handler: the caller, its session, and whether the call was cancelled. */
+/**
+ * Anywhere below a handler: the caller, its session, and whether the call was
+ * cancelled.
+ */
 export async function deleteOrder(id: string): Promise<void> {
   const call = currentMcpCall();
   call?.signal.throwIfAborted();
-  console.log(`${call?.principal ?? 'An anonymous caller'} deletes order ${id} with ${call?.session?.clientInfo.name}`);
+  console.log(
+    `${call?.principal ?? 'An anonymous caller'} deletes order ${id} with ${call?.session?.clientInfo.name}`,
+  );
 }
 // #endregion
 
 // #region close-stream
-/** Work that takes minutes: closes the connection; the client comes back for the result. */
+/**
+ * Work that takes minutes: closes the connection; the client comes back for the result.
+ */
 export async function longWork(work: () => Promise<string>): Promise<string> {
   currentMcpCall()?.closeStream();
   return work();

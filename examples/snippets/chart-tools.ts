@@ -7,7 +7,11 @@ const Year = z.object({ year: z.int() });
 
 @Injectable()
 export class ChartTools {
-  @Tool({ name: 'sales_chart', description: 'Draws the sales of a year', inputSchema: Year })
+  @Tool({
+    name: 'sales_chart',
+    description: 'Draws the sales of a year',
+    inputSchema: Year,
+  })
   chart(@McpArgs() { year }: z.infer<typeof Year>): McpContent[] {
     const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M0 9 3 4 6 6 9 0"/></svg>`;
     return [text(`Sales of ${year}:`), image(Buffer.from(svg))];

@@ -1,7 +1,13 @@
 import { type OAuthClientProvider, withOAuth } from '@modelcontextprotocol/client';
-import { McpHttpUnauthorizedError, StreamableClientTransport } from 'nestjs-mcp-streamable/client';
+import {
+  McpHttpUnauthorizedError,
+  StreamableClientTransport,
+} from 'nestjs-mcp-streamable/client';
 
-export function fresh(tokens: { current(): Promise<string>; refresh(scope?: string): Promise<void> }) {
+export function fresh(tokens: {
+  current(): Promise<string>;
+  refresh(scope?: string): Promise<void>;
+}) {
   // #region refresh
   return new StreamableClientTransport('https://orders.example.com/mcp', {
     headers: async () => ({ authorization: `Bearer ${await tokens.current()}` }),
@@ -19,7 +25,8 @@ export function authorized(provider: OAuthClientProvider) {
 
 export function explain(error: unknown): string {
   // #region errors
-  if (error instanceof McpHttpUnauthorizedError) return `Ask for the scope ${error.challenge?.scope}.`;
+  if (error instanceof McpHttpUnauthorizedError)
+    return `Ask for the scope ${error.challenge?.scope}.`;
   // #endregion
   return String(error);
 }

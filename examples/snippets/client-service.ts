@@ -19,7 +19,11 @@ export class Purchasing {
     return this.orders
       .callTool$('export_orders')
       .pipe(
-        map((event) => (event.type === 'progress' ? `${event.progress} rows` : JSON.stringify(event.result.content))),
+        map((event) =>
+          event.type === 'progress'
+            ? `${event.progress} rows`
+            : JSON.stringify(event.result.content),
+        ),
       );
   }
 }

@@ -15,7 +15,8 @@ export function observe(log: (text: string) => void): void {
     log(`Attempt ${failures + 1} (${kind}) in ${delayMs} ms.`);
   });
   transport.recoveries$.subscribe((event) => {
-    if (event.outcome === 'recovered') log('A new session: subscribe to resources and set the log level again.');
+    if (event.outcome === 'recovered')
+      log('A new session: subscribe to resources and set the log level again.');
   });
   // #endregion
 }

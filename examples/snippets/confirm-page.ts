@@ -10,7 +10,11 @@ const OrderId = z.object({ id: z.string() });
 export class OrderTools {
   constructor(@Inject(Shop) private readonly shop: Shop) {}
 
-  @Tool({ name: 'delete_order', description: 'Deletes an order for good', inputSchema: OrderId })
+  @Tool({
+    name: 'delete_order',
+    description: 'Deletes an order for good',
+    inputSchema: OrderId,
+  })
   @Confirm(({ id }: z.infer<typeof OrderId>) => `Delete the order ${id}?`, {
     whenUnable: 'url',
     url: (page) => `https://shop.example.com/confirm/${page}`,

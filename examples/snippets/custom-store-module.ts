@@ -14,7 +14,10 @@ const clock: McpClock = {
 
 @Module({
   providers: [
-    { provide: AuditedSessionStore, useFactory: () => new AuditedSessionStore(new InMemorySessionStore(clock)) },
+    {
+      provide: AuditedSessionStore,
+      useFactory: () => new AuditedSessionStore(new InMemorySessionStore(clock)),
+    },
   ],
   exports: [AuditedSessionStore],
 })

@@ -32,8 +32,16 @@ export class ShopModule {}
 @Module({
   imports: [
     ShopModule,
-    McpStreamableModule.forRoot({ name: 'public', path: 'mcp', serverInfo: { name: 'shop', version: '1.0.0' } }),
-    McpStreamableModule.forRoot({ name: 'staff', path: 'staff/mcp', serverInfo: { name: 'office', version: '1.0.0' } }),
+    McpStreamableModule.forRoot({
+      name: 'public',
+      path: 'mcp',
+      serverInfo: { name: 'shop', version: '1.0.0' },
+    }),
+    McpStreamableModule.forRoot({
+      name: 'staff',
+      path: 'staff/mcp',
+      serverInfo: { name: 'office', version: '1.0.0' },
+    }),
   ],
 })
 export class AppModule {}

@@ -6,7 +6,12 @@ import { OrderResources } from './order-resources.js';
 import { TotalTools } from './order-schemas.js';
 import { Orders } from './orders.service.js';
 // #region envelope
-import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+} from '@nestjs/common';
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { map, type Observable } from 'rxjs';
 
@@ -21,7 +26,9 @@ export class EnvelopeInterceptor implements NestInterceptor {
 // #endregion
 
 @Module({
-  imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } }),
+  ],
   providers: [
     Orders,
     OrderPrompts,

@@ -28,7 +28,10 @@ export class OrdersModule {}
     McpStreamableModule.forRootAsync({
       imports: [OrdersModule],
       inject: [OrdersServer],
-      useFactory: (orders: OrdersServer) => ({ serverInfo, server: () => orders.create() }),
+      useFactory: (orders: OrdersServer) => ({
+        serverInfo,
+        server: () => orders.create(),
+      }),
     }),
   ],
 })

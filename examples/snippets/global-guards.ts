@@ -23,10 +23,15 @@ export class LoginGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
 
   canActivate(context: ExecutionContext): boolean {
-    const isPublic = this.reflector.getAllAndOverride<boolean>(IS_PUBLIC, [context.getHandler(), context.getClass()]);
+    const isPublic = this.reflector.getAllAndOverride<boolean>(IS_PUBLIC, [
+      context.getHandler(),
+      context.getClass(),
+    ]);
     // Around a handler the guards of the endpoint have let the caller in.
     if (isPublic || McpExecutionContext.isMcp(context)) return true;
-    const { headers } = context.switchToHttp().getRequest<{ headers: { cookie?: string } }>();
+    const { headers } = context
+      .switchToHttp()
+      .getRequest<{ headers: { cookie?: string } }>();
     if (headers.cookie !== 'login=ann') throw new UnauthorizedException();
     return true;
   }
@@ -34,10 +39,19 @@ export class LoginGuard implements CanActivate {
 // #endregion
 
 // #region throttler
-/** Counts by caller: the guards of the endpoint have set `user` before a handler is called. */
+/**
+ * Counts by caller: the guards of the endpoint have set `user` before a handler is
+ * called.
+ */
 @Injectable()
 export class CallerThrottlerGuard extends ThrottlerGuard {
-  protected override getTracker({ user, ip }: { user?: { id: string }; ip: string }): Promise<string> {
+  protected override getTracker({
+    user,
+    ip,
+  }: {
+    user?: { id: string };
+    ip: string;
+  }): Promise<string> {
     return Promise.resolve(user?.id ?? ip);
   }
 }

@@ -18,7 +18,9 @@ import { TenantTools } from './tenant-tools.js';
 /** For the example only: trusts the header without a check. */
 const callerFromHeaders: CanActivate = {
   canActivate(context: ExecutionContext): boolean {
-    const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: unknown }>();
+    const request = context
+      .switchToHttp()
+      .getRequest<{ headers: Record<string, string>; user?: unknown }>();
     const { 'x-user': id, 'x-role': role } = request.headers;
     if (id !== undefined) request.user = { id, roles: [role] };
     return true;
@@ -27,7 +29,10 @@ const callerFromHeaders: CanActivate = {
 
 @Module({
   imports: [
-    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, guards: [callerFromHeaders] }),
+    McpStreamableModule.forRoot({
+      serverInfo: { name: 'orders', version: '1.0.0' },
+      guards: [callerFromHeaders],
+    }),
   ],
   providers: [
     Orders,

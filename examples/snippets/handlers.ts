@@ -14,21 +14,32 @@ export function makeServer(): McpServer {
   const server = new McpServer(serverInfo);
 
   // #region progress
-  server.registerTool('export_orders', { description: 'Exports all orders' }, async ({ mcpReq }) => {
-    const progressToken = mcpReq._meta?.progressToken;
-    for (let page = 1; page <= 10; page++) {
-      await exportPage(page, mcpReq.signal); // aborts when the client cancels or the session ends
-      if (progressToken === undefined) continue;
-      await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: page, total: 10 } });
-    }
-    return { content: [{ type: 'text', text: 'Done.' }] };
-  });
+  server.registerTool(
+    'export_orders',
+    { description: 'Exports all orders' },
+    async ({ mcpReq }) => {
+      const progressToken = mcpReq._meta?.progressToken;
+      for (let page = 1; page <= 10; page++) {
+        await exportPage(page, mcpReq.signal); // aborts when the client cancels or the session ends
+        if (progressToken === undefined) continue;
+        await mcpReq.notify({
+          method: 'notifications/progress',
+          params: { progressToken, progress: page, total: 10 },
+        });
+      }
+      return { content: [{ type: 'text', text: 'Done.' }] };
+    },
+  );
   // #endregion
 
-  server.registerTool('delete_order', { inputSchema: z.object({ id: z.string() }) }, async ({ id }) => {
-    await deleteOrder(id);
-    return { content: [{ type: 'text', text: 'Deleted.' }] };
-  });
+  server.registerTool(
+    'delete_order',
+    { inputSchema: z.object({ id: z.string() }) },
+    async ({ id }) => {
+      await deleteOrder(id);
+      return { content: [{ type: 'text', text: 'Deleted.' }] };
+    },
+  );
   return server;
 }
 

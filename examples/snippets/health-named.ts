@@ -14,7 +14,10 @@ export class BothController {
   @Get('ready')
   @HealthCheck()
   ready() {
-    return this.health.check([() => this.orders.check('orders'), () => this.admin.check('admin')]);
+    return this.health.check([
+      () => this.orders.check('orders'),
+      () => this.admin.check('admin'),
+    ]);
   }
 }
 // #endregion

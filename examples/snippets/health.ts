@@ -19,7 +19,10 @@ export class HealthController {
 
 @Module({
   imports: [
-    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, shutdownDelayMs: 5_000 }),
+    McpStreamableModule.forRoot({
+      serverInfo: { name: 'orders', version: '1.0.0' },
+      shutdownDelayMs: 5_000,
+    }),
     TerminusModule,
   ],
   controllers: [HealthController],

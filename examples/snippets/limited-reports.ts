@@ -8,15 +8,32 @@ const Query = z.object({ sql: z.string() });
 @Injectable()
 export class LimitedReports {
   /** The warehouse takes four queries at a time. */
-  @Tool({ name: 'query', description: 'Asks the warehouse', inputSchema: Query, timeoutMs: 20_000, maxConcurrent: 4 })
+  @Tool({
+    name: 'query',
+    description: 'Asks the warehouse',
+    inputSchema: Query,
+    timeoutMs: 20_000,
+    maxConcurrent: 4,
+  })
   async query(@McpArgs('sql') sql: string, @McpCtx() ctx: McpContext): Promise<string> {
-    const response = await fetch('https://warehouse.example.com', { method: 'POST', body: sql, signal: ctx.signal });
+    const response = await fetch('https://warehouse.example.com', {
+      method: 'POST',
+      body: sql,
+      signal: ctx.signal,
+    });
     return response.text();
   }
 
-  @Resource({ uri: 'reports://today', name: 'today', timeoutMs: 5_000, maxConcurrent: { max: 1, per: 'principal' } })
+  @Resource({
+    uri: 'reports://today',
+    name: 'today',
+    timeoutMs: 5_000,
+    maxConcurrent: { max: 1, per: 'principal' },
+  })
   async today(@McpCtx() ctx: McpContext): Promise<string> {
-    return (await fetch('https://warehouse.example.com/today', { signal: ctx.signal })).text();
+    return (
+      await fetch('https://warehouse.example.com/today', { signal: ctx.signal })
+    ).text();
   }
 }
 // #endregion

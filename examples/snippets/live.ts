@@ -1,4 +1,10 @@
-import { type CanActivate, type ExecutionContext, Inject, Injectable, Module } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  Module,
+} from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 
@@ -12,12 +18,17 @@ export class OperatorGuard implements CanActivate {
   constructor(@Inject(Logins) private readonly logins: Logins) {}
 
   canActivate(context: ExecutionContext): boolean {
-    const { headers } = context.switchToHttp().getRequest<{ headers: { cookie?: string } }>();
+    const { headers } = context
+      .switchToHttp()
+      .getRequest<{ headers: { cookie?: string } }>();
     return this.logins.userOf(headers.cookie)?.roles.includes('operator') ?? false;
   }
 }
 
-@Module({ providers: [{ provide: Logins, useValue: { userOf: () => undefined } }], exports: [Logins] })
+@Module({
+  providers: [{ provide: Logins, useValue: { userOf: () => undefined } }],
+  exports: [Logins],
+})
 export class LoginsModule {}
 
 @Module({

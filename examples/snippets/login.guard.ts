@@ -1,4 +1,9 @@
-import { type CanActivate, type ExecutionContext, Injectable, UnauthorizedException } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Injectable,
+  UnauthorizedException,
+} from '@nestjs/common';
 
 export interface LoggedIn {
   user: { id: string; scopes: string[] };
@@ -8,7 +13,9 @@ export interface LoggedIn {
 @Injectable()
 export class LoginGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
-    const request = context.switchToHttp().getRequest<LoggedIn & { headers: { cookie?: string } }>();
+    const request = context
+      .switchToHttp()
+      .getRequest<LoggedIn & { headers: { cookie?: string } }>();
     if (request.headers.cookie !== 'login=ann') throw new UnauthorizedException();
     request.user = { id: 'ann', scopes: ['invoices:read'] };
     return true;

@@ -13,7 +13,8 @@ const PUBLIC = 'public';
 const SCOPES = 'scopes';
 
 export const PublicTool = (): MethodDecorator => SetMetadata(PUBLIC, true);
-export const ToolScopes = (scopes: string[]): MethodDecorator => SetMetadata(SCOPES, scopes);
+export const ToolScopes = (scopes: string[]): MethodDecorator =>
+  SetMetadata(SCOPES, scopes);
 
 @Injectable()
 export class AccessGuard implements CanActivate {
@@ -23,7 +24,8 @@ export class AccessGuard implements CanActivate {
     if (this.reflector.get(PUBLIC, context.getHandler())) return true;
     const { user } = context.switchToHttp().getRequest<{ user?: { scope?: string } }>();
     if (!user) throw new UnauthorizedException();
-    const needed = this.reflector.get<string[] | undefined>(SCOPES, context.getHandler()) ?? [];
+    const needed =
+      this.reflector.get<string[] | undefined>(SCOPES, context.getHandler()) ?? [];
     const held = user.scope?.split(' ') ?? [];
     return needed.every((scope) => held.includes(scope));
   }

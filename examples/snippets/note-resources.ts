@@ -14,8 +14,15 @@ import { Notes } from './notes.js';
 export class NoteResources {
   constructor(@Inject(Notes) private readonly notes: Notes) {}
 
-  @ResourceTemplate({ uriTemplate: 'notes://{id}', name: 'note', mimeType: 'text/markdown' })
-  async read(@McpArgs('id') id: string, @McpCtx() { principal }: McpContext): Promise<string | undefined> {
+  @ResourceTemplate({
+    uriTemplate: 'notes://{id}',
+    name: 'note',
+    mimeType: 'text/markdown',
+  })
+  async read(
+    @McpArgs('id') id: string,
+    @McpCtx() { principal }: McpContext,
+  ): Promise<string | undefined> {
     return (await this.notes.of(principal)).find((note) => note.id === id)?.text;
   }
 

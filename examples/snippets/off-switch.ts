@@ -7,7 +7,9 @@ export class RefundSwitch {
   constructor(@Inject(McpRegistry) private readonly registry: McpRegistry) {}
 
   async off(): Promise<void> {
-    await this.registry.disable('refund', { reason: 'The payment provider is down. Try again after 15:00.' });
+    await this.registry.disable('refund', {
+      reason: 'The payment provider is down. Try again after 15:00.',
+    });
   }
 
   async on(): Promise<void> {
@@ -16,7 +18,9 @@ export class RefundSwitch {
 
   /** @returns the tools that are off, with why and since when */
   state(): object[] {
-    return this.registry.list('tool').flatMap(({ key, disabled }) => (disabled ? [{ tool: key, ...disabled }] : []));
+    return this.registry
+      .list('tool')
+      .flatMap(({ key, disabled }) => (disabled ? [{ tool: key, ...disabled }] : []));
   }
 }
 // #endregion

@@ -10,8 +10,14 @@ const OrderId = z.object({ id: z.string().regex(/^[A-Z]-\d+$/) });
 export class OrderEffects {
   constructor(@Inject(Shop) private readonly shop: Shop) {}
 
-  @Tool({ name: 'delete_order', description: 'Deletes an order for good', inputSchema: OrderId })
-  @Confirm(({ id }: z.infer<typeof OrderId>) => `Delete the order ${id}? It cannot be restored.`)
+  @Tool({
+    name: 'delete_order',
+    description: 'Deletes an order for good',
+    inputSchema: OrderId,
+  })
+  @Confirm(
+    ({ id }: z.infer<typeof OrderId>) => `Delete the order ${id}? It cannot be restored.`,
+  )
   async remove(@McpArgs('id') id: string): Promise<string> {
     await this.shop.remove(id);
     return `Order ${id} was deleted.`;
@@ -34,7 +40,9 @@ export class OrderEffects {
 
 // #region idempotency
 const Payment = z.object({
-  requestId: z.string().describe('A new random text for each payment; the same one when a call is repeated'),
+  requestId: z
+    .string()
+    .describe('A new random text for each payment; the same one when a call is repeated'),
   account: z.string(),
   cents: z.int().positive(),
 });

@@ -1,5 +1,11 @@
 // #region roles
-import { type CanActivate, type ExecutionContext, Inject, Injectable, UseGuards } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  UseGuards,
+} from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { McpArgs, McpExecutionContext, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
@@ -13,7 +19,11 @@ export class RolesGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
 
   canActivate(context: ExecutionContext): boolean {
-    const allowed = this.reflector.getAllAndOverride(Roles, [context.getHandler(), context.getClass()]) ?? [];
+    const allowed =
+      this.reflector.getAllAndOverride(Roles, [
+        context.getHandler(),
+        context.getClass(),
+      ]) ?? [];
     const { user } = context.switchToHttp().getRequest<{ user?: { roles: string[] } }>();
     return allowed.length === 0 || allowed.some((role) => user?.roles.includes(role));
   }
@@ -47,7 +57,11 @@ export class BackOffice {
     return `Order ${id} is paid back.`;
   }
 
-  @Tool({ name: 'cancel_order', description: 'Cancels an order of your own', inputSchema: OrderId })
+  @Tool({
+    name: 'cancel_order',
+    description: 'Cancels an order of your own',
+    inputSchema: OrderId,
+  })
   @UseGuards(OwnOrderGuard)
   cancel(@McpArgs('id') id: string): string {
     return `Order ${id} is cancelled.`;

@@ -1,4 +1,9 @@
-import { createParamDecorator, type ExecutionContext, Injectable, ParseIntPipe } from '@nestjs/common';
+import {
+  createParamDecorator,
+  type ExecutionContext,
+  Injectable,
+  ParseIntPipe,
+} from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 
 // #region params
@@ -9,7 +14,10 @@ export const User = createParamDecorator((_: unknown, context: ExecutionContext)
 
 @Injectable()
 export class ParamTools {
-  @Tool({ name: 'list_mine', inputSchema: { type: 'object', properties: { limit: { type: 'string' } } } })
+  @Tool({
+    name: 'list_mine',
+    inputSchema: { type: 'object', properties: { limit: { type: 'string' } } },
+  })
   list(
     @McpArgs('limit', ParseIntPipe) limit: number,
     @User() user: { id: string } | undefined,

@@ -11,12 +11,15 @@ export class ExportTools {
   /** A client that cancels unsubscribes: the export stops. */
   @Tool({ name: 'export_orders', description: 'Exports all orders' })
   export(): Observable<ToolEvent<string>> {
-    return this.orders.export$().pipe(map(({ rows, total, url }) => url ?? toolProgress(rows, total)));
+    return this.orders
+      .export$()
+      .pipe(map(({ rows, total, url }) => url ?? toolProgress(rows, total)));
   }
 
   @Tool({ name: 'check_orders', description: 'Checks all orders' })
   async *check(): AsyncIterable<ToolEvent<string>> {
-    for (const id of await this.orders.ids()) yield toolLog('info', `Order ${id} is fine.`);
+    for (const id of await this.orders.ids())
+      yield toolLog('info', `Order ${id} is fine.`);
     yield 'All orders are fine.';
   }
 }

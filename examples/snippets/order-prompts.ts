@@ -8,7 +8,11 @@ import { Orders } from './orders.service.js';
 export class OrderPrompts {
   constructor(@Inject(Orders) private readonly orders: Orders) {}
 
-  @Prompt({ name: 'complain', description: 'Writes a complaint', inputSchema: z.object({ id: z.string() }) })
+  @Prompt({
+    name: 'complain',
+    description: 'Writes a complaint',
+    inputSchema: z.object({ id: z.string() }),
+  })
   async complain(@McpArgs('id') id: string): Promise<string> {
     const { item } = await this.orders.find(id);
     return `Write a polite complaint: the ${item} of order ${id} has not arrived.`;

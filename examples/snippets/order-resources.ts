@@ -12,7 +12,11 @@ export class OrderResources {
     return '# Terms\n\nPay within 30 days.';
   }
 
-  @ResourceTemplate({ uriTemplate: 'orders://order/{id}', name: 'order', mimeType: 'application/json' })
+  @ResourceTemplate({
+    uriTemplate: 'orders://order/{id}',
+    name: 'order',
+    mimeType: 'application/json',
+  })
   read(@McpArgs('id') id: string): Promise<Order> {
     return this.orders.find(id);
   }

@@ -6,12 +6,18 @@ import { McpArgs, Tool } from 'nestjs-mcp-streamable';
 import * as v from 'valibot';
 import { z } from 'zod';
 
-const ZodOrder = z.object({ item: z.string().min(1), count: z.int().positive().default(1) });
+const ZodOrder = z.object({
+  item: z.string().min(1),
+  count: z.int().positive().default(1),
+});
 const ArkOrder = type({ item: 'string > 0', count: 'number = 1' });
 const ValibotOrder = v.object({ item: v.string(), count: v.optional(v.number(), 1) });
 const JsonOrder = {
   type: 'object',
-  properties: { item: { type: 'string', minLength: 1 }, count: { type: 'integer', default: 1 } },
+  properties: {
+    item: { type: 'string', minLength: 1 },
+    count: { type: 'integer', default: 1 },
+  },
   required: ['item'],
 } as const;
 
@@ -40,11 +46,17 @@ export class SchemaTools {
 // #endregion
 
 // #region param-headers
-const RegionalOrder = z.object({ item: z.string(), region: z.string().meta({ 'x-mcp-header': 'Region' }) });
+const RegionalOrder = z.object({
+  item: z.string(),
+  region: z.string().meta({ 'x-mcp-header': 'Region' }),
+});
 
 @Injectable()
 export class RegionalTools {
-  /** Clients send `Mcp-Param-Region` along: a proxy can choose the region without a look at the body. */
+  /**
+   * Clients send `Mcp-Param-Region` along: a proxy can choose the region without a look
+   * at the body.
+   */
   @Tool({ name: 'order_in_region', inputSchema: RegionalOrder })
   order(@McpArgs() { item, region }: z.infer<typeof RegionalOrder>): string {
     return `1 × ${item} in ${region}`;

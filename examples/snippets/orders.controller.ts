@@ -1,12 +1,23 @@
 // #region both
-import { Controller, DefaultValuePipe, Get, NotFoundException, Param, ParseIntPipe, Query } from '@nestjs/common';
+import {
+  Controller,
+  DefaultValuePipe,
+  Get,
+  NotFoundException,
+  Param,
+  ParseIntPipe,
+  Query,
+} from '@nestjs/common';
 import { type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 
 const LINES = ['lamp', 'chair', 'table'];
 
 @Controller('orders')
 export class OrdersController {
-  /** `GET /orders/7/lines?limit=2`, and the tool `orders_lines` with `{ "id": 7, "limit": 2 }`. */
+  /**
+   * `GET /orders/7/lines?limit=2`, and the tool `orders_lines` with `{ "id": 7,
+   * "limit": 2 }`.
+   */
   @Get(':id/lines')
   @Tool({ description: 'Lists the lines of an order' })
   async lines(

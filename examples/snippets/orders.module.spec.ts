@@ -2,7 +2,11 @@
 // #region spec
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { createMcpTestClient, expectNothingLeft, type McpTestClient } from 'nestjs-mcp-streamable/testing';
+import {
+  createMcpTestClient,
+  expectNothingLeft,
+  type McpTestClient,
+} from 'nestjs-mcp-streamable/testing';
 import { OrdersModule } from './orders.module.js';
 
 describe('OrdersModule', () => {

@@ -3,7 +3,9 @@ import { Injectable, Module } from '@nestjs/common';
 import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 
-const OrderId = z.object({ id: z.string().describe('The number on the invoice, such as A-1042') });
+const OrderId = z.object({
+  id: z.string().describe('The number on the invoice, such as A-1042'),
+});
 
 @Injectable()
 export class OrderTools {
@@ -14,7 +16,9 @@ export class OrderTools {
 }
 
 @Module({
-  imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } }),
+  ],
   providers: [OrderTools],
 })
 export class OrdersModule {}

@@ -34,7 +34,13 @@ export class Orders {
   export$(): Observable<ExportStep> {
     return from([50, 100]).pipe(
       concatMap((rows) => of(rows).pipe(delay(1))),
-      concatMap((rows) => [{ rows, total: 100, ...(rows === 100 && { url: 'https://example.com/orders.csv' }) }]),
+      concatMap((rows) => [
+        {
+          rows,
+          total: 100,
+          ...(rows === 100 && { url: 'https://example.com/orders.csv' }),
+        },
+      ]),
     );
   }
 }

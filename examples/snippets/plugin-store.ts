@@ -11,7 +11,11 @@ export interface InstalledPlugin {
 const TRANSLATE: InstalledPlugin = {
   name: 'translate',
   description: 'Translates a text',
-  schema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+  schema: {
+    type: 'object',
+    properties: { text: { type: 'string' } },
+    required: ['text'],
+  },
 };
 
 /** Stands for a table of plugins. */

@@ -19,11 +19,19 @@ export class PluginTools {
 
   async list({ principal }: McpCaller): Promise<McpCatalogueTool[]> {
     const installed = await this.plugins.of(principal);
-    return installed.map(({ name, description, schema }) => ({ name, description, inputSchema: schema }));
+    return installed.map(({ name, description, schema }) => ({
+      name,
+      description,
+      inputSchema: schema,
+    }));
   }
 
   @UseGuards(PlanGuard)
-  call(@McpToolName() name: string, @McpArgs() args: object, @McpCtx() ctx: McpContext): Promise<string> {
+  call(
+    @McpToolName() name: string,
+    @McpArgs() args: object,
+    @McpCtx() ctx: McpContext,
+  ): Promise<string> {
     return this.plugins.run(ctx.principal, name, args);
   }
 }

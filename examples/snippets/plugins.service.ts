@@ -20,7 +20,12 @@ export class Plugins {
   ) {}
 
   load({ name, description, schema, run }: Plugin): void {
-    const tool = this.registry.registerTool({ name, description, inputSchema: schema, handler: run });
+    const tool = this.registry.registerTool({
+      name,
+      description,
+      inputSchema: schema,
+      handler: run,
+    });
     this.#unload.set(name, () => tool.remove());
   }
 

@@ -17,7 +17,10 @@ export class ProductsController {
   }
 
   @Patch(':id')
-  update(@Param('id', ParseIntPipe) id: number, @Body() changes: UpdateProductDto): object {
+  update(
+    @Param('id', ParseIntPipe) id: number,
+    @Body() changes: UpdateProductDto,
+  ): object {
     return { id, price: changes.price, note: changes.note };
   }
 }

@@ -1,7 +1,12 @@
 // #region guard
 import { type ExecutionContext, Injectable, Module } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
+import {
+  SkipThrottle,
+  Throttle,
+  ThrottlerGuard,
+  ThrottlerModule,
+} from '@nestjs/throttler';
 import { McpExecutionContext, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { UsersModule } from './guarded-app.js';
 import { TokenGuard } from './token.guard.js';
@@ -9,11 +14,17 @@ import { TokenGuard } from './token.guard.js';
 /** Counts by principal and handler; routes of the app by address. */
 @Injectable()
 export class PrincipalThrottlerGuard extends ThrottlerGuard {
-  protected override generateKey(context: ExecutionContext, tracker: string, throttler: string): string {
-    if (!McpExecutionContext.isMcp(context)) return super.generateKey(context, tracker, throttler);
+  protected override generateKey(
+    context: ExecutionContext,
+    tracker: string,
+    throttler: string,
+  ): string {
+    if (!McpExecutionContext.isMcp(context))
+      return super.generateKey(context, tracker, throttler);
     const call = McpExecutionContext.create(context);
     const { principal } = call.getContext();
-    const caller = principal === undefined ? `address ${tracker}` : `principal ${principal}`;
+    const caller =
+      principal === undefined ? `address ${tracker}` : `principal ${principal}`;
     return JSON.stringify([throttler, call.getKind(), call.getName(), caller]);
   }
 }

@@ -9,7 +9,12 @@ const Year = z.object({ year: z.number().int() });
 @Injectable()
 export class ReportTools {
   /** Its progress is what clients read of the task meanwhile. */
-  @Tool({ name: 'yearly_report', description: 'Adds up a year', inputSchema: Year, task: 'optional' })
+  @Tool({
+    name: 'yearly_report',
+    description: 'Adds up a year',
+    inputSchema: Year,
+    task: 'optional',
+  })
   report(@McpArgs('year') year: number): Observable<ToolEvent<string>> {
     const months = interval(1_000).pipe(
       take(12),

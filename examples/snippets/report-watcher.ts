@@ -11,7 +11,13 @@ export class ReportWatcher {
   report$(year: number): Observable<string> {
     return this.reports
       .callTool$('yearly_report', { year })
-      .pipe(map((event) => (event.type === 'progress' ? (event.message ?? '') : JSON.stringify(event.result.content))));
+      .pipe(
+        map((event) =>
+          event.type === 'progress'
+            ? (event.message ?? '')
+            : JSON.stringify(event.result.content),
+        ),
+      );
   }
 }
 // #endregion

@@ -8,7 +8,9 @@ export class RunningReports {
 
   async of(principal: string): Promise<McpTaskInfo[]> {
     const tasks = await this.tasks.list({ principal });
-    return tasks.filter(({ status }) => status === 'working' || status === 'input_required');
+    return tasks.filter(
+      ({ status }) => status === 'working' || status === 'input_required',
+    );
   }
 
   /** Aborts their handlers, on whichever node they run. */

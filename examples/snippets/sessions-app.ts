@@ -6,7 +6,10 @@ import { SessionLog } from './session-log.js';
 import { SessionsController } from './sessions.controller.js';
 
 @Module({
-  imports: [UsersModule, McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
+  imports: [
+    UsersModule,
+    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } }),
+  ],
   controllers: [SessionsController],
   providers: [Announcer, SessionLog],
 })

@@ -1,6 +1,18 @@
 // #region admin
-import { Controller, Delete, Get, Inject, NotFoundException, Param, UseGuards } from '@nestjs/common';
-import { type McpCounts, type McpSessionDetails, McpSessionService } from 'nestjs-mcp-streamable';
+import {
+  Controller,
+  Delete,
+  Get,
+  Inject,
+  NotFoundException,
+  Param,
+  UseGuards,
+} from '@nestjs/common';
+import {
+  type McpCounts,
+  type McpSessionDetails,
+  McpSessionService,
+} from 'nestjs-mcp-streamable';
 import { TokenGuard } from './token.guard.js';
 
 @Controller('admin/sessions')

@@ -12,8 +12,16 @@ export class Dashboard {
 
 @Module({
   imports: [
-    McpStreamableModule.forRoot({ name: 'public', path: 'mcp', serverInfo: { name: 'shop', version: '1.0.0' } }),
-    McpStreamableModule.forRoot({ name: 'staff', path: 'staff/mcp', serverInfo: { name: 'office', version: '1.0.0' } }),
+    McpStreamableModule.forRoot({
+      name: 'public',
+      path: 'mcp',
+      serverInfo: { name: 'shop', version: '1.0.0' },
+    }),
+    McpStreamableModule.forRoot({
+      name: 'staff',
+      path: 'staff/mcp',
+      serverInfo: { name: 'office', version: '1.0.0' },
+    }),
   ],
   providers: [Dashboard],
 })

@@ -1,12 +1,19 @@
 // #region skill
 import { Injectable, UseGuards } from '@nestjs/common';
 import { type McpContext, McpCtx } from 'nestjs-mcp-streamable';
-import { type McpSkillContent, readSkillFolder, Skill } from 'nestjs-mcp-streamable/skills';
+import {
+  type McpSkillContent,
+  readSkillFolder,
+  Skill,
+} from 'nestjs-mcp-streamable/skills';
 import { Roles, RolesGuard } from './order-guards.js';
 
 @Injectable()
 export class ShopSkills {
-  @Skill({ name: 'refunds', description: 'Refunds an order. Use it when a customer wants money back.' })
+  @Skill({
+    name: 'refunds',
+    description: 'Refunds an order. Use it when a customer wants money back.',
+  })
   @UseGuards(RolesGuard)
   @Roles(['staff'])
   refunds(@McpCtx() { principal }: McpContext): McpSkillContent {

@@ -10,7 +10,10 @@ export class SupportSessionGuard extends McpSessionGuard {
     request: { user: { id: string; roles?: string[] } },
     principal: string | undefined,
   ): boolean | Promise<boolean> {
-    return request.user.roles?.includes('support') === true || super.canAccess(session, request, principal);
+    return (
+      request.user.roles?.includes('support') === true ||
+      super.canAccess(session, request, principal)
+    );
   }
 }
 // #endregion

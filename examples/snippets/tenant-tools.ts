@@ -6,7 +6,10 @@ import { Tool } from 'nestjs-mcp-streamable';
 /** Made for each HTTP request that needs it. */
 @Injectable({ scope: Scope.REQUEST })
 export class TenantTools {
-  constructor(@Inject(REQUEST) private readonly request: { headers: Record<string, string | undefined> }) {}
+  constructor(
+    @Inject(REQUEST)
+    private readonly request: { headers: Record<string, string | undefined> },
+  ) {}
 
   @Tool({ name: 'my_tenant', description: 'Says which tenant you work for' })
   tenant(): string {

@@ -2,12 +2,27 @@ import { z } from 'zod';
 // #region exchange
 import { ForbiddenException, Inject, Injectable, Module } from '@nestjs/common';
 import { type AuthInfo, McpAuth, RequireScopes } from 'nestjs-mcp-streamable/auth';
-import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
-import { ClientSecretBasic, Configuration, discovery, genericGrantRequest, ResponseBodyError } from 'openid-client';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpStreamableModule,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import {
+  ClientSecretBasic,
+  Configuration,
+  discovery,
+  genericGrantRequest,
+  ResponseBodyError,
+} from 'openid-client';
 
 export const calendar = { url: 'https://calendar.example.com', scope: 'calendar:read' };
 
-/** What the authorization server knows this server as: a client of its own, that may exchange tokens. */
+/**
+ * What the authorization server knows this server as: a client of its own, that may
+ * exchange tokens.
+ */
 const server = {
   provide: Configuration,
   useFactory: (): Promise<Configuration> =>
@@ -22,25 +37,37 @@ const server = {
 const OURS = ['invalid_client', 'unauthorized_client', 'unsupported_grant_type'];
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
-/** Gets tokens for the calendar, each for the user whose token came with the call (RFC 8693). */
+/**
+ * Gets tokens for the calendar, each for the user whose token came with the call (RFC
+ * 8693).
+ */
 @Injectable()
 export class CalendarTokens {
   constructor(@Inject(Configuration) private readonly idp: Configuration) {}
 
   async of({ token }: AuthInfo): Promise<string> {
     try {
-      const issued = await genericGrantRequest(this.idp, 'urn:ietf:params:oauth:grant-type:token-exchange', {
-        subject_token: token,
-        subject_token_type: ACCESS_TOKEN,
-        requested_token_type: ACCESS_TOKEN,
-        resource: calendar.url, // for this API alone; some servers call it "audience"
-        scope: calendar.scope, // and no more than the call needs
-      });
+      const issued = await genericGrantRequest(
+        this.idp,
+        'urn:ietf:params:oauth:grant-type:token-exchange',
+        {
+          subject_token: token,
+          subject_token_type: ACCESS_TOKEN,
+          requested_token_type: ACCESS_TOKEN,
+          resource: calendar.url, // for this API alone; some servers call it "audience"
+          scope: calendar.scope, // and no more than the call needs
+        },
+      );
       return issued.access_token;
     } catch (error) {
-      // An outage, or this server is not set up to exchange tokens: for the log, and not for a model.
-      if (!(error instanceof ResponseBodyError) || OURS.includes(error.error)) throw error;
-      throw new ForbiddenException(`The calendar does not serve you (${error.error}). Log in again.`, { cause: error });
+      // An outage, or this server is not set up to exchange tokens: for the log, and
+      // not for a model.
+      if (!(error instanceof ResponseBodyError) || OURS.includes(error.error))
+        throw error;
+      throw new ForbiddenException(
+        `The calendar does not serve you (${error.error}). Log in again.`,
+        { cause: error },
+      );
     }
   }
 }
@@ -52,9 +79,17 @@ const Day = z.object({ day: z.iso.date() });
 export class CalendarTools {
   constructor(@Inject(CalendarTokens) private readonly tokens: CalendarTokens) {}
 
-  @Tool({ name: 'list_meetings', description: 'Lists your meetings of a day', inputSchema: Day })
+  @Tool({
+    name: 'list_meetings',
+    description: 'Lists your meetings of a day',
+    inputSchema: Day,
+  })
   @RequireScopes('calendar:read')
-  async list(@McpArgs('day') day: string, @McpAuth() auth: AuthInfo, @McpCtx() ctx: McpContext): Promise<string> {
+  async list(
+    @McpArgs('day') day: string,
+    @McpAuth() auth: AuthInfo,
+    @McpCtx() ctx: McpContext,
+  ): Promise<string> {
     const url = new URL('/meetings', calendar.url); // never a host from arguments
     url.searchParams.set('day', day);
     const response = await fetch(url, {
@@ -62,13 +97,17 @@ export class CalendarTools {
       redirect: 'error', // a token goes where it is for, and no further
       signal: ctx.signal,
     });
-    if (!response.ok) throw new ForbiddenException(`The calendar answered with ${response.status}.`);
+    if (!response.ok)
+      throw new ForbiddenException(`The calendar answered with ${response.status}.`);
     return response.text();
   }
 }
 // #endregion
 
-export const resource = { url: 'https://api.example.com/mcp', issuer: 'https://idp.example.com/' };
+export const resource = {
+  url: 'https://api.example.com/mcp',
+  issuer: 'https://idp.example.com/',
+};
 // #region module
 @Module({
   imports: [

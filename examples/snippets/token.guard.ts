@@ -1,10 +1,18 @@
 // #region guard
-import { type CanActivate, type ExecutionContext, Inject, Injectable, UnauthorizedException } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  UnauthorizedException,
+} from '@nestjs/common';
 
 /** Part of your app: finds the user of a token. */
 @Injectable()
 export class Users {
-  async findByToken(token: string | undefined): Promise<{ id: string; tenant: string } | undefined> {
+  async findByToken(
+    token: string | undefined,
+  ): Promise<{ id: string; tenant: string } | undefined> {
     return token === 'Bearer secret' ? { id: 'ann', tenant: 'acme' } : undefined;
   }
 }
@@ -14,7 +22,9 @@ export class TokenGuard implements CanActivate {
   constructor(@Inject(Users) private readonly users: Users) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const request = context.switchToHttp().getRequest<{ headers: { authorization?: string }; user?: unknown }>();
+    const request = context
+      .switchToHttp()
+      .getRequest<{ headers: { authorization?: string }; user?: unknown }>();
     request.user = await this.users.findByToken(request.headers.authorization);
     if (!request.user) throw new UnauthorizedException();
     return true;

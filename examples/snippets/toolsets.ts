@@ -1,5 +1,11 @@
 // #region guard
-import { type CanActivate, type ExecutionContext, Inject, Injectable, Module } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  Module,
+} from '@nestjs/common';
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import {
   McpExecutionContext,
@@ -12,14 +18,20 @@ import {
 /** The toolset of a class, or of one handler. Without it a handler is in all of them. */
 export const Toolset = Reflector.createDecorator<string>();
 
-/** Shows a client the toolsets that it asks for: `/mcp?toolset=billing,users`, or the header `X-Toolset`. */
+/**
+ * Shows a client the toolsets that it asks for: `/mcp?toolset=billing,users`, or the
+ * header `X-Toolset`.
+ */
 @Injectable()
 export class ToolsetGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
 
   canActivate(context: ExecutionContext): boolean {
     if (!McpExecutionContext.isMcp(context)) return true;
-    const toolset = this.reflector.getAllAndOverride(Toolset, [context.getHandler(), context.getClass()]);
+    const toolset = this.reflector.getAllAndOverride(Toolset, [
+      context.getHandler(),
+      context.getClass(),
+    ]);
     const { query, headers } = context.switchToHttp().getRequest<ToolsetRequest>();
     const given = [query?.toolset ?? headers['x-toolset'] ?? []].flat();
     const asked = given.flatMap((names) => names.match(/[^\s,]+/g) ?? []);
@@ -68,13 +80,21 @@ export class HelpTools {
       listGuards: [ToolsetGuard], // a guard of the whole app: lists ask it too
     }),
   ],
-  providers: [BillingTools, UserTools, HelpTools, { provide: APP_GUARD, useClass: ToolsetGuard }],
+  providers: [
+    BillingTools,
+    UserTools,
+    HelpTools,
+    { provide: APP_GUARD, useClass: ToolsetGuard },
+  ],
 })
 export class AppModule {}
 // #endregion
 
 // #region registry
-/** Switches a toolset on and off for all clients, while the app runs: clients with a session are notified. */
+/**
+ * Switches a toolset on and off for all clients, while the app runs: clients with a
+ * session are notified.
+ */
 @Injectable()
 export class MaintenanceTools {
   #tools: McpRegistration<object>[] = [];
@@ -84,7 +104,11 @@ export class MaintenanceTools {
   enable(): void {
     if (this.#tools.length > 0) return;
     this.#tools = ['reindex', 'vacuum'].map((name) =>
-      this.registry.registerTool({ name, description: `Runs ${name}`, handler: () => `${name} is done.` }),
+      this.registry.registerTool({
+        name,
+        description: `Runs ${name}`,
+        handler: () => `${name} is done.`,
+      }),
     );
   }
 

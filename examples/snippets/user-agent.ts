@@ -1,16 +1,27 @@
 // #region agent
 import { Inject, Injectable } from '@nestjs/common';
-import { type McpListedTool, type McpToolCallOptions, McpToolCaller } from 'nestjs-mcp-streamable';
+import {
+  type McpListedTool,
+  type McpToolCallOptions,
+  McpToolCaller,
+} from 'nestjs-mcp-streamable';
 
 /** A model that calls tools: the API of a provider, behind a framework or not. */
 export abstract class Model {
-  abstract next(messages: readonly Message[], tools: readonly McpListedTool[]): Promise<Turn>;
+  abstract next(
+    messages: readonly Message[],
+    tools: readonly McpListedTool[],
+  ): Promise<Turn>;
 }
 
 export type Message = { role: 'user' | 'assistant' | 'tool'; content: string };
-export type Turn = { text: string } | { call: { name: string; arguments: Record<string, unknown> } };
+export type Turn =
+  { text: string } | { call: { name: string; arguments: Record<string, unknown> } };
 
-/** An agent for one user: it sees the tools that the user may call, and calls them as this user. */
+/**
+ * An agent for one user: it sees the tools that the user may call, and calls them as
+ * this user.
+ */
 @Injectable()
 export class UserAgent {
   constructor(
@@ -26,7 +37,8 @@ export class UserAgent {
       const turn = await this.model.next(messages, tools);
       if ('text' in turn) return turn.text;
       const { name, arguments: args } = turn.call;
-      // The model may ask for a tool that it was not told of: then this throws, as for a client.
+      // The model may ask for a tool that it was not told of: then this throws, as for
+      // a client.
       const { content } = await this.tools.callTool(name, args, caller);
       messages.push({ role: 'tool', content: JSON.stringify(content) });
     }
@@ -42,8 +54,15 @@ export const forOpenAi = ({ name, description, inputSchema }: McpListedTool) => 
   function: { name, description, parameters: inputSchema },
 });
 
-/** `tools` of the AI SDK, with its `tool()` and `jsonSchema()`; LangChain's `tool()` takes `{ name, description, schema }`. `user` as for `listTools()`. */
-export const forAiSdk = (tools: readonly McpListedTool[], caller: McpToolCaller, user: McpToolCallOptions) =>
+/**
+ * `tools` of the AI SDK, with its `tool()` and `jsonSchema()`; LangChain's `tool()`
+ * takes `{ name, description, schema }`. `user` as for `listTools()`.
+ */
+export const forAiSdk = (
+  tools: readonly McpListedTool[],
+  caller: McpToolCaller,
+  user: McpToolCallOptions,
+) =>
   Object.fromEntries(
     tools.map(({ name, description, inputSchema }) => [
       name,
@@ -51,7 +70,8 @@ export const forAiSdk = (tools: readonly McpListedTool[], caller: McpToolCaller,
       {
         description,
         inputSchema,
-        execute: async (args: Record<string, unknown>) => caller.callTool(name, args, user),
+        execute: async (args: Record<string, unknown>) =>
+          caller.callTool(name, args, user),
       },
     ]),
   );

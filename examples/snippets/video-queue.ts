@@ -3,7 +3,8 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { type Job, Queue } from 'bullmq';
 
 export const VIDEOS = 'videos';
-export const redisUrl = (): string => process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
+export const redisUrl = (): string =>
+  process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
 
 /** What a worker gets. It has no request: what it needs to know of the caller is here. */
 export interface Conversion {
@@ -15,9 +16,14 @@ export interface Conversion {
 /** A job returns the address of the converted video. */
 @Injectable()
 export class VideoQueue implements OnModuleDestroy {
-  readonly jobs = new Queue<Conversion, string>(VIDEOS, { connection: { url: redisUrl() } });
+  readonly jobs = new Queue<Conversion, string>(VIDEOS, {
+    connection: { url: redisUrl() },
+  });
 
-  /** Removes a job that waits. One that runs cannot be removed: it is marked, and stops at its next step. */
+  /**
+   * Removes a job that waits. One that runs cannot be removed: it is marked, and stops
+   * at its next step.
+   */
   async cancel(job: Job<Conversion, string>): Promise<void> {
     await job.remove().catch(() => job.updateData({ ...job.data, cancelled: true }));
   }

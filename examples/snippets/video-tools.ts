@@ -2,7 +2,13 @@ import { redisUrl, VideoQueue } from './video-queue.js';
 // #region tool
 import { setTimeout } from 'node:timers/promises';
 import { Inject, Injectable, Module, UnprocessableEntityException } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpStreamableModule,
+  Tool,
+} from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { McpTasksModule } from 'nestjs-mcp-streamable/tasks';
 import { z } from 'zod';
@@ -16,8 +22,16 @@ export class VideoTools {
 
   constructor(@Inject(VideoQueue) private readonly videos: VideoQueue) {}
 
-  @Tool({ name: 'convert_video', description: 'Converts a video', inputSchema: Video, task: 'optional' })
-  async convert(@McpArgs('video') video: string, @McpCtx() ctx: McpContext): Promise<string> {
+  @Tool({
+    name: 'convert_video',
+    description: 'Converts a video',
+    inputSchema: Video,
+    task: 'optional',
+  })
+  async convert(
+    @McpArgs('video') video: string,
+    @McpCtx() ctx: McpContext,
+  ): Promise<string> {
     const { principal, signal } = ctx;
     const options = { attempts: 3, removeOnComplete: KEPT, removeOnFail: KEPT };
     const { id } = await this.videos.jobs.add('convert', { video, principal }, options);
@@ -26,12 +40,15 @@ export class VideoTools {
       const state = await job?.getState();
       if (job && state === 'completed') return `Converted: ${job.returnvalue}`;
       // Why is in the log of the worker: it is not for the model.
-      if (!job || state === 'failed') throw new UnprocessableEntityException('The video could not be converted.');
-      if (state === 'active') await ctx.progress(Number(job.progress), 100, `${Number(job.progress)} %`);
+      if (!job || state === 'failed')
+        throw new UnprocessableEntityException('The video could not be converted.');
+      if (state === 'active')
+        await ctx.progress(Number(job.progress), 100, `${Number(job.progress)} %`);
       try {
         await setTimeout(this.everyMs, undefined, { signal });
       } catch (error) {
-        // `tasks/cancel`, the end of `ttlMs`, or a shutdown: nothing waits for the job any more.
+        // `tasks/cancel`, the end of `ttlMs`, or a shutdown: nothing waits for the job
+        // any more.
         await this.videos.cancel(job);
         throw error;
       }

@@ -1,5 +1,11 @@
 // #region worker
-import { Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  Module,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
 import { type Job, UnrecoverableError, Worker } from 'bullmq';
 import { type Conversion, redisUrl, VideoQueue, VIDEOS } from './video-queue.js';
 
@@ -21,7 +27,10 @@ export class VideoWorker implements OnModuleInit, OnModuleDestroy {
 
   onModuleInit(): void {
     const connection = { url: redisUrl(), maxRetriesPerRequest: null };
-    this.#worker = new Worker(VIDEOS, (job) => this.#convert(job), { connection, concurrency: 2 });
+    this.#worker = new Worker(VIDEOS, (job) => this.#convert(job), {
+      connection,
+      concurrency: 2,
+    });
   }
 
   /** Waits for the jobs that run. */
@@ -40,7 +49,10 @@ export class VideoWorker implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-/** An app of its own, without an endpoint: `NestFactory.createApplicationContext(WorkerModule)`. */
+/**
+ * An app of its own, without an endpoint:
+ * `NestFactory.createApplicationContext(WorkerModule)`.
+ */
 @Module({ providers: [VideoQueue, Converter, VideoWorker] })
 export class WorkerModule {}
 // #endregion

@@ -8,7 +8,9 @@ export async function serveOneSession(port: number): Promise<HttpServer> {
   const server = new McpServer({ name: 'single', version: '1.0.0' });
   server.registerTool('ping', {}, () => ({ content: [{ type: 'text', text: 'pong' }] }));
 
-  const session = await createMcpSession(server, { onEvent: (event) => console.log(event.type) });
+  const session = await createMcpSession(server, {
+    onEvent: (event) => console.log(event.type),
+  });
   const http = createServer(serveMcpSession(session)).listen(port, '127.0.0.1');
   session.closed$.subscribe(() => http.close());
   return http;

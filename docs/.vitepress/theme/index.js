@@ -4,6 +4,7 @@ import './style.css';
 
 export default {
   extends: DefaultTheme,
+  /** @param {import('vitepress').EnhanceAppContext} context */
   enhanceApp({ app }) {
     app.component('CopyOrDownloadAsMarkdownButtons', CopyOrDownloadAsMarkdownButtons);
   },

@@ -16,7 +16,9 @@ let app: INestApplication;
 
 beforeEach(async () => {
   const testing = Test.createTestingModule({ imports: [ParcelsModule] });
-  app = (await testing.overrideProvider(AccessTokens).useValue(new McpTestAuth()).compile()).createNestApplication();
+  app = (
+    await testing.overrideProvider(AccessTokens).useValue(new McpTestAuth()).compile()
+  ).createNestApplication();
 });
 
 afterEach(async () => {
@@ -39,7 +41,10 @@ it('serves tools that clients accept and models tell apart', async () => {
 // #endregion
 
 // #region model
-/** Stands for a model here. Yours sends `ask` and `tools` to its API, and returns the name of the tool that it calls. */
+/**
+ * Stands for a model here. Yours sends `ask` and `tools` to its API, and returns the
+ * name of the tool that it calls.
+ */
 const model: McpRoutingModel = ({ ask, tools }) =>
   tools.find(({ name }) => ask.toLowerCase().includes(name.slice(0, 4)))?.name;
 // #endregion

@@ -13,8 +13,12 @@ import { AccessTokens, CustomerGuard, ParcelsModule, Van } from './parcels.modul
 
 let app: INestApplication;
 
-async function start(override = (builder: ReturnType<typeof Test.createTestingModule>) => builder): Promise<void> {
-  const fixture = await override(Test.createTestingModule({ imports: [ParcelsModule] })).compile();
+async function start(
+  override = (builder: ReturnType<typeof Test.createTestingModule>) => builder,
+): Promise<void> {
+  const fixture = await override(
+    Test.createTestingModule({ imports: [ParcelsModule] }),
+  ).compile();
   app = fixture.createNestApplication();
 }
 
@@ -38,7 +42,9 @@ it('weighs a parcel', async () => {
 
 // #region guard
 it('destroys a parcel for those whom the guard lets in', async () => {
-  await start((builder) => builder.overrideGuard(CustomerGuard).useValue({ canActivate: () => true }));
+  await start((builder) =>
+    builder.overrideGuard(CustomerGuard).useValue({ canActivate: () => true }),
+  );
   const mcp = await createMcpTestClient(app);
   expect((await mcp.callTool('destroy', { id: 'P-17' })).text).toBe('P-17 is no more.');
   await mcp.close();
@@ -56,13 +62,17 @@ it('refuses strangers, and does not list to them what they may not call', async 
 
 // #region authentication
 it('destroys a parcel for a customer whose token says so', async () => {
-  await start((builder) => builder.overrideProvider(AccessTokens).useValue(new McpTestAuth()));
+  await start((builder) =>
+    builder.overrideProvider(AccessTokens).useValue(new McpTestAuth()),
+  );
   const writer = mintTestToken({ sub: 'anna', scopes: ['parcels:write'] });
   const anna = await createMcpTestClient(app, { token: writer });
   expect((await anna.callTool('destroy', { id: 'P-17' })).isError).toBe(false);
   const bert = await createMcpTestClient(app, { token: mintTestToken({ sub: 'bert' }) });
   // A tool that a guard hides from a caller does not exist for this caller.
-  await expect(bert.callTool('destroy', { id: 'P-17' })).rejects.toThrow('Tool "destroy" not found.');
+  await expect(bert.callTool('destroy', { id: 'P-17' })).rejects.toThrow(
+    'Tool "destroy" not found.',
+  );
   await anna.close();
   await bert.close();
 });
@@ -72,22 +82,39 @@ it('destroys a parcel for a customer whose token says so', async () => {
 it('says how far a delivery is', async () => {
   await start();
   const mcp = await createMcpTestClient(app);
-  const { text, progress } = await mcp.callTool('deliver', { id: 'P-17' }, { onprogress: () => app.get(Van).arrive() });
-  expect(progress.map(({ message }) => message)).toEqual(['waits for the van', 'is on its way']);
+  const { text, progress } = await mcp.callTool(
+    'deliver',
+    { id: 'P-17' },
+    { onprogress: () => app.get(Van).arrive() },
+  );
+  expect(progress.map(({ message }) => message)).toEqual([
+    'waits for the van',
+    'is on its way',
+  ]);
   expect(text).toBe('P-17 is delivered.');
   await mcp.close();
 });
 // #endregion
 
 // #region elicitation
-it.each(['legacy', 'modern'] as const)('asks why a parcel is to be sent back (%s)', async (era) => {
-  await start();
-  const elicit = vi.fn(() => ({ action: 'accept' as const, content: { reason: 'too small' } }));
-  const mcp = await createMcpTestClient(app, { era, elicit });
-  expect((await mcp.callTool('send_back', { id: 'P-17' })).text).toBe('Sent back: too small.');
-  expect(elicit).toHaveBeenCalledWith(expect.objectContaining({ message: 'Why send P-17 back?' }));
-  await mcp.close();
-});
+it.each(['legacy', 'modern'] as const)(
+  'asks why a parcel is to be sent back (%s)',
+  async (era) => {
+    await start();
+    const elicit = vi.fn(() => ({
+      action: 'accept' as const,
+      content: { reason: 'too small' },
+    }));
+    const mcp = await createMcpTestClient(app, { era, elicit });
+    expect((await mcp.callTool('send_back', { id: 'P-17' })).text).toBe(
+      'Sent back: too small.',
+    );
+    expect(elicit).toHaveBeenCalledWith(
+      expect.objectContaining({ message: 'Why send P-17 back?' }),
+    );
+    await mcp.close();
+  },
+);
 // #endregion
 
 // #region resumption

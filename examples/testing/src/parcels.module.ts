@@ -9,7 +9,13 @@ import {
   UnauthorizedException,
   UseGuards,
 } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpStreamableModule,
+  Tool,
+} from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 
 /** Asks the authorization server; tests replace it. */
@@ -25,12 +31,18 @@ export class CustomerGuard implements CanActivate {
   constructor(@Inject(AccessTokens) private readonly tokens: AccessTokens) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const request = context.switchToHttp().getRequest<{ headers: { authorization?: string } }>();
+    const request = context
+      .switchToHttp()
+      .getRequest<{ headers: { authorization?: string } }>();
     const [, token] = /^Bearer (.+)$/.exec(request.headers.authorization ?? '') ?? [];
     const verifier: OAuthTokenVerifier = this.tokens;
-    const auth = token === undefined ? undefined : await verifier.verifyAccessToken(token).catch(() => undefined);
+    const auth =
+      token === undefined
+        ? undefined
+        : await verifier.verifyAccessToken(token).catch(() => undefined);
     if (!auth) throw new UnauthorizedException('Log in first.');
-    if (!auth.scopes.includes('parcels:write')) throw new ForbiddenException('The token is for reading only.');
+    if (!auth.scopes.includes('parcels:write'))
+      throw new ForbiddenException('The token is for reading only.');
     return true;
   }
 }
@@ -92,13 +104,18 @@ export class ParcelTools {
   })
   async sendBack(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): Promise<string> {
     const requestedSchema = z.object({ reason: z.string() });
-    const { action, content } = await ctx.elicit('reason', { message: `Why send ${id} back?`, requestedSchema });
+    const { action, content } = await ctx.elicit('reason', {
+      message: `Why send ${id} back?`,
+      requestedSchema,
+    });
     return action === 'accept' ? `Sent back: ${content.reason}.` : 'Kept.';
   }
 }
 
 @Module({
-  imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'parcels', version: '1.0.0' } })],
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: { name: 'parcels', version: '1.0.0' } }),
+  ],
   providers: [AccessTokens, CustomerGuard, ParcelTools, Van],
 })
 export class ParcelsModule {}
