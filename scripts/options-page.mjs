@@ -8,18 +8,18 @@ import { root } from './build.mjs';
 const SECTIONS = [
   {
     title: 'The server',
-    about: 'What the server is, and where its parts are.',
+    about: 'These options describe the server, and replace its parts.',
     interfaces: [['src/mcp-streamable.options.ts', 'McpStreamableOptions']],
   },
   {
     title: 'The module',
     about:
-      'What Nest must know before the app starts. In `forRootAsync()` these stand beside `useFactory`, not in what it returns.',
+      'Nest must know these options before the app starts. In `forRootAsync()`, write them beside `useFactory`, not into its result.',
     interfaces: [['src/core/http/endpoint-extras.ts', 'McpStreamableExtras']],
   },
   {
     title: 'HTTP',
-    about: 'How the endpoint speaks HTTP.',
+    about: 'These options decide which requests the endpoint accepts, and how it answers them.',
     interfaces: [
       ['src/core/http/edge/host-origin.ts', 'HostOriginOptions'],
       ['src/core/http/http.options.ts', 'McpHttpOptions'],
@@ -28,11 +28,12 @@ const SECTIONS = [
   },
   {
     title: 'Sessions and calls',
-    about: 'How sessions behave, how calls are answered, and how many there may be. See [sessions](sessions.md).',
+    about:
+      'These options decide how sessions behave, how calls are answered, and how many there may be. See [sessions](sessions.md).',
     interfaces: [['src/core/sessions/session.options.ts', 'McpSessionOptions']],
   },
   {
-    title: 'McpEras',
+    title: 'Eras of the protocol',
     about: 'See [both eras](both-eras.md).',
     interfaces: [['src/core/eras/protocol.options.ts', 'McpProtocolOptions']],
   },
@@ -43,7 +44,7 @@ const SECTIONS = [
   },
   {
     title: 'Questions of handlers',
-    about: 'In revision 2026-07-28; see [questions](questions.md#the-state).',
+    about: 'These options apply to revision 2026-07-28. See [questions](questions.md#the-state).',
     interfaces: [['src/core/handlers/questions/request-state.options.ts', 'McpRequestStateOptions']],
   },
   {
@@ -68,25 +69,25 @@ const SECTIONS = [
   },
   {
     title: 'Properties of `auth`',
-    about: 'Of the OAuth resource server.',
+    about: 'These options configure the OAuth resource server.',
     within: 'auth',
     interfaces: [['src/auth/auth.options.ts', 'McpAuthOptions']],
   },
   {
     title: 'Properties of `auth.jwt`',
-    about: 'How access tokens that are JWTs are verified.',
+    about: 'These options decide how access tokens that are JWTs are verified.',
     within: 'auth.jwt',
     interfaces: [['src/auth/auth.options.ts', 'McpJwtOptions']],
   },
   {
     title: 'Properties of `serverCard`',
-    about: 'What the card has beside `serverInfo`.',
+    about: 'These options add to the card what `serverInfo` does not have.',
     within: 'serverCard',
     interfaces: [['src/core/http/server-card.options.ts', 'McpServerCardOptions']],
   },
   {
     title: 'Properties of `eventLog`',
-    about: 'Bounds of the event log in memory. Other event stores have options of their own.',
+    about: 'These options bound the event log in memory. Other event stores have their own options.',
     within: 'eventLog',
     interfaces: [['src/core/log/stream.options.ts', 'McpEventLogOptions']],
   },
@@ -101,8 +102,8 @@ const SOURCES = {
 
 const HEAD = `# Options
 
-Of \`McpStreamableModule.forRoot(options)\`, and of \`forRootAsync({ useFactory, … })\`. A value that cannot work prevents the start, with a
-message that names the option; so does a name that is no option, with the one that it may have meant.
+You can look up here every option of \`McpStreamableModule.forRoot(options)\` and \`forRootAsync({ useFactory, … })\`, with its default. A value that cannot
+work prevents the start, with a message that names the option. A name that is no option prevents it too, and the message suggests the right name.
 
 <!-- Generated from the comments in the source: npm run x -- docs:options -->
 `;

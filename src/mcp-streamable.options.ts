@@ -48,7 +48,8 @@ export interface McpStreamableOptions
    */
   serverInfo: Implementation;
   /**
-   * Instructions for the model on how to use the server. No effect with the option `server`, whose server has its own.
+   * Tells the model how to use the server. It has no effect with the option `server`, whose server has its own
+   * instructions.
    */
   instructions?: string;
   /**
@@ -61,9 +62,10 @@ export interface McpStreamableOptions
    */
   server?: McpServerFunction;
   /**
-   * Observes the calls of clients, for telemetry: the first one runs outermost. It sees who calls what with which arguments, and the
-   * outcome, and can refuse nothing; `McpAuditModule` of `nestjs-mcp-streamable/audit` writes records of that, and of refused requests. Without any, and
-   * without a subscriber of `McpSessionService.calls$`, it costs nothing.
+   * Observes the calls of clients, for telemetry: the first one runs outermost. It sees the caller, the call with its
+   * arguments, and the outcome, and cannot refuse a call; `McpAuditModule` of `nestjs-mcp-streamable/audit` writes
+   * records of that, and of refused requests. Without any, and without a subscriber of `McpSessionService.calls$`, it
+   * costs nothing.
    *
    * @default none
    */
@@ -77,7 +79,7 @@ export interface McpStreamableOptions
    * @default in the memory of this process
    */
   backend?: McpBackend | (() => McpBackend);
-  /** Bounds of the event log in memory: see [its properties](#properties-of-eventlog). @default those of its properties */
+  /** Bounds the event log in memory: see [its properties](#properties-of-eventlog). @default those of its properties */
   eventLog?: McpEventLogOptions;
   /**
    * Stores the records of sessions.

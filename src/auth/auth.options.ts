@@ -60,8 +60,8 @@ export interface McpAuthOptions {
    */
   verifier?: OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
   /**
-   * Scopes that every request needs. With more scopes, clients ask their users for more from the start. Scopes of
-   * single handlers are declared with `RequireScopes`.
+   * Every request needs these scopes. Clients ask their users for all of them at the first login. `RequireScopes`
+   * declares scopes of single handlers.
    *
    * @default []
    */
@@ -91,30 +91,30 @@ export interface McpAuthOptions {
   anonymous?: boolean;
   /**
    * Whether a client whose token names no subject calls for itself (client credentials): its principal is
-   * `client:<issuer>|<client id>`. `false`: a request with such a token gets 500, since all users of one client app would
-   * be one caller. Enable it only if your authorization server gives a subject in every token of a user.
+   * `client:<issuer>|<client id>`. With `false` a request with such a token gets 500, since all users of one client app
+   * would be one caller. Enable the option only if your authorization server puts a subject into every token of a user.
    *
    * @default false
    */
   clientsAreCallers?: boolean;
   /**
-   * Milliseconds by which the clocks of an issuer and of this server may differ. Higher: expired tokens are accepted
-   * for longer.
+   * The number of milliseconds by which the clocks of an issuer and of this server may differ. With a higher value
+   * expired tokens are accepted for longer.
    *
    * @default 5000
    */
   clockToleranceMs?: number;
   /**
-   * Milliseconds for which a result of `verifier` is reused, at most until the token expires. Higher: fewer
-   * verifications, but a revoked token is accepted for longer; 0 verifies each request. JWTs are verified for each
-   * request.
+   * The number of milliseconds for which a result of `verifier` is reused, at most until the token expires. With a
+   * higher value there are fewer verifications, but a revoked token is accepted for longer. 0 verifies each request.
+   * JWTs are verified for each request.
    *
    * @default 60000
    */
   cacheMs?: number;
   /**
-   * Ends GET streams and subscriptions when the token they were opened with expires, without `clockToleranceMs`: the client
-   * reconnects with another one. `false`: they stay open until the client closes them.
+   * Ends GET streams and subscriptions when the token they were opened with expires, without `clockToleranceMs`: the
+   * client reconnects with another token. With `false` they stay open until the client closes them.
    *
    * @default true
    */

@@ -16,16 +16,16 @@ export interface McpProtocolOptions extends McpRequestStateOptions {
    */
   eras?: McpEras;
   /**
-   * Maximum number of subscriptions (`subscriptions/listen`) of modern clients on this node. Each is a response that
-   * stays open. A further one gets 503; no open one is ended.
+   * The maximum number of subscriptions (`subscriptions/listen`) of modern clients on this node. Each is a response
+   * that stays open. A further subscription gets 503, and no open one is ended.
    *
    * @default 10000
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   maxSubscriptions?: number;
   /**
-   * Maximum number of subscriptions per principal on this node; all anonymous callers count as one principal. A further
-   * one gets 429.
+   * The maximum number of subscriptions per principal on this node. All anonymous callers count as one principal. A
+   * further subscription gets 429.
    *
    * @default 100
    */

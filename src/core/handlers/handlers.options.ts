@@ -5,8 +5,8 @@ import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js
 /** Decides how the handlers of an endpoint are listed, and what clients read of their failures. @internal */
 export interface McpHandlerOptions {
   /**
-   * Entries per page of a list of tools, resources, templates or prompts. Lower: smaller responses, but clients that do
-   * not request further pages miss the rest.
+   * The number of entries per page of a list of tools, resources, templates or prompts. With a lower value responses
+   * are smaller, but clients that do not request further pages miss the rest.
    *
    * @default 1000
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
@@ -21,57 +21,61 @@ export interface McpHandlerOptions {
    */
   listGuards?: readonly Type<CanActivate>[];
   /**
-   * Says how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they ask again.
-   * Higher: fewer requests; clients that do not subscribe to changes see them later. `scope: 'public'` lets caches
-   * between clients and server give one caller's answer to another. It has no effect, and `private` is sent, where the
-   * endpoint or the app has guards, where an entry of the list has, and to callers with a principal.
+   * Says how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they ask
+   * again. With a higher value there are fewer requests, and clients that do not subscribe to changes see them later.
+   * `scope: 'public'` lets caches between clients and server give one caller's answer to another. `private` is sent
+   * instead if the endpoint, the app or an entry of the list has guards, and to callers with a principal.
    *
    * @default { ttlMs: 0, scope: 'private' }
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
    */
   listCache?: McpCacheHints;
   /**
-   * Whether clients receive the message of an `Error` that a handler throws: of a tool as a result with `isError`, so
-   * that the model can correct its call; of other handlers as the JSON-RPC error -32603. At most 2,000 characters of
-   * it, and never its stack or its cause. `false`: a generic text instead. Messages of databases and drivers name
-   * hosts, tables and paths, so by default only callers on this machine receive it: those whose connection comes from a
-   * loopback address, for a loopback Host and without headers of a proxy, and those of stdio and of the app itself.
-   * `true`: all clients. Has no effect on `HttpException`, `McpError` and `ProtocolError`: those below status 500 always
-   * reach the client, those from 500 on never do.
+   * Whether clients receive the message of an `Error` that a handler throws. The message of a tool is a result with
+   * `isError`, so that the model can correct its call; the message of other handlers is the JSON-RPC error -32603.
+   * Clients receive at most 2,000 characters, and never the stack or the cause. With `false` they receive a generic
+   * text. Messages of databases and drivers name hosts, tables and paths, so by default only callers on this machine
+   * receive it: those whose connection comes from a loopback address, for a loopback Host and without headers of a
+   * proxy, and those of stdio and of the app itself. With `true` all clients receive it. The option has no effect on
+   * `HttpException`, `McpError` and `ProtocolError`: messages below status 500 always reach the client, and messages
+   * from 500 on never do.
    *
    * @default callers on this machine; `false` if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
    */
   errorDetails?: boolean;
   /**
-   * Decides what the client of a tool gets when a guard denies the call. `result`: a result with `isError` and the text of the
-   * exception, which the model reads. `http`: HTTP 403, as from a route; agent frameworks take that for a broken transport
-   * and stop. A 401, and a denial that carries `WWW-Authenticate`, is HTTP in any case, so that clients can authorize. So
-   * are denials of resources, prompts and completions, whose results cannot say that they failed.
+   * Decides what the client of a tool gets when a guard denies the call. With `result` it gets a result with `isError`
+   * and the text of the exception, which the model reads. With `http` it gets HTTP 403, as from a route; agent
+   * frameworks take that for a broken transport and stop. A 401, and a denial that carries `WWW-Authenticate`, is HTTP
+   * in any case, so that clients can authorize. Denials of resources, prompts and completions are HTTP too, because
+   * their results cannot say that they failed.
    *
    * @default 'result'
    */
   denials?: 'result' | 'http';
   /**
-   * Maximum size in bytes of the result of a tool, as JSON. A larger result is replaced by one with `isError` that
-   * names its size and the arguments by which to ask for less: agents truncate or refuse results that do not fit into
-   * the context of their model, often from 100 kB on. Lower: a call takes less of that context, and more calls have to
-   * be repeated. `maxResultBytes` of a tool takes precedence. No effect with the option `server`.
+   * The maximum size in bytes of the result of a tool, as JSON. A larger result is replaced by a result with `isError`
+   * that names the size, and the arguments by which to ask for less. Agents truncate or refuse results that do not fit
+   * into the context of their model, often from 100 kB on. With a lower value a call takes less of that context, and
+   * more calls must be repeated. `maxResultBytes` of a tool takes precedence. The option has no effect with the option
+   * `server`.
    *
    * @default Infinity
    */
   maxResultBytes?: number;
   /**
-   * Whether structured content that a tool returns is repeated as a text block, for clients that do not read it.
-   * `false` halves such results; the specification recommends the text. `textMirror` of a tool takes precedence.
+   * Whether structured content of a tool is repeated as a text block, for clients that do not read the content. `false`
+   * halves such results; the specification recommends the text. `textMirror` of a tool takes precedence.
    *
    * @default true
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
    */
   textMirror?: boolean;
   /**
-   * Whether the endpoint serves only tools with `readOnlyHint`, such as those of GET routes. Others are left out of its list, a call of one
-   * is answered as if it did not exist, and `McpRegistry` refuses them. Resources and prompts are served.
+   * Whether the endpoint serves only tools with `readOnlyHint`, such as those of GET routes. Lists leave other tools
+   * out, a call of one is answered as if it did not exist, and `McpRegistry` refuses them. Resources and prompts are
+   * served.
    *
    * @default false
    */

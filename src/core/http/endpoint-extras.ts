@@ -16,25 +16,26 @@ import { McpSessionGuard } from './mcp-session.guard.js';
 /** These options must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
-   * Path of the endpoint, below the app's global prefix, as for any controller.
+   * The path of the endpoint, below the app's global prefix, as for any controller.
    *
    * @default 'mcp'
    */
   path?: string;
   /**
-   * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
-   * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
-   * `defaultVersion`: MCP has revisions of its own, and its clients do not send the API version of the app.
+   * The API version of the endpoint, as `version` of `@Controller()`. It has no effect in an app without
+   * `enableVersioning()`. By default the endpoint is served for every version that a request asks for, even if the app
+   * has a `defaultVersion`: MCP has its own revisions, and its clients do not send the API version of the app.
    *
    * @default VERSION_NEUTRAL
    * @see https://docs.nestjs.com/techniques/versioning
    */
   version?: McpEndpointVersion;
-  /** Guards of the endpoint; they run before the session guard. Their dependencies are resolved from `imports`. */
+  /** The guards of the endpoint. They run before the session guard. Their dependencies are resolved from `imports`. */
   guards?: (Type<CanActivate> | CanActivate)[];
   /**
-   * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
-   * guards and interceptors read by `Reflector` from `getClass()`. Guards among them (`UseGuards()`) run before `guards`.
+   * These decorators are applied to the controller of the endpoint, such as `Public()`, `SkipThrottle()` or
+   * `SetMetadata()`. Global guards and interceptors read their metadata by `Reflector` from `getClass()`. Guards among
+   * them (`UseGuards()`) run before `guards`.
    *
    * @default none
    */
@@ -50,7 +51,7 @@ export interface McpStreamableExtras {
   /** Makes `McpSessionService` injectable everywhere without an import. @default false */
   isGlobal?: boolean;
   /**
-   * Name of the endpoint; needed if the app has several endpoints. Their services are injected with
+   * The name of the endpoint. An app with several endpoints needs it. Their services are injected with
    * `@InjectMcp(McpSessionService, name)`.
    */
   name?: string;

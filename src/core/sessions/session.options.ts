@@ -14,7 +14,7 @@ import type { McpSessionCaps } from './store/session-store.js';
 /** How sessions behave, and how many there may be. @internal */
 export interface McpSessionOptions {
   /**
-   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST is independent, for
+   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. With `off` each POST is independent, for
    * serverless platforms and for several nodes without a shared store. Then streams cannot be resumed, changes are not
    * announced, handlers cannot ask questions, and GET and DELETE get 405. Revision 2026-07-28 is not affected.
    *
@@ -53,106 +53,111 @@ export interface McpSessionOptions {
    */
   retryMs?: number;
   /**
-   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). Higher: users have
-   * more time, and handlers may wait longer. A `timeout` of the single request may be shorter; the SDK's own default
-   * for requests made through its context is 60 seconds.
+   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). With a higher
+   * value users have more time, and handlers may wait longer. The `timeout` of a single request may be shorter; the
+   * SDK's own default for requests made through its context is 60 seconds.
    *
    * @default 300000 (5 min)
    */
   serverRequestTimeoutMs?: number;
   /**
-   * Milliseconds that a handler may take to answer; then its signal aborts and the client gets an error.
+   * The number of milliseconds that a handler may take to answer. Then its signal aborts and the client gets an error.
    *
    * @default Infinity (no limit)
    */
   requestTimeoutMs?: number;
   /**
-   * Maximum number of calls that run on this node, those that wait for their turn included; a further one gets 503 with
-   * `Retry-After`. A call runs until its answer: also while its handler waits for a database, or for its client. Raising
-   * it lets calls use more memory; `Infinity` disables it.
+   * The maximum number of calls that run on this node, including those that wait for their turn. A further call gets
+   * 503 with `Retry-After`. A call runs until its answer, also while its handler waits for a database or for its
+   * client. A higher value lets calls use more memory; `Infinity` disables the limit.
    *
    * @default 10000
    */
   maxRunningCalls?: number;
   /**
-   * The same for one principal, or for one session of anonymous callers; a further call gets 429 with `Retry-After`. It
-   * does not apply to anonymous callers without a session. Lower it if handlers share a scarce resource, such as a pool
-   * of database connections: the calls of one caller that wait for it delay all others. `Infinity` disables it.
+   * The maximum number of running calls of one principal, or of one session of anonymous callers. A further call gets
+   * 429 with `Retry-After`. The limit does not apply to anonymous callers without a session. Lower it if handlers share
+   * a scarce resource, such as a pool of database connections: the calls of one caller that wait for it delay all
+   * others. `Infinity` disables the limit.
    *
    * @default 1000
    */
   maxRunningCallsPerPrincipal?: number;
   /**
-   * Bytes of the bodies that this endpoint holds on this node: those that are arriving, and those whose calls or tasks
-   * run. A request above it gets 503 with `Retry-After`. The objects that a body becomes may take several times its bytes.
-   * Raising it lets requests use more memory; `Infinity` disables it.
+   * The number of bytes of the bodies that this endpoint holds on this node: bodies that are arriving, and bodies whose
+   * calls or tasks run. A request above it gets 503 with `Retry-After`. The objects that a body becomes may take
+   * several times its bytes. A higher value lets requests use more memory; `Infinity` disables the limit.
    *
    * @default 268435456 (256 MiB)
    */
   maxHeldBytes?: number;
   /**
-   * Milliseconds that the event loop may be late, twice in a row, before new calls get 503 with `Retry-After`. A new
-   * call that would wait longer than that behind the calls of its own caller gets it too. Answers, cancellations, GET and DELETE are accepted.
-   * Raising it lets calls wait longer; `Infinity` disables it.
+   * The number of milliseconds that the event loop may be late, twice in a row, before new calls get 503 with
+   * `Retry-After`. A new call that would wait longer than that behind the calls of its own caller gets 503 too.
+   * Answers, cancellations, GET and DELETE are accepted. A higher value lets calls wait longer; `Infinity` disables the
+   * limit.
    *
    * @default 1000
    */
   maxLagMs?: number;
   /**
-   * Milliseconds that running calls have to end when the app shuts down; those that are left get an error. Meanwhile new ones
-   * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep the
-   * sum with `shutdownDelayMs` below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
+   * The number of milliseconds that running calls have to end when the app shuts down. Calls that still run then get an
+   * error. Meanwhile new calls are refused (503), and `McpSessionService.accepting` is `false`. A higher value delays
+   * `app.close()` while calls run: keep the sum with `shutdownDelayMs` below the grace period of the process (30 s in
+   * Kubernetes). With 0, running calls are ended at once.
    *
    * @default `10_000` (10 s) with a shared session store, `0` without
    */
   drainMs?: number;
   /**
-   * Milliseconds for which an app that SIGTERM or SIGINT stops still takes calls, so that the load balancer notices first:
-   * `McpSessionService.accepting` is `false` meanwhile, health checks are down, and each response closes its connection.
-   * Then `drainMs` begins. Raise it above the time that the balancer takes to notice; of several endpoints of an app the
-   * longest counts. 0: new calls are refused at once, which suits development. `app.close()` without a signal does not
-   * wait for it, nor does an app that listens for the signal only after `app.listen()`.
+   * The number of milliseconds for which an app that SIGTERM or SIGINT stops still takes calls, so that the load
+   * balancer notices first. Meanwhile `McpSessionService.accepting` is `false`, health checks are down, and each
+   * response closes its connection. Then `drainMs` begins. Raise the value above the time that the balancer takes to
+   * notice. If an app has several endpoints, the longest value counts. With 0, new calls are refused at once, which
+   * suits development. `app.close()` without a signal does not wait, and neither does an app that listens for the
+   * signal only after `app.listen()`.
    *
    * @default `3_000` (3 s) with a shared session store, `0` without
    */
   shutdownDelayMs?: number;
   /**
-   * Milliseconds without activity after which a session ends. Running calls and open streams are activity. State that
-   * outlives a call (`ctx.state()`) ends when it was not used for as long. Lower: less memory, but a client that
-   * returns later must initialize again, which many clients do not do. A session whose client has sent nothing after
-   * `initialize` ends after a minute, or after this time if that is shorter.
+   * The number of milliseconds without activity after which a session ends. Running calls and open streams are
+   * activity. State that outlives a call (`ctx.state()`) ends when it was not used for the same time. A lower value
+   * needs less memory, but a client that returns later must initialize again, which many clients do not do. A session
+   * whose client has sent nothing after `initialize` ends after a minute, or after this time if that is shorter.
    *
    * @default 1800000 (30 min)
    */
   idleTimeoutMs?: number;
   /**
-   * Maximum number of sessions. A further `initialize` takes the place of the session that is unused for longest: whose
-   * client has sent nothing in at least 5 seconds after `initialize`. If there is none, it gets 503; no session in use is
-   * evicted. Raising it raises the memory that sessions may use.
+   * The maximum number of sessions. A further `initialize` replaces the session that is unused for longest: a session
+   * is unused if its client has sent nothing in at least 5 seconds after `initialize`. If there is no such session, the
+   * `initialize` gets 503; no session in use is evicted. A higher value lets sessions use more memory.
    *
    * @default 10000
    */
   maxSessions?: number;
   /**
-   * Maximum number of sessions per principal. A further `initialize` gets 429.
+   * The maximum number of sessions per principal. A further `initialize` gets 429.
    *
    * @default 100
    */
   maxSessionsPerPrincipal?: number;
   /**
-   * Maximum number of sessions of all anonymous callers together. A further `initialize` gets 429. Lower than
-   * `maxSessions`: anonymous callers leave room for authenticated ones. Guards of the whole app (`APP_GUARD`) do not
-   * change the default: set it if they let anonymous callers in. Callers whom guards admit without a principal are anonymous,
-   * too: raise it to `maxSessions` if all are.
+   * The maximum number of sessions of all anonymous callers together. A further `initialize` gets 429. If the value is
+   * lower than `maxSessions`, anonymous callers leave room for authenticated ones. Guards of the whole app
+   * (`APP_GUARD`) do not change the default: set the option if they let anonymous callers in. Callers that guards
+   * accept without a principal are anonymous too: if all callers are, raise the value to `maxSessions`.
    *
    * @default half of `maxSessions`, rounded up, with the option `guards` or `auth`; `Infinity` (as many as `maxSessions`) without
    */
   maxAnonymousSessions?: number;
   /**
-   * Whether sessions go on when the process is started again, so that clients survive a saved file under
-   * `nest start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of the system, which
-   * only the user of the process can read. No effect with an own session store, event store or backend. Not for production:
-   * it serves one process at a time, and each change of a session is written synchronously.
+   * Whether sessions survive a restart of the process, so that clients stay connected when you save a file under `nest
+   * start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of the system,
+   * which only the user of the process can read. The option has no effect with your own session store, event store or
+   * backend. Do not use it in production: it serves one process at a time, and writes each change of a session
+   * synchronously.
    *
    * @default `true`; `false` if `NODE_ENV` is `production` or `test`
    */

@@ -43,21 +43,23 @@ export interface McpCacheHints {
  */
 export interface LimitedOptions {
   /**
-   * Milliseconds that the handler may run: from the moment when its guards have accepted the caller and its arguments
-   * are valid until its result is complete, also that of an Observable. Then the signal of the call aborts, and the
-   * client gets an error: of a tool a result with `isError`, whose text the model reads, else -32001. Time in which the
-   * handler waits for answers of the client (`ctx.elicit()`, `ctx.sample()`, `ctx.roots()`) does not count; in revision
-   * 2026-07-28, where it runs again with the answers, each run has the whole time. With `maxConcurrent`, a call that
-   * has waited so long for its turn fails too. `requestTimeoutMs` of the endpoint holds in addition.
+   * The number of milliseconds that the handler may run. The time begins when its guards have accepted the caller and
+   * its arguments are valid, and ends when its result is complete, also that of an Observable. Then the signal of the
+   * call aborts, and the client gets an error: for a tool a result with `isError`, whose text the model reads, and
+   * otherwise -32001. Time in which the handler waits for answers of the client (`ctx.elicit()`, `ctx.sample()`,
+   * `ctx.roots()`) does not count. In revision 2026-07-28 the handler runs again with the answers, and each run has the
+   * whole time. With `maxConcurrent`, a call that has waited so long for its turn fails too. `requestTimeoutMs` of the
+   * endpoint applies in addition.
    *
    * @default no limit
    */
   timeoutMs?: number;
   /**
-   * Maximum number of calls of the handler that run at a time; `{ max, per: 'principal' }` counts each caller alone:
-   * the anonymous callers of a session are one, and so are all without a session. Further calls wait in their order,
-   * for `timeoutMs`; without it until there is a place, the client cancels or disconnects, or `requestTimeoutMs` has
-   * passed. Calls that wait count for `maxRunningCalls`. Lower: less load on what the handler uses, and longer waiting.
+   * The maximum number of calls of the handler that run at a time. `{ max, per: 'principal' }` counts the calls of each
+   * caller separately: the anonymous callers of a session are one caller, and so are all anonymous callers without a
+   * session. Further calls wait in their order, for `timeoutMs`. Without `timeoutMs` they wait until there is a place,
+   * the client cancels or disconnects, or `requestTimeoutMs` has passed. Calls that wait count for `maxRunningCalls`.
+   * With a lower value there is less load on the resources of the handler, and calls wait longer.
    *
    * @default no limit
    */
@@ -89,14 +91,16 @@ export interface ToolOptions<
    */
   name?: string;
   /**
-   * Hints about the behaviour of the tool, such as `readOnlyHint`. They are added to those that a route has by its verb.
+   * The hints describe the behaviour of the tool, such as `readOnlyHint`. They are added to the hints that a route has
+   * by its verb.
    *
    * @default of a route: GET `readOnlyHint`, PUT `idempotentHint`, DELETE `idempotentHint` and `destructiveHint`; else none
    */
   annotations?: ToolAnnotations;
   /**
-   * Schema of the arguments. They are validated after the guards have run; the handler gets the output of the schema
-   * (defaults, coercion). A method whose parameter cannot take them does not compile; with Zod, write `z.infer<typeof schema>`.
+   * The schema of the arguments. They are validated after the guards have run, and the handler gets the output of the
+   * schema (defaults, coercion). A method whose parameter does not fit the schema does not compile; with Zod, write
+   * `z.infer<typeof schema>`.
    *
    * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
    *
@@ -106,16 +110,15 @@ export interface ToolOptions<
    */
   inputSchema?: Input;
   /**
-   * Gives arguments of a route other names, by where they stand, such as `{ 'body.id': 'newId' }`, where two places
-   * have one name.
+   * Renames arguments of a route by their place, such as `{ 'body.id': 'newId' }`, if two places have the same name.
    *
    * @default the names of the route
    */
   rename?: Readonly<Record<string, string>>;
   /**
-   * Schema of the result, as structured content. Results are validated against it; the output of the schema is sent. A method
-   * that returns something else does not compile. `'route'`: what `@SerializeOptions({ schema })` or
-   * `@ApiOkResponse({ type })` of the route says.
+   * The schema of the result, as structured content. Results are validated against it, and the output of the schema is
+   * sent. A method that returns another type does not compile. `'route'` takes the schema from `@SerializeOptions({
+   * schema })` or `@ApiOkResponse({ type })` of the route.
    *
    * @default no structured content
    */
@@ -161,7 +164,7 @@ export interface ToolOptions<
 export interface ToolsOptions {
   /** The names of the methods that are tools. */
   only?: readonly string[];
-  /** The names of the methods that are none. */
+  /** The names of the methods that are no tools. */
   except?: readonly string[];
 }
 
@@ -174,21 +177,21 @@ export interface ToolTaskOptions {
    */
   support?: 'optional' | 'required';
   /**
-   * Milliseconds from the beginning of the handler after which its call becomes a task: faster calls are answered
-   * directly. `Infinity`: when the handler calls `ctx.startTask()`.
+   * The number of milliseconds from the beginning of the handler after which its call becomes a task. Faster calls are
+   * answered directly. With `Infinity` the call becomes a task when the handler calls `ctx.startTask()`.
    *
    * @default 0
    */
   afterMs?: number;
   /**
-   * Milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a handler that
-   * still runs is aborted.
+   * The number of milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a
+   * handler that still runs is aborted.
    *
    * @default the option `ttlMs` of the module
    */
   ttlMs?: number;
   /**
-   * Milliseconds that clients should wait between two polls.
+   * The number of milliseconds that clients should wait between two polls.
    *
    * @default the option `pollIntervalMs` of the module
    */
@@ -297,7 +300,10 @@ export interface McpListResourcesArgs {
    * first page.
    */
   readonly cursor?: string;
-  /** A page has so many resources: more are shown on several pages, for each of which the method is called. */
+  /**
+   * A page has at most this number of resources. If there are more, they are shown on several pages, and the method is
+   * called for each page.
+   */
   readonly limit: number;
 }
 
@@ -339,13 +345,13 @@ export interface PromptOptions<Input extends McpHandlerSchema = McpHandlerSchema
   /** The name is unique in the endpoint. */
   name: string;
   /**
-   * Schema of the arguments: an object whose properties are the arguments. Clients send strings, so a number must be
-   * coerced (`z.coerce.number()`).
+   * The schema of the arguments: an object whose properties are the arguments. Clients send strings, so a number must
+   * be coerced (`z.coerce.number()`).
    *
    * @default the class of the parameter of `@McpArgs()`; nothing for a method that takes no arguments
    */
   inputSchema?: Input;
-  /** Declares the arguments without a schema: all are strings. A call without a required one is refused. */
+  /** Declares the arguments without a schema: all are strings. A call without a required argument is refused. */
   arguments?: readonly PromptArgumentOptions[];
 }
 

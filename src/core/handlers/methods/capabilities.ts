@@ -14,9 +14,9 @@ import { MissingRequiredClientCapabilityError } from '../../protocol/spec.js';
 /** Lists the extensions of the protocol that an endpoint declares. @internal */
 export interface McpExtensionOptions {
   /**
-   * Extensions of the protocol that the endpoint has, by id, each with its settings; `{}` where there are none. Clients of both
-   * eras read them in the capabilities of the server. Those of `@McpMethod()` and of modules of this package need no entry.
-   * Not with the option `server`, whose server declares its own.
+   * Declares extensions of the protocol by id, each with its settings; `{}` means that there are none. Clients of both
+   * eras read them in the capabilities of the server. Extensions of `@McpMethod()` and of modules of this package need
+   * no entry. The option does not work with the option `server`, whose server declares its own extensions.
    *
    * @default none
    * @see https://modelcontextprotocol.io/seps/2133-extensions

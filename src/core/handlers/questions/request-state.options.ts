@@ -10,25 +10,25 @@ import { MIN_SECRET_BYTES } from './request-state.js';
  */
 export interface McpRequestStateOptions {
   /**
-   * Secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` makes them. The first one
-   * encrypts, all of them decrypt: to rotate, put a new one first, and remove the old one when `requestStateTtlMs` has
-   * passed. All nodes of a deployment need the same. An attacker who has one can forge answers and results of
-   * `ctx.once()`.
+   * The keys are secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` prints. The
+   * first key encrypts, and all keys decrypt. To rotate, put a new key first, and remove the old one when
+   * `requestStateTtlMs` has passed. All nodes of a deployment need the same keys. An attacker who has a key can forge
+   * answers and results of `ctx.once()`.
    *
    * @default one random key per process
    */
   requestStateKeys?: readonly (string | Uint8Array)[];
   /**
-   * Milliseconds that a client has to answer the questions of one round. Higher: users have more time. Lower: a client
-   * can send the same answers again for a shorter time.
+   * The number of milliseconds that a client has to answer the questions of one round. With a higher value users have
+   * more time. With a lower value a client can send the same answers again for a shorter time.
    *
    * @default 1800000 (30 min)
    */
   requestStateTtlMs?: number;
   /**
-   * Maximum size in bytes of the encrypted request state: the answers so far and the results of `ctx.once()`, plus a
-   * third for the encoding. A call that needs more fails. Higher: each round sends the state twice, and takes the time
-   * to encrypt and decrypt it.
+   * The maximum size in bytes of the encrypted request state: the answers so far and the results of `ctx.once()`, plus
+   * a third for the encoding. A call that needs more fails. Each round sends the state twice, and encrypts and decrypts
+   * it, so a higher value costs bytes and time.
    *
    * @default 65536 (64 KiB)
    */
