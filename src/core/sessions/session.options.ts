@@ -31,23 +31,24 @@ export interface McpSessionOptions {
    */
   sessionIdGenerator?: () => string;
   /**
-   * Format of the response to a POST. `auto`: JSON if the answer comes within `sseAfterMs` and no other message
-   * precedes it, otherwise server-sent events. `sse`, `json`: always that format; with `json`, the response carries
-   * neither progress nor questions.
+   * The format of the response to a POST. With `auto` it is JSON if the answer comes within `sseAfterMs` and no other
+   * message precedes it, and otherwise server-sent events. With `sse` and `json` it is always that format. With `json`,
+   * the response carries neither progress nor questions.
    *
    * @default 'auto'
    */
   responseMode?: McpResponseMode;
   /**
    * Milliseconds after which an unanswered POST becomes an SSE response, so that proxies receive headers and
-   * keep-alives. Lower: more answers go through the event log and can be resumed.
+   * keep-alives. With a lower value, more answers go through the event log and can be resumed.
    *
    * @default 500
    */
   sseAfterMs?: number;
   /**
-   * Milliseconds that a client should wait before it reconnects to a closed stream; sent as `retry` in every priming
-   * event. Higher: fewer requests, but clients receive later what they missed.
+   * The number of milliseconds that a client should wait before it reconnects to a closed stream. It is sent as `retry`
+   * in the first event of a response. With a higher value there are fewer requests, but clients receive missed events
+   * later.
    *
    * @default 3000
    */
