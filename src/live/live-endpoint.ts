@@ -193,7 +193,7 @@ export class LiveEndpoint {
   async details(kind: string, key: string): Promise<object | undefined> {
     if (kind === 'call') return this.#records.get(key);
     if (kind === 'session') {
-      const id = await this.#sessionId(key);
+      const id = this.#shownSession(key);
       const details = id === undefined ? undefined : await this.service.get(id);
       const live = id === undefined ? undefined : this.#get(LiveSessions).peek(id)?.session;
       return details && sessionDetails(details, live, this.payloads !== undefined);
@@ -215,15 +215,16 @@ export class LiveEndpoint {
 
   /** @returns whether there was such a session. @throws (rejects) when the store does not answer */
   async endSession(key: string): Promise<boolean> {
-    const id = await this.#sessionId(key);
+    const id = this.#shownSession(key) ?? (await this.service.list()).find((record) => hashOf(record.id) === key)?.id;
     return id !== undefined && this.#end(id);
   }
 
-  async #sessionId(key: string): Promise<string | undefined> {
+  /** Returns the id of a session of this node, or of another one if pages show it. */
+  #shownSession(key: string): string | undefined {
     for (const { session } of this.#get(LiveSessions).all()) {
       if (this.#introduction(session.info).key === key) return session.sessionId;
     }
-    return (await this.service.list()).find(({ id }) => hashOf(id) === key)?.id;
+    return this.#asked?.elsewhere.find((record) => this.#introduction(record).key === key)?.id;
   }
 
   /** @returns whether there was such a call, or task, on this node. @throws (rejects) when the store of tasks does not answer */

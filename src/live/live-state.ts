@@ -50,7 +50,7 @@ function changedRows(before: ReadonlyMap<string, Row>, after: ReadonlyMap<string
   for (const [key, row] of after) {
     const known = before.get(key);
     if (!known) set.push(row);
-    else {
+    else if (known !== row) {
       const fields = changedFields(known, row);
       if (fields) set.push({ key, ...fields });
     }

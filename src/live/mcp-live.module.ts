@@ -51,7 +51,7 @@ function withPage(definition: DynamicModule, given: EarlyOptions): DynamicModule
 
 /**
  * A page that shows operators what the MCP endpoints of the app do on this node: sessions, calls, tools, events, the state of
- * stores and bus. It never shows arguments, results, session ids or tokens.
+ * stores and bus. It never shows session ids and tokens, and arguments and results with the option `payloads` alone. Tools can be tried.
  *
  * ```ts
  * imports: [McpStreamableModule.forRoot({ … }), McpLiveModule.forRoot({ guards: [AdminGuard], imports: [AuthModule] })]

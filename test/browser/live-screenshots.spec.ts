@@ -3,12 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpLiveModule } from 'nestjs-mcp-streamable/live';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { it } from 'vitest';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
 import type { RawClient } from '../support/raw-client.js';
 import { held, ShopTools } from '../live/shop.js';
+import { WholeShop } from './live-shop.js';
 import { TestApp } from '../support/app.js';
 
 const CLIENTS = [
@@ -33,9 +34,9 @@ describeChromium('pictures of the live page', (browser) => {
             serverInfo: { name: 'shop', version: '2.3.0' },
             principal: (request) => (request as { headers: Record<string, string> }).headers['x-user'],
           }),
-          McpLiveModule.forRoot({ unguarded: 'loopback' }),
+          McpLiveModule.forRoot({ unguarded: 'loopback', payloads: true }),
         ],
-        providers: [ShopTools],
+        providers: [ShopTools, WholeShop],
       });
       const clients = await Promise.all(CLIENTS.map((client) => begun(app, client)));
       const modern = new ModernClient(app.client().url, { 'x-user': 'svc-pricing' });
@@ -46,12 +47,14 @@ describeChromium('pictures of the live page', (browser) => {
       await delay(Number(process.env['SCREENSHOTS']) * 1_000);
       const folder = fileURLToPath(new URL('../../docs/images/', import.meta.url));
       mkdirSync(folder, { recursive: true });
-      for (const [name, scheme, width, height] of [
-        ['live-light', 'light', 1440, 680],
-        ['live-dark', 'dark', 1440, 680],
-        ['live-phone', 'light', 400, 860],
+      for (const [name, scheme, width, height, hash] of [
+        ['live-light', 'light', 1440, 780, ''],
+        ['live-dark', 'dark', 1440, 780, ''],
+        ['live-phone', 'light', 400, 860, ''],
+        ['live-tool', 'light', 1280, 800, '#tool=place_order'],
+        ['live-try', 'light', 1280, 960, '#tool=place_order&try'],
       ] as const) {
-        await shoot(browser(), app, `${folder}${name}.png`, { scheme, width, height });
+        await shoot(browser(), app, `${folder}${name}.png`, { scheme, width, height, hash });
       }
       traffic.abort();
       await busy;
@@ -107,9 +110,26 @@ interface Shot {
   readonly scheme: 'light' | 'dark';
   readonly width: number;
   readonly height: number;
+  /** What is open. */
+  readonly hash: string;
 }
 
-async function shoot(browser: Browser, app: TestApp, path: string, { scheme, width, height }: Shot): Promise<void> {
+async function tryIt(page: Page): Promise<void> {
+  const form = page.locator('.trial');
+  await form.getByLabel('customer').fill('anna@example.com');
+  await form.getByLabel('sku').fill('TEA-250');
+  await form.getByLabel('count').fill('2');
+  await form.getByRole('button', { name: 'Call' }).click();
+  await page.getByText('Answered after').waitFor();
+  await page.getByText('Whole result').scrollIntoViewIfNeeded();
+}
+
+async function shoot(
+  browser: Browser,
+  app: TestApp,
+  path: string,
+  { scheme, width, height, hash }: Shot,
+): Promise<void> {
   const context = await browser.newContext({
     colorScheme: scheme,
     viewport: { width, height },
@@ -118,9 +138,10 @@ async function shoot(browser: Browser, app: TestApp, path: string, { scheme, wid
   const page = await context.newPage();
   page.on('console', (message) => process.stderr.write(`console: ${message.text()}\n`));
   page.on('pageerror', (error) => process.stderr.write(`error: ${String(error)}\n`));
-  await page.goto(`${app.base}/mcp-live`);
+  await page.goto(`${app.base}/mcp-live${hash}`);
   await page.waitForSelector('#sessions tbody tr');
   await page.waitForSelector('#parts li[data-state="up"]');
+  if (hash.endsWith('try')) await tryIt(page);
   await page.waitForTimeout(1_200);
   if (process.env['FULL']) await page.screenshot({ path: path.replace('.png', '-full.png'), fullPage: true });
   await page.screenshot({ path });

@@ -42,6 +42,7 @@ export class Panel {
   ) {
     byId('panel-close').addEventListener('click', close);
     addEventListener('hashchange', () => this.#follow());
+    addEventListener('pagehide', () => this.#trial?.close());
     document.addEventListener('keydown', ({ key, defaultPrevented }) => {
       if (key === 'Escape' && this.#route && !defaultPrevented) close();
     });

@@ -159,7 +159,8 @@ export function texts<R>(
     if (!cell.firstChild) {
       const link = linkOf?.(row);
       const text = make('bdi');
-      cell.append(link === undefined ? text : make('a', { href: link }, text), make('small'));
+      // The space lets the line break there.
+      cell.append(link === undefined ? text : make('a', { href: link }, text), ' ', make('small'));
     }
     const [first, second] = read(row);
     const { firstChild, lastChild } = cell;

@@ -30,6 +30,8 @@ export class TrialView {
   #abort: AbortController | undefined;
   #wire: Wire = {};
   #input: ArgumentsInput | undefined;
+  readonly #pathInput = make('input', { id: 'trial-path', autocomplete: 'off', spellcheck: 'false' });
+  readonly #paths = make('label', { for: 'trial-path' }, 'Path', this.#pathInput);
   #path = '';
 
   constructor(private readonly route: Route) {
@@ -38,7 +40,11 @@ export class TrialView {
   }
 
   draw({ path }: Facts): void {
+    if (this.#path !== '') return;
     this.#path = path;
+    // The reader gives the parameters of the path.
+    this.#paths.hidden = !path.includes(':');
+    this.#pathInput.value = path;
   }
 
   close(): void {
@@ -83,9 +89,13 @@ export class TrialView {
     token.addEventListener('input', () => {
       chosen.token = token.value.trim().replace(/^Bearer\s+/i, '');
     });
+    this.#pathInput.addEventListener('input', () => {
+      this.#path = this.#pathInput.value;
+    });
     return make(
       'div',
       { class: 'credentials' },
+      this.#paths,
       make('label', { for: 'trial-revision' }, 'Revision', revision),
       make('label', { for: 'trial-token' }, 'Bearer token', token),
     );
@@ -130,6 +140,7 @@ export class TrialView {
       this.#cancel.hidden = true;
     }
     this.#showCopies(request);
+    this.#output.scrollIntoView({ block: 'nearest' });
   }
 
   /** Returns the client; with other credentials or another revision it is another one. */
@@ -273,6 +284,8 @@ function resultNodes(result: Readonly<Record<string, unknown>>): Node[] {
   for (const block of blocks) {
     const { content: inner = block } = block as { content?: unknown };
     const { text, data, mimeType, type } = inner as Record<string, unknown>;
+    // A copy of the structured content for older clients.
+    if (structuredContent !== undefined && text === JSON.stringify(structuredContent)) continue;
     if (typeof text === 'string') nodes.push(make('pre', { class: 'json', tabindex: '0' }, make('bdi', {}, text)));
     else if (type === 'image' && typeof data === 'string' && /^image\/(?:png|jpeg|gif|webp)$/.test(String(mimeType)))
       nodes.push(make('img', { src: `data:${String(mimeType)};base64,${data}`, alt: 'The image of the result' }));
