@@ -211,7 +211,7 @@ export class ResourceServer implements Challenger {
     if (this.#explained.has(seen)) return;
     this.#explained.add(seen);
     logger.log(
-      `Clients get 401 "${seen}" and log in again. ${REMEDIES[seen]} See "In an app with a guard of its own" in docs/authentication.md. This line comes once.`,
+      `Clients get 401 "${seen}" and log in again. ${REMEDIES[seen]} See "In an app with a guard of its own" in docs/authentication.md. This is logged once.`,
     );
   }
 

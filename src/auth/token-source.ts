@@ -94,7 +94,7 @@ export class TokenSource {
       this.#quietUntil = now + QUIET_MS;
       const reason = cause instanceof Error ? cause.message : shown(cause);
       logger.error(
-        `${this.name} failed: ${reason}. Requests whose token needs it get 503; after a failure it is asked again in 1 s, and less often from failure to failure.`,
+        `${this.name} failed: ${reason}. Requests whose token needs it get 503; after a failure it is asked again in 1 s, and less often after each failure.`,
       );
     }
     return this.away(cause);

@@ -35,8 +35,8 @@ export interface McpLiveOptions {
   /** Modules that guards inject from. */
   imports?: ModuleMetadata['imports'];
   /**
-   * Maximum number of pages open on this node at a time; a further one gets 503. On a busy server, each costs some tens
-   * of kilobytes per second.
+   * The maximum number of pages that are open on this node at a time. A further page gets 503. On a busy server, each
+   * page costs some tens of kilobytes per second.
    *
    * @default 10
    */

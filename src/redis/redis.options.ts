@@ -20,14 +20,15 @@ export interface RedisBackendOptions {
    */
   prefix?: string;
   /**
-   * Milliseconds that a command may take; then it fails, although Redis may still carry it out. Lower: a busy Redis
-   * counts as unavailable. Higher: requests wait longer before they get 503.
+   * The number of milliseconds that a command may take. Then it fails, although Redis may still carry it out. With a
+   * lower value a busy Redis counts as unavailable. With a higher value requests wait longer before they get 503.
    *
    * @default 2000
    */
   commandTimeoutMs?: number;
   /**
-   * Milliseconds between two heartbeats of this node. Lower: more commands. Higher: `deadAfterMs` must be higher, too.
+   * The number of milliseconds between two heartbeats of this node. A lower value costs more commands. With a higher
+   * value `deadAfterMs` must be higher too.
    *
    * @default 2000
    */

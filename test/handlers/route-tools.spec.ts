@@ -699,7 +699,7 @@ describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
     const { app } = await start(adapter, [NotesController, DocumentedController]);
     const lines = app.log.texts('warn').filter((line) => line.includes('without a description'));
     expect(lines).toEqual([
-      'Tools without a description, by which models choose: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
+      'These tools have no description, by which models choose: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
     ]);
     await app.close();
   });

@@ -132,7 +132,7 @@ export class ToolCatalogues {
         const before = lists.findIndex((each) => each.has(key));
         if (!decorated && before === index) return true;
         const first = decorated?.origin ?? this.#all[before]!.origin;
-        this.#all[index]!.remark(`The tool ${shown(key)} is left out: ${first} has the name.`);
+        this.#all[index]!.remark(`The tool ${shown(key)} is left out, because ${first} has the same name.`);
         return false;
       }),
     );
