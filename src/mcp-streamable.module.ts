@@ -222,6 +222,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   }
 
   #others(): McpStreamableModule[] {
-    return this.#endpoints().filter((endpoint) => endpoint !== this);
+    // Not by `this`: Nest's option `instrument` may put a proxy around each instance.
+    return this.#endpoints().filter(({ endpointName }) => endpointName !== this.endpointName);
   }
 }

@@ -72,6 +72,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
           { text: 'Identity providers', link: '/recipes/identity-providers' },
           { text: 'Containers and Kubernetes', link: '/recipes/kubernetes' },
           { text: 'Queues', link: '/recipes/queues' },
+          { text: 'Sentry, PostHog, Observe', link: '/recipes/monitoring' },
         ],
       },
       { text: 'stdio', link: '/stdio' },

@@ -100,7 +100,8 @@ export class ProtectedResource implements OnModuleInit {
     return [...this.modules.values()]
       .map((module): unknown => module.providers.get(ProtectedResource)?.instance)
       .filter((other): other is ProtectedResource => other instanceof ProtectedResource)
-      .filter((other) => other !== this && other.server !== null);
+      // Not by `this`: Nest's option `instrument` may put a proxy around each instance.
+      .filter(({ server }) => server !== this.server && server !== null);
   }
 }
 

@@ -65,13 +65,15 @@ export class CardRoutes implements OnModuleInit {
     }
     const all = this.#all();
     const entry = catalogEntryOf(source);
-    const others = all.filter((each) => each !== this).map((each) => catalogEntryOf(each.source));
+    // Not by `this`: Nest's option `instrument` may put a proxy around each instance.
+    const isThis = ({ endpointName }: CardRoutes): boolean => endpointName === this.endpointName;
+    const others = all.filter((each) => !isThis(each)).map((each) => catalogEntryOf(each.source));
     if (others.some(({ identifier, url }) => identifier === entry.identifier || url === entry.url)) {
       const text = `Two MCP endpoints of this app have the "serverCard" ${entry.identifier}, or one at ${entry.url}. Give each a name and a URL of its own.`;
       throw new McpOptionError('serverCard', text);
     }
     // The first one serves the catalog of all.
-    if (all[0] === this && !edge.hasRoute(httpAdapter, CATALOG_PATH)) {
+    if (isThis(all[0]!) && !edge.hasRoute(httpAdapter, CATALOG_PATH)) {
       const entries = all.map((each) => catalogEntryOf(each.source));
       this.#catalog = servedAs(CATALOG_TYPE, { specVersion: '1.0', entries });
     }
