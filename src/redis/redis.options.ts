@@ -35,8 +35,8 @@ export interface RedisBackendOptions {
   heartbeatMs?: number;
   /**
    * Milliseconds without a heartbeat after which a node counts as dead: the others end its open calls with an error. At
-   * least three times `heartbeatMs`. Lower: clients of a dead node get an error sooner, but a node that only paused
-   * loses its calls.
+   * least three times `heartbeatMs`. With a lower value clients of a dead node get an error sooner, but a node that
+   * only paused loses its calls.
    *
    * @default 10000
    */
@@ -55,8 +55,8 @@ export interface RedisBackendOptions {
 /** Bounds of the event log in Redis; only `maxmemory` of Redis bounds the sum of all sessions. @publicApi */
 export interface RedisEventLogOptions {
   /**
-   * Events that a stream keeps, at least 100. The oldest are evicted first. Higher: clients may be away for longer, at
-   * the cost of memory in Redis.
+   * The number of events that a stream keeps, at least 100. The oldest are evicted first. With a higher value clients
+   * may be disconnected for longer, at the cost of memory in Redis.
    *
    * @default 1000
    */
@@ -70,8 +70,8 @@ export interface RedisEventLogOptions {
    */
   maxBytes?: number;
   /**
-   * Milliseconds for which a finished stream can still be resumed. Higher: clients on bad connections have more time,
-   * at the cost of memory in Redis.
+   * The number of milliseconds for which a finished stream can still be resumed. With a higher value clients on bad
+   * connections have more time, at the cost of memory in Redis.
    *
    * @default 300000 (5 minutes)
    */

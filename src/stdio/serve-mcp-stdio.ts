@@ -35,7 +35,7 @@ export interface McpStdioOptions {
   request?: Readonly<Record<string, unknown>>;
   /**
    * Milliseconds that running calls have to end after the input has ended; then they are cancelled, and the app closes.
-   * Higher: clients wait longer for the process to exit.
+   * With a higher value clients wait longer for the process to exit.
    *
    * @default 1000
    */

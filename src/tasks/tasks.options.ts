@@ -12,16 +12,17 @@ export interface McpTasksOptions {
    */
   store?: McpTaskStore;
   /**
-   * Milliseconds that a task is kept, from its creation on, whether it has ended or not; then it is removed with its result,
-   * and a handler that still runs is aborted. A tool may have its own (`task: { ttlMs }`). Higher: clients may return later,
-   * and more is kept.
+   * Milliseconds that a task is kept, from its creation on, whether it has ended or not; then it is removed with its
+   * result, and a handler that still runs is aborted. A tool may have its own value (`task: { ttlMs }`). With a higher
+   * value clients may return later, and more is kept.
    *
    * @default 600000 (10 minutes)
    * @see https://modelcontextprotocol.io/extensions/tasks
    */
   ttlMs?: number;
   /**
-   * Milliseconds that clients are asked to wait between two polls. Lower: clients get results sooner, and send more requests.
+   * The number of milliseconds that clients are asked to wait between two polls. With a lower value clients get results
+   * sooner, and send more requests.
    *
    * @default 1000
    */
