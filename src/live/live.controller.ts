@@ -88,7 +88,10 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const answer = await found.catch(() => undefined);
       if (answer?.details) return this.answer(response, 200, answer.details);
       if (!answer) return this.answer(response, 503, STORE_AWAY);
-      this.answer(response, 404, { error: 'UNKNOWN', message: 'Not found. It may have ended, or belong to another node.' });
+      this.answer(response, 404, {
+        error: 'UNKNOWN',
+        message: 'Not found. It may have ended, or belong to another node.',
+      });
     }
 
     /** Tells whether the page may be a client of an endpoint. */

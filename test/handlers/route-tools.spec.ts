@@ -697,7 +697,7 @@ describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
 
   it('a log line at the start when it has no description', async () => {
     const { app } = await start(adapter, [NotesController, DocumentedController]);
-    const lines = app.log.texts('warn').filter((line) => line.includes('without a description'));
+    const lines = app.log.texts('warn').filter((line) => line.includes('have no description'));
     expect(lines).toEqual([
       'These tools have no description, by which models choose: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
     ]);
