@@ -24,6 +24,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'The doctor', link: '/doctor' },
       { text: 'Troubleshooting', link: '/troubleshooting' },
       { text: 'Migrating from mcp-nest', link: '/migrating-from-mcp-nest' },
+      { text: 'After migrating', link: '/migrating-behaviour' },
     ],
   },
   {
@@ -86,6 +87,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'The endpoint in your app', link: '/endpoint-in-your-app' },
       { text: 'Limits of callers', link: '/caller-limits' },
       { text: 'Authentication', link: '/authentication' },
+      { text: 'Access tokens', link: '/access-tokens' },
       { text: 'Scopes of handlers', link: '/scopes' },
     ],
   },
