@@ -123,6 +123,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     collapsed: true,
     items: [
       { text: 'Architecture', link: '/architecture' },
+      { text: 'The path of a call', link: '/path-of-a-call' },
       { text: 'Protocol rules', link: '/protocol-rules' },
       { text: 'Decisions', link: '/decisions/README' },
       { text: 'Glossary', link: '/glossary' },

@@ -74,8 +74,8 @@ describe.each([...PAGES, ...EXAMPLES])('the links in %s', (page) => {
   });
 });
 
-describe('the files that docs/architecture.md and the decisions name', () => {
-  const pages = PAGES.filter((page) => page === 'docs/architecture.md' || page.startsWith('docs/decisions/'));
+describe('the files that the pages about the code name', () => {
+  const pages = PAGES.filter((page) => /^docs\/(?:architecture|path-of-a-call|decisions\/)/.test(page));
 
   it.each(pages)('are there: %s', (page) => {
     const named = [...read(page).matchAll(/(?<![\w./-])((?:[\w-]+\/)+[\w.-]+\.ts)\b/g)].map(([, path]) => path!);
