@@ -99,10 +99,15 @@ export class LiveEndpoint {
     this.#watching.add(
       events$.subscribe((event) => {
         const shown = sessionEvent(event);
-        if (shown) events.add(index, now(), shown);
+        if (shown) events.add(index, now(), () => shown);
       }),
     );
-    this.#watching.add(refusals$.subscribe((refusal) => events.add(index, now(), refusalEvent(refusal))));
+    this.#watching.add(
+      refusals$.subscribe((refusal) => {
+        const shown = refusalEvent(refusal);
+        events.add(index, now(), () => shown);
+      }),
+    );
   }
 
   /** Makes one for each endpoint of the app, in the order of its imports. */

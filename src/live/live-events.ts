@@ -5,6 +5,8 @@ import type { McpSessionEvent } from '../core/sessions/session-events.js';
 const KEPT = 200;
 /** A text that clients choose is cut to this many characters. */
 const LONGEST = 80;
+/** A longer text is cut before it is kept. */
+const LONGEST_KEPT = 1_000;
 
 /** A line in the list of events. It contains no arguments and no texts of errors. */
 export interface LiveEvent {
@@ -28,9 +30,21 @@ export interface LiveEvent {
 
 type NewEvent = Omit<LiveEvent, 'n' | 'at' | 'endpoint'>;
 
+/** Words of an event, which are made when a page reads it: most events are never read. */
+type Words = () => NewEvent;
+
+/** An event in the ring, with its words if they have been read. */
+interface KeptEvent {
+  readonly n: number;
+  readonly at: number;
+  readonly endpoint: number;
+  readonly words: Words;
+  read?: LiveEvent;
+}
+
 /** Keeps the latest events of all endpoints, in a ring. */
 export class EventRing {
-  readonly #ring: LiveEvent[] = [];
+  readonly #ring: KeptEvent[] = [];
   #last = 0;
 
   /** The number of the latest event. */
@@ -38,32 +52,49 @@ export class EventRing {
     return this.#last;
   }
 
-  add(endpoint: number, at: number, event: NewEvent): void {
+  add(endpoint: number, at: number, words: Words): void {
     const n = ++this.#last;
-    this.#ring[n % KEPT] = { n, at, endpoint, ...event };
+    this.#ring[n % KEPT] = { n, at, endpoint, words };
   }
 
   /** Returns the events after a number, the oldest first. @param n number of the last event that is known */
   after(n: number): LiveEvent[] {
     const first = Math.max(n, this.#last - KEPT) + 1;
-    return Array.from(
-      { length: Math.max(0, this.#last - first + 1) },
-      (_, index) => this.#ring[(first + index) % KEPT]!,
+    return Array.from({ length: Math.max(0, this.#last - first + 1) }, (_, index) =>
+      readOf(this.#ring[(first + index) % KEPT]!),
     );
   }
 }
 
-/** @param record the key of the record of the call */
-export function callEvent({ call, outcome, durationMs, handled }: McpCallEnd, record: string | undefined): NewEvent {
-  const { method, name, sessionId, principal } = call;
-  // The name is enough for a tool, but not for a prompt.
-  const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
-  const who = [sessionId === undefined ? '' : shortId(sessionId), principal === undefined ? '' : cut(principal)];
-  const tone = outcome === 'ok' ? 'ok' : isFailure(outcome) ? 'bad' : 'note';
-  const ms = Number(durationMs.toPrecision(3));
-  const tool = handled && method === 'tools/call' ? `tool ${name}` : undefined;
-  const text = OUTCOMES[outcome] ?? String(outcome);
-  return { tone, what, outcome: text, who: who.filter(Boolean).join(' · '), ms, tool, call: record };
+function readOf(event: KeptEvent): LiveEvent {
+  const { n, at, endpoint, words } = event;
+  return (event.read ??= { n, at, endpoint, ...words() });
+}
+
+/**
+ * Returns the words for the end of a call. They hold copies of some fields: neither the call nor its messages.
+ *
+ * @param record the key of the record of the call
+ */
+export function callEvent({ call, outcome, durationMs, handled }: McpCallEnd, record: string | undefined): Words {
+  const { sessionId, principal } = call;
+  const method = bounded(call.method);
+  const name = call.name === undefined ? undefined : bounded(call.name);
+  return () => {
+    // The name is enough for a tool, but not for a prompt.
+    const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
+    const who = [sessionId === undefined ? '' : shortId(sessionId), principal === undefined ? '' : cut(principal)];
+    const tone = outcome === 'ok' ? 'ok' : isFailure(outcome) ? 'bad' : 'note';
+    const ms = Number(durationMs.toPrecision(3));
+    const tool = handled && method === 'tools/call' ? `tool ${name}` : undefined;
+    const text = OUTCOMES[outcome] ?? String(outcome);
+    return { tone, what, outcome: text, who: who.filter(Boolean).join(' · '), ms, tool, call: record };
+  };
+}
+
+/** Returns a text that can wait in the ring: clients choose it, and its length. */
+function bounded(text: string): string {
+  return text.length > LONGEST_KEPT ? cut(text) : text;
 }
 
 /** Tells whether an outcome counts as an error; cancellation by a client does not. */
