@@ -1,4 +1,3 @@
-// #region guard
 import {
   type CanActivate,
   type ExecutionContext,
@@ -12,6 +11,7 @@ import type { AuthInfo } from 'nestjs-mcp-streamable/auth';
 import { ApiKeys, ApiKeyTable } from './api-keys.js';
 import { InvoiceTools } from './invoice-tools.js';
 
+// #region guard
 interface KeyRequest {
   headers: { authorization?: string };
   user?: { id: string };
@@ -36,6 +36,7 @@ export class ApiKeyGuard implements CanActivate {
     return true;
   }
 }
+// #endregion
 
 @Module({ providers: [ApiKeys, ApiKeyTable], exports: [ApiKeys] })
 export class ApiKeysModule {}
@@ -51,4 +52,3 @@ export class ApiKeysModule {}
   providers: [InvoiceTools],
 })
 export class AppModule {}
-// #endregion

@@ -72,22 +72,22 @@ export class KeysAndTokens implements OAuthTokenVerifier {
 const AWAY = ['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT'];
 // #endregion
 
-// #region module
 @Module({
   imports: [
     ApiKeysModule,
     McpStreamableModule.forRoot({
       serverInfo: { name: 'invoices', version: '1.0.0' },
+      // #region auth
       auth: {
         resource: settings.resource,
         authorizationServers: [settings.issuer],
         verifier: KeysAndTokens,
         cacheMs: 0, // a key that was deleted is refused at once
       },
+      // #endregion
     }),
   ],
   controllers: [ApiKeysController],
   providers: [KeysAndTokens, InvoiceTools],
 })
 export class AppModule {}
-// #endregion

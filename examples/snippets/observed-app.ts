@@ -17,7 +17,11 @@ export class Stock {
 export class StockTools {
   constructor(@Inject(Stock) private readonly stock: Stock) {}
 
-  @Tool({ name: 'count_items', description: 'Counts items', inputSchema: z.object({ item: z.string() }) })
+  @Tool({
+    name: 'count_items',
+    description: 'Counts items',
+    inputSchema: z.object({ item: z.string() }),
+  })
   count(@McpArgs('item') item: string): string {
     return `There are ${this.stock.count(item)}.`;
   }

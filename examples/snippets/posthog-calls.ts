@@ -3,7 +3,11 @@ import type { McpCallEnd, McpCallInfo, McpInstrumentation } from 'nestjs-mcp-str
 
 /** What is needed of the `PostHog` of `posthog-node`. */
 export interface Analytics {
-  capture(event: { distinctId: string; event: string; properties: Record<string, unknown> }): void;
+  capture(event: {
+    distinctId: string;
+    event: string;
+    properties: Record<string, unknown>;
+  }): void;
 }
 
 /** One event for each call of a tool. */
@@ -18,7 +22,13 @@ export class PostHogCalls implements McpInstrumentation {
     // A client may name tools that do not exist.
     if (!handled || call.method !== 'tools/call') return;
     const { name: tool, principal, clientInfo, protocolVersion } = call;
-    const properties = { tool, outcome, durationMs, client: clientInfo.name, protocolVersion };
+    const properties = {
+      tool,
+      outcome,
+      durationMs,
+      client: clientInfo.name,
+      protocolVersion,
+    };
     this.posthog.capture({
       distinctId: principal ?? 'anonymous',
       event: 'mcp_tool_called',

@@ -1,5 +1,11 @@
 // #region sentry
-import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestInterceptor } from '@nestjs/common';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  type NestInterceptor,
+} from '@nestjs/common';
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import type { Observable } from 'rxjs';
 
@@ -14,7 +20,9 @@ export interface SentryScope {
 /** Says on what is reported during a call which handler it was, and for whom. */
 @Injectable()
 export class SentryCalls implements NestInterceptor {
-  constructor(@Inject(SENTRY) private readonly sentry: { getIsolationScope(): SentryScope }) {}
+  constructor(
+    @Inject(SENTRY) private readonly sentry: { getIsolationScope(): SentryScope },
+  ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     if (!McpExecutionContext.isMcp(context)) return next.handle();
