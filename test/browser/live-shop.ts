@@ -28,6 +28,22 @@ export class StaffOnly implements CanActivate {
   }
 }
 
+/** A schema that contains itself thirty times, with names that are no names. */
+const TREE = {
+  type: 'object',
+  properties: JSON.parse(
+    `{"__proto__": {"type": "string"}, "constructor": {"type": "string"}, ${Array.from({ length: 30 }, (_, index) => `"child${index}": {"$ref": "#/$defs/node"}`).join()}}`,
+  ) as object,
+  $defs: {
+    node: {
+      type: 'object',
+      properties: Object.fromEntries(
+        Array.from({ length: 30 }, (_, index) => [`child${index}`, { $ref: '#/$defs/node' }]),
+      ),
+    },
+  },
+};
+
 /** A shop with everything that the page can show and try. */
 @Injectable()
 export class WholeShop {
@@ -75,6 +91,11 @@ export class WholeShop {
     const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: 'Summarize the day' } }];
     const { content } = await ctx.sample('text', { messages, maxTokens: 50 });
     return `The model says: ${JSON.stringify(content)}`;
+  }
+
+  @Tool({ name: 'graft', inputSchema: TREE, annotations: { readOnlyHint: true } })
+  graft(@McpArgs() args: object): string {
+    return JSON.stringify(args);
   }
 
   @Tool({ name: 'leak', inputSchema: z.object({ id: z.string() }) })

@@ -173,6 +173,19 @@ describeChromium('trying a tool on the live page, in Chromium', (browser) => {
     expect(complaints).toEqual([]);
   });
 
+  it('a schema that contains itself makes a form, whatever its names are', async () => {
+    await open('tool=graft&try');
+    await field('__proto__').fill('one');
+    await field('constructor').fill('two');
+    await press('Call');
+    // The server takes no prototype keys; the page sends what it was told.
+    await says('{"constructor":"two"}');
+    expect(await page.locator('.copies').textContent()).toContain(
+      '"arguments":{"__proto__":"one","constructor":"two"}',
+    );
+    await leave();
+  });
+
   it('where it is off the page says how to turn it on', async () => {
     await open('tool=find_order&try', {}, { tryIt: false });
     await expect.poll(() => page.locator('.trial').textContent()).toContain('tryIt: true');

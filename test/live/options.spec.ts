@@ -22,6 +22,8 @@ describe('McpLiveModule.forRoot()', () => {
     ['a name that is no option', { guard: [Everyone] }, 'guard', 'Did you mean "guards"?'],
     ['no path', { guards: [Everyone], path: '' }, 'path', 'a non-empty string'],
     ['no reader', { guards: [Everyone], maxReaders: 0 }, 'maxReaders', 'at least 1'],
+    ['payloads that are no boolean', { guards: [Everyone], payloads: 'yes' }, 'payloads', 'true or false'],
+    ['tryIt that is no boolean', { guards: [Everyone], tryIt: 1 }, 'tryIt', 'true or false'],
     ['imports that are no list', { guards: [Everyone], imports: {} }, 'imports', 'array of modules'],
   ])('with %s throws and says what to give', (_, options, option, text) => {
     const make = () => McpLiveModule.forRoot(options as McpLiveOptions);

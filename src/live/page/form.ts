@@ -1,5 +1,5 @@
 import { button, make, put } from './dom.js';
-import { alternativesOf, choicesOf, resolved, type Schema, typeOf } from './schema.js';
+import { alternativesOf, choicesOf, repeats, resolved, type Schema, typeOf, within } from './schema.js';
 
 /* A form from a JSON Schema. What it cannot show as fields is a field of JSON. */
 
@@ -18,18 +18,25 @@ interface Place {
   readonly name?: string | undefined;
   readonly required: boolean;
   readonly depth: number;
+  /** The references that lead here. */
+  readonly within: readonly string[];
+  readonly left: { fields: number };
 }
 
 const DEEPEST = 5;
+/** A form has at most so many fields; what is left is JSON. */
+const MOST_FIELDS = 400;
 const LONG_TEXT = 120;
 let lastId = 0;
 
 /** Makes a form for an object. */
 export function formOf(schema: Schema): Field {
-  return fieldOf(schema, { root: schema, required: true, depth: 0 });
+  return fieldOf(schema, { root: schema, required: true, depth: 0, within: [], left: { fields: MOST_FIELDS } });
 }
 
-function fieldOf(given: unknown, place: Place): Field {
+function fieldOf(given: unknown, where: Place): Field {
+  const place = { ...where, within: within(given, where.within) };
+  place.left.fields--;
   const schema = resolved(given, place.root);
   const choices = choicesOf(schema, place.root);
   const { type, properties, items } = schema;
@@ -37,7 +44,7 @@ function fieldOf(given: unknown, place: Place): Field {
   if (type === 'boolean') return choiceField(schema, [true, false], place);
   if (type === 'string') return textField(schema, place);
   if (type === 'number' || type === 'integer') return numberField(schema, place);
-  const isShallow = place.depth < DEEPEST;
+  const isShallow = place.depth < DEEPEST && place.left.fields > 0 && !repeats(given, where.within);
   if (isShallow && (type === 'object' || properties) && isClosed(schema)) return objectField(schema, place);
   if (isShallow && type === 'array' && items !== undefined && items !== true) return listField(schema, place);
   return jsonField(schema, place);
@@ -52,11 +59,11 @@ function isClosed({ properties, additionalProperties, anyOf, oneOf }: Schema): b
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 function objectField(schema: Schema, place: Place): Field {
-  const { root, depth, name, required } = place;
+  const { depth, name, required } = place;
   const needed = schema['required'];
   const fields = Object.entries((schema['properties'] ?? {}) as Record<string, unknown>).map(([key, each]) => {
     const isNeeded = Array.isArray(needed) && needed.includes(key);
-    return [key, fieldOf(each, { root, name: key, required: isNeeded, depth: depth + 1 })] as const;
+    return [key, fieldOf(each, { ...place, name: key, required: isNeeded, depth: depth + 1 })] as const;
   });
   const body = make('div', { class: 'group' }, ...fields.map(([, { node }]) => node));
   const given = make('input', { type: 'checkbox' });
@@ -89,11 +96,10 @@ function objectField(schema: Schema, place: Place): Field {
 }
 
 function listField(schema: Schema, place: Place): Field {
-  const { root, depth } = place;
   const entries: { readonly field: Field; readonly node: HTMLElement }[] = [];
   const list = make('ol', { class: 'entries' });
   const add = (value?: unknown) => {
-    const field = fieldOf(schema['items'], { root, required: true, depth: depth + 1 });
+    const field = fieldOf(schema['items'], { ...place, name: undefined, required: true, depth: place.depth + 1 });
     const node = make('li', {}, field.node);
     const entry = { field, node };
     const remove = () => {

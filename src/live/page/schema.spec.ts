@@ -32,8 +32,13 @@ describe('a schema as a tree', () => {
   });
 
   it('ends for a schema that contains itself', () => {
-    const root = { type: 'object', properties: { child: { $ref: '#' } } };
-    expect(JSON.stringify(treeOf(root)).length).toBeLessThan(20_000);
+    const names = Array.from({ length: 30 }, (_, index) => `child${index}`);
+    const properties = Object.fromEntries(names.map((name) => [name, { $ref: '#/$defs/node' }]));
+    const root = { $ref: '#/$defs/node', $defs: { node: { type: 'object', properties } } };
+    const { children } = treeOf(root);
+    expect(children.map(({ name }) => name)).toEqual(names);
+    expect(children[0]!.children).toEqual([]);
+    expect(treeOf({ type: 'object', properties: { child: { $ref: '#' } } }).children[0]!.children).toEqual([]);
     const loop = { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } };
     expect(treeOf(loop).type).toBe('any');
   });

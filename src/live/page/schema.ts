@@ -16,8 +16,12 @@ export interface SchemaNode {
   readonly children: readonly SchemaNode[];
 }
 
-/** Deeper schemas are not followed: a schema may contain itself. */
+/** Deeper schemas are not followed. */
 const DEEPEST = 8;
+/** A tree has at most so many nodes. */
+const MOST_NODES = 1_000;
+/** The text of a type follows alternatives and entries so deep. */
+const DEEPEST_TYPE = 3;
 const MOST_VALUES = 12;
 
 const isSchema = (value: unknown): value is Schema =>
@@ -50,7 +54,15 @@ function referred(ref: string, root: Schema): unknown {
 
 /** Makes the tree of a schema. */
 export function treeOf(root: Schema): SchemaNode {
-  return nodeOf(root, root, { required: true, depth: 0 });
+  return nodeOf(root, { root, within: [], left: { nodes: MOST_NODES } }, { required: true, depth: 0 });
+}
+
+/** Where a schema stands. */
+interface Ways {
+  readonly root: Schema;
+  /** The references that lead here: a schema that contains itself is shown once. */
+  readonly within: readonly string[];
+  readonly left: { nodes: number };
 }
 
 interface Place {
@@ -59,33 +71,49 @@ interface Place {
   readonly depth: number;
 }
 
-function nodeOf(given: unknown, root: Schema, { name, required, depth }: Place): SchemaNode {
+function nodeOf(given: unknown, ways: Ways, { name, required, depth }: Place): SchemaNode {
+  const { root, left } = ways;
   const schema = resolved(given, root);
+  left.nodes--;
+  const followed = depth < DEEPEST && left.nodes > 0 && !repeats(given, ways.within);
   const { description, title } = schema;
   const about = typeof description === 'string' ? description : typeof title === 'string' ? title : '';
   return {
     ...(name !== undefined && { name }),
     schema,
-    type: typeOf(schema, root, depth),
+    type: typeOf(schema, root),
     required,
     description: about,
     notes: notesOf(schema),
-    children: depth >= DEEPEST ? [] : childrenOf(schema, root, depth + 1),
+    children: followed ? childrenOf(schema, { ...ways, within: within(given, ways.within) }, depth + 1) : [],
   };
 }
 
-function childrenOf(schema: Schema, root: Schema, depth: number): SchemaNode[] {
+/** Returns whether a schema refers to one that it is part of. */
+export function repeats(schema: unknown, refs: readonly string[]): boolean {
+  const ref = isSchema(schema) ? schema['$ref'] : undefined;
+  return typeof ref === 'string' && (refs.includes(ref) || ref === '#');
+}
+
+/** Returns the references that lead to the parts of a schema. */
+export function within(schema: unknown, refs: readonly string[]): readonly string[] {
+  const ref = isSchema(schema) ? schema['$ref'] : undefined;
+  return typeof ref === 'string' ? [...refs, ref] : refs;
+}
+
+function childrenOf(schema: Schema, ways: Ways, depth: number): SchemaNode[] {
   const { properties, items, additionalProperties } = schema;
   const needed = list(schema['required']);
   const own = isSchema(properties)
     ? Object.entries(properties).map(([name, each]) =>
-        nodeOf(each, root, { name, required: needed.includes(name), depth }),
+        nodeOf(each, ways, { name, required: needed.includes(name), depth }),
       )
     : [];
   const others = isSchema(additionalProperties) && Object.keys(additionalProperties).length > 0;
-  if (others) own.push(nodeOf(additionalProperties, root, { name: '[any name]', required: false, depth }));
-  const entries = isSchema(items) ? nodeOf(items, root, { required: true, depth }).children : [];
-  const alternatives = alternativesOf(schema, root).map((each) => nodeOf(each, root, { required: true, depth }));
+  if (others) own.push(nodeOf(additionalProperties, ways, { name: '[any name]', required: false, depth }));
+  const entries = isSchema(items) ? nodeOf(items, ways, { required: true, depth }).children : [];
+  const { anyOf, oneOf } = schema;
+  const alternatives = [...list(anyOf), ...list(oneOf)].map((each) => nodeOf(each, ways, { required: true, depth }));
   return [...own, ...entries, ...alternatives.filter(({ children }) => children.length > 0)];
 }
 
@@ -109,12 +137,12 @@ export function typeOf(schema: Schema, root: Schema, depth = 0): string {
   const { type } = schema;
   if (Array.isArray(type)) return type.join(' | ');
   if (type === 'array') {
-    const entry = depth >= DEEPEST ? 'any' : typeOf(resolved(schema['items'], root), root, depth + 1);
+    const entry = depth >= DEEPEST_TYPE ? 'any' : typeOf(resolved(schema['items'], root), root, depth + 1);
     return entry.includes(' ') ? `(${entry})[]` : `${entry}[]`;
   }
   if (typeof type === 'string') return type;
   if (isSchema(schema['properties'])) return 'object';
-  const alternatives = depth >= DEEPEST ? [] : alternativesOf(schema, root);
+  const alternatives = depth >= DEEPEST_TYPE ? [] : alternativesOf(schema, root);
   return alternatives.length > 0
     ? [...new Set(alternatives.map((each) => typeOf(each, root, depth + 1)))].join(' | ')
     : 'any';
