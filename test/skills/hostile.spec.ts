@@ -244,7 +244,7 @@ describe.each(ONE_ADAPTER)('what a method with @Skill() may return, on %s', (ada
   it.each<[unknown, RegExp]>([
     [7, /must return the text of SKILL\.md, or an object.*it returned 7/],
     [{}, /it returned no "SKILL\.md"/],
-    [{ 'SKILL.md': 'x', '../x': 'y' }, /the path "\.\.\/x" is none below the folder/],
+    [{ 'SKILL.md': 'x', '../x': 'y' }, /the path "\.\.\/x" is not below the folder/],
     [{ 'SKILL.md': 'x', '/etc/passwd': 'y' }, /the path "\/etc\/passwd"/],
     [{ 'SKILL.md': 'x', 'a//b': 'y' }, /the path "a\/\/b"/],
     [{ 'SKILL.md': 'x', '.env': 'y' }, /the path "\.env".*hidden/],

@@ -103,7 +103,7 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
       await this.#inTime(this.#turns.run('', () => this.#sync()));
     } catch (error) {
       this.fault(error);
-      const message = `The ${kind} "${key}" is switched ${off ? 'off' : 'on'} here, but the state store did not take that. Nodes that missed the signal, and nodes that start, do not know it until the store answers: it is written then.`;
+      const message = `The ${kind} "${key}" is switched ${off ? 'off' : 'on'} here, but the state store did not store it. Nodes that missed the signal, and nodes that start, do not know it until the store answers: it is written then.`;
       throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
     }
     const stored = this.#known.get(id);

@@ -90,7 +90,7 @@ export class ToolGates {
       throw new McpHandlerDefinitionError(first.origin, reason);
     }
     this.warn(
-      `What the tools with "idempotency" or "confirm" (${tools.map(({ key }) => key).join(', ')}) promise holds within this process alone: ${why}. With one process that is enough. ${remedy}`,
+      `The tools with "idempotency" or "confirm" (${tools.map(({ key }) => key).join(', ')}) keep their promises only within this process, because ${why}. That is enough if there is one process. ${remedy}`,
     );
   }
 

@@ -94,7 +94,7 @@ function filesOf(value: unknown, uri: string, frontmatter: SkillFrontmatter | un
 function bytesOf(path: string, content: unknown, uri: string): Uint8Array {
   const isPath = path.split('/').every((part) => part !== '' && !part.startsWith('.') && !part.includes('\0'));
   if (!isPath || path.includes('\\')) {
-    const reason = `the path ${shown(path)} is none below the folder of the skill, or is hidden`;
+    const reason = `the path ${shown(path)} is not below the folder of the skill, or is hidden`;
     throw unusable(uri, reason);
   }
   if (typeof content === 'string') return Buffer.from(content);

@@ -133,9 +133,12 @@ export function jsonOf(value: unknown): string {
     if (error instanceof McpHandlerResultError) throw error;
     cause = error;
   }
-  throw new McpHandlerResultError('A handler returned a value that cannot be JSON: a cycle, a bigint, or undefined.', {
-    cause,
-  });
+  throw new McpHandlerResultError(
+    'A handler returned a value that cannot be written as JSON: a cycle, a bigint, or undefined.',
+    {
+      cause,
+    },
+  );
 }
 
 /** Throws for a stream: JSON would contain its private fields. @throws McpHandlerResultError */

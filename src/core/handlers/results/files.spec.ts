@@ -62,7 +62,7 @@ describe('image()', () => {
   it('refuses what is no image when the result is made, with what to do', async () => {
     await expect(read(image(WAV))).rejects.toThrow(McpHandlerResultError);
     await expect(read(image(WAV))).rejects.toThrow('that is of the type "audio/wav". Say what it is');
-    await expect(read(image(Buffer.from('?')))).rejects.toThrow('begins like no file of a known type');
+    await expect(read(image(Buffer.from('?')))).rejects.toThrow('does not begin like a file of a known type');
     await expect(read(image(join(folder, 'missing.png')))).rejects.toThrow('could not be read; see the cause');
   });
 

@@ -375,7 +375,7 @@ function describeUrl(url: URL): EmbeddedFileOptions {
   if (url.protocol === 'file:') return { name: basename(fileURLToPath(url)) };
   if (url.protocol === 'data:') return { mimeType: /^[^;,]+/.exec(url.pathname)?.[0] ?? 'text/plain' };
   throw new TypeError(
-    `A file cannot be made of a URL of "${url.protocol}": this server would fetch it on behalf of whoever chose it. Fetch it yourself and give its bytes, or return resourceLink(url).`,
+    `A file cannot be made from a URL with "${url.protocol}": this server would fetch it on behalf of the caller that chose it. Fetch it yourself and give its bytes, or return resourceLink(url).`,
   );
 }
 
@@ -478,7 +478,7 @@ function mediaTypeOf(kind: FileKind, declared: string | undefined, bytes: Buffer
   const type = declared ?? BEGINNINGS.find(([pattern]) => pattern.test(beginning))?.[1];
   if (kind === 'file') return type ?? (textOf(bytes, 'text/plain') === undefined ? OCTETS : 'text/plain');
   if (type?.startsWith(`${kind}/`)) return type;
-  const problem = type ? `is of the type "${type}"` : 'begins like no file of a known type';
+  const problem = type ? `is of the type "${type}"` : 'does not begin like a file of a known type';
   throw new McpHandlerResultError(
     `A handler returned content of the type "${kind}" that ${problem}. Say what it is, as in ${kind}(bytes, { mimeType: "${kind}/…" }); for other files use file(bytes, { name }).`,
   );
