@@ -124,6 +124,8 @@ export function assertSink(sink: unknown): asserts sink is McpAuditSink {
   throw new McpOptionError('sink', 'The option "sink" names a class whose instances have no method write(record).');
 }
 
+/** A function that is no class, such as an arrow function, has no prototype. */
 function isSink(given: unknown): boolean {
-  return typeof given === 'function' || typeof (given as Partial<McpAuditSink> | null)?.write === 'function';
+  if (typeof given === 'function') return given.prototype !== undefined;
+  return typeof (given as Partial<McpAuditSink> | null)?.write === 'function';
 }

@@ -265,6 +265,22 @@ describe('the contract of an endpoint', () => {
     await expect(refused).rejects.toThrow('The lists of the role "admin" could not be read');
   });
 
+  it('says what "as" takes, and which endpoints the app has', async () => {
+    const app = await appOf(Shop, {});
+    for (const as of [AS.admin, { admin: null }, null]) {
+      const failing = expectContract(app, file, { as: as as never });
+      await expect(failing).rejects.toThrow('The option "as" has a name for each caller');
+    }
+    const elsewhere = expectContract(app, file, { endpoint: '/admin' });
+    await expect(elsewhere).rejects.toThrow('This app serves no MCP at /admin, but at /mcp.');
+    expect(existsSync(file)).toBe(false);
+  });
+
+  it('may be named by the text of a URL, as import.meta.resolve() returns it', async () => {
+    expect(await expectContract(await appOf(Shop, {}), pathToFileURL(file).href)).toBe('written');
+    expect(existsSync(file)).toBe(true);
+  });
+
   it('of an endpoint with an SDK server is what that lists', async () => {
     const server = (): McpServer => {
       const made = new McpServer({ name: 'own', version: '1.0.0' });

@@ -136,6 +136,19 @@ describe('the routing cases of an endpoint', () => {
     await expect(failing).rejects.toThrow('The model failed at "cancel my order": Rate limit');
   });
 
+  it('say what a model must return, and that a share is no percentage', async () => {
+    const wrong = toolRouting(app, CASES, (() => ({ name: 'refund' })) as never);
+    await expect(wrong).rejects.toThrow(
+      'The model must return the name of the tool that it calls, or undefined; at "cancel my order" it returned {"name":"refund"}.',
+    );
+    const percent = toolRouting(app, CASES, byWords, { atLeast: 90 });
+    await expect(percent).rejects.toThrow('The option "atLeast" is a share of the cases, from 0 to 1');
+  });
+
+  it('fail where there are none, as nothing would be tested', async () => {
+    await expect(toolRouting(app, [], byWords)).rejects.toThrow('There is no routing case');
+  });
+
   it('are not changed by what a model does to its tools', async () => {
     const greedy: McpRoutingModel = ({ tools }) => (tools as unknown[] as { name: string }[]).splice(0, 1)[0]!.name;
     const { cases } = await toolRouting(app, CASES, greedy, { atLeast: 0 }).catch(() => ({ cases: [] }));

@@ -61,7 +61,7 @@ export interface McpRoutingReport {
  * ```
  *
  * @throws Error (rejects) with the table, when fewer than `atLeast` are hits, or a tool of `never` was chosen; for a case that
- *   names a tool which the caller does not see; when the model fails
+ *   names a tool which the caller does not see; when the model fails, or returns no name; without a case
  * @publicApi
  */
 export async function toolRouting(
@@ -70,6 +70,10 @@ export async function toolRouting(
   model: McpRoutingModel | undefined,
   { as, endpoint, atLeast = 1 }: McpRoutingOptions = {},
 ): Promise<McpRoutingReport> {
+  if (cases.length === 0) throw new TypeError('There is no routing case, so nothing would be tested.');
+  if (!(atLeast >= 0 && atLeast <= 1)) {
+    throw new TypeError(`The option "atLeast" is a share of the cases, from 0 to 1, such as 0.9; got ${atLeast}.`);
+  }
   const client = typeof as === 'object' ? as : { token: as };
   const mcp = await createMcpTestClient(app, { endpoint, ...client });
   const tools = await listedBy(mcp);
@@ -111,12 +115,16 @@ function assertListed({ ask, expect, never = [] }: McpRoutingCase, tools: readon
 }
 
 async function choiceOf(model: McpRoutingModel, ask: string, tools: readonly Sdk.Tool[]): Promise<string | undefined> {
+  let chosen: unknown;
   try {
     // A model must not change what the next case gets.
-    return (await model({ ask, tools: structuredClone(tools) })) ?? undefined;
+    chosen = (await model({ ask, tools: structuredClone(tools) })) ?? undefined;
   } catch (cause) {
     throw new Error(`The model failed at "${ask}": ${(cause as Error).message}`, { cause });
   }
+  if (chosen === undefined || typeof chosen === 'string') return chosen;
+  const text = `The model must return the name of the tool that it calls, or undefined; at "${ask}" it returned ${JSON.stringify(chosen)}.`;
+  throw new TypeError(text);
 }
 
 const named = (tool: string | undefined): string => tool ?? '(none)';

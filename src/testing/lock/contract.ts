@@ -90,6 +90,8 @@ async function viewOf(
   } catch (cause) {
     // An endpoint that demands a token shows nothing to anonymous callers.
     if (options.token === undefined && (await isRefused(connected))) return [];
+    // It names the paths of the app, if the endpoint is none of them.
+    moduleAt(app, options.endpoint ?? endpoint);
     const text = `The lists of the role "${role}" could not be read: ${(cause as Error).message}`;
     throw new Error(text, { cause });
   }

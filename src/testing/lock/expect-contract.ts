@@ -36,7 +36,8 @@ export interface McpContractOptions {
  * @param file a path relative to the working directory of the process, or a URL such as
  *   `new URL('../mcp.contract.json', import.meta.url)`
  * @returns `written` if the file was written, else `unchanged`
- * @throws Error (rejects) when the file is not what the endpoint serves, or cannot be read; for a role that is refused
+ * @throws Error (rejects) when the file is not what the endpoint serves, or cannot be read; for a role that is refused; a
+ *   TypeError for roles or an endpoint that are none
  * @publicApi
  */
 export async function expectContract(
@@ -44,7 +45,8 @@ export async function expectContract(
   file: string | URL,
   { as = { anyone: undefined }, endpoint }: McpContractOptions = {},
 ): Promise<'written' | 'unchanged'> {
-  const path = resolve(file instanceof URL ? fileURLToPath(file) : file);
+  const path = pathOf(file);
+  assertRoles(as);
   const served = await servedContract(app, as, endpoint);
   const text = readIfPresent(path);
   if (isSet('UPDATE_CONTRACT')) {
@@ -80,6 +82,20 @@ function isSame(text: string, served: Contract): boolean {
   } catch {
     return false;
   }
+}
+
+/** Returns the absolute path of a file. `import.meta.resolve()` returns a URL as a text. */
+function pathOf(file: string | URL): string {
+  return resolve(String(file).startsWith('file:') ? fileURLToPath(file) : (file as string));
+}
+
+/** @throws TypeError for a token in the place of the roles, which `as` of `toolRouting()` takes */
+function assertRoles(as: unknown): void {
+  const isRole = (role: unknown): boolean => role === undefined || typeof role === 'string' || isObject(role);
+  if (isObject(as) && Object.values(as).every(isRole)) return;
+  const text =
+    'The option "as" has a name for each caller, whose value is a token, undefined for an anonymous caller, or the options of a test client, such as { admin: token, guest: undefined }.';
+  throw new TypeError(text);
 }
 
 /** Parses the file. @throws Error for one that is no contract */

@@ -154,7 +154,7 @@ export class ToolCatalogues {
       const known = namesText(this.names);
       throw new McpHandlerDefinitionError(
         shown(type.name),
-        `it is no class with @McpCatalogue() at this endpoint. ${known}`,
+        `changed() takes a class with @McpCatalogue() that a module of this endpoint provides, and this is none. ${known}`,
       );
     }
     catalogue.drop(principal === undefined ? undefined : new Set([principal]));

@@ -101,7 +101,7 @@ function objectRoot(json: JsonSchema): JsonSchema {
   throw new Error(
     json.type === undefined
       ? 'its root has no type. Add "type": "object".'
-      : `its root must be an object, not ${shown(json.type)}. Wrap it: z.object({ value: … }).`,
+      : `its root must be an object, not ${shown(json.type)}. Wrap it: z.object({ value: … }), or { "type": "object", "properties": { "value": … } }.`,
   );
 }
 
