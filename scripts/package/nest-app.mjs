@@ -1,6 +1,6 @@
 // The apps of `nest new`, with what the first steps of the README add to them.
 import { ok } from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { forJest } from './pages.mjs';
 import { install, root, run } from './run.mjs';
@@ -46,9 +46,10 @@ export function withNode(node) {
   return { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
 }
 
-/** The first steps of the README, and its test. */
+/** The first steps of the README, and its test; and the test of a contract, whose file is committed as in an app. */
 function addOrders(app, { main, jest }, tarball) {
-  for (const name of ['orders.module.ts', 'orders.module.spec.ts']) {
+  cpSync(join(snippets, 'orders.contract.json'), join(app, 'orders.contract.json'));
+  for (const name of ['orders.module.ts', 'orders.module.spec.ts', 'orders.contract.spec.ts']) {
     writeFileSync(join(app, 'src', name), sourceOf(join(snippets, name), jest));
   }
   writeFileSync(join(app, 'src/main.ts'), sourceOf(join(snippets, main), jest));
