@@ -5,7 +5,7 @@
 export function connectHelp(url: string): string {
   return `
 The documents are served at ${url}
-Its live page is at ${new URL('mcp-live', url).href}
+Watch and try its tools at ${new URL('mcp-live', url).href}
 
 1. With curl
 
