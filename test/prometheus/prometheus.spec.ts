@@ -162,7 +162,7 @@ describe('Prometheus', () => {
     const queries = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)).join(' ');
     const used = [...queries.matchAll(/\bmcp_server_\w+/g)].map(([name]) => name.replace(/_(?:bucket|count)$/, ''));
     expect(new Set(used)).toEqual(new Set(names));
-    const documented = [...read('operations.md').matchAll(/^\| `(mcp_server_\w+)`/gm)].map(([, name]) => name!);
+    const documented = [...read('traces-and-metrics.md').matchAll(/^\| `(mcp_server_\w+)`/gm)].map(([, name]) => name!);
     expect(documented.toSorted()).toEqual(names.toSorted());
     const known = registry
       .getMetricsAsArray()
