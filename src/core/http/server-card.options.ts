@@ -26,7 +26,7 @@ export interface McpServerCardOptions {
   description?: string;
   /** The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. @default `auth.resource` */
   url?: string;
-  /** Where the sources are: a URL, and the host, such as `github`. @default none */
+  /** The place of the sources: a URL, and the host, such as `github`. @default none */
   repository?: McpServerRepository;
 }
 
