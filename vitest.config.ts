@@ -38,6 +38,7 @@ const LONG = process.env['QUICK']
       'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**',
       'src/core/http/edge/http-edge.spec.ts',
       'test/{auth,live}/nodes.spec.ts',
+      'test/recipes/{bullmq,kubernetes,login-proxy,monitoring}.spec.ts',
       'test/stdio/processes.spec.ts',
       'test/tasks/killed.spec.ts',
       'test/handlers/{errors,errors-hostile,limits,lists-per-caller,matrix,observables*,pagination}.spec.ts',

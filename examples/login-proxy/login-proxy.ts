@@ -89,6 +89,9 @@ export class LoginProxy {
       response.writeHead(200, PAGE_HEADERS).end(page);
       return;
     }
+    // Beside the cookie, which is `SameSite`: a page of another port or subdomain is the same site.
+    const from = request.headers['sec-fetch-site'];
+    if (from !== undefined && from !== 'same-origin') throw new errors.InvalidRequest('decision of another page');
     if ((await formOf(request)).get('decision') !== 'allow') {
       const denied = { error: 'access_denied', error_description: 'The user has denied it' };
       return this.provider.interactionFinished(request, response, denied);

@@ -9,6 +9,9 @@ import { VideosModule, VideoTools } from '../../examples/snippets/video-tools.js
 import { Converter, WorkerModule } from '../../examples/snippets/video-worker.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 
+/** Workers and Redis are other processes. */
+const eventually = (holds: () => unknown): Promise<unknown> => vi.waitFor(holds, 10_000);
+
 describeRedis(
   'a tool on a queue of BullMQ',
   () => {
@@ -49,7 +52,7 @@ describeRedis(
       const done = vi.fn(async () => {});
       const call = mcp.callTool('convert_video', { video: 'cats & dogs' });
       // The task waits in the queue: there is no worker yet.
-      await vi.waitFor(async () => expect(await jobs().getWaitingCount()).toBe(1));
+      await eventually(async () => expect(await jobs().getWaitingCount()).toBe(1));
       expect(await tasks().list()).toMatchObject([{ status: 'working' }]);
       await startWorker(done);
       expect((await call).text).toBe('Converted: https://videos.example.com/cats%20%26%20dogs');
@@ -62,7 +65,7 @@ describeRedis(
         step === 3 ? new Promise((resolve) => void opened.push(resolve)) : Promise.resolve(),
       );
       const call = mcp.callTool('convert_video', { video: 'cats' });
-      await vi.waitFor(async () => expect(await tasks().list()).toMatchObject([{ statusMessage: '50 %' }]), 5_000);
+      await eventually(async () => expect(await tasks().list()).toMatchObject([{ statusMessage: '50 %' }]));
       opened[0]!();
       expect((await call).isError).toBe(false);
     });
@@ -79,11 +82,11 @@ describeRedis(
 
     it('a cancelled task takes its job out of the queue', async () => {
       const call = mcp.callTool('convert_video', { video: 'cats' }).catch((error: Error) => error);
-      await vi.waitFor(async () => expect(await jobs().getWaitingCount()).toBe(1));
+      await eventually(async () => expect(await jobs().getWaitingCount()).toBe(1));
       const [task] = await tasks().list();
       await tasks().cancel(task!.id);
       expect(await call).toBeInstanceOf(Error);
-      await vi.waitFor(async () => expect(await jobs().getJobCounts()).toMatchObject({ waiting: 0, active: 0 }));
+      await eventually(async () => expect(await jobs().getJobCounts()).toMatchObject({ waiting: 0, active: 0 }));
     });
 
     it('a cancelled task stops a job that runs at its next step, and it is not tried again', async () => {
@@ -91,13 +94,13 @@ describeRedis(
       const step = vi.fn(() => new Promise<void>((resolve) => void opened.push(resolve)));
       await startWorker(step);
       const call = mcp.callTool('convert_video', { video: 'cats' }).catch((error: Error) => error);
-      await vi.waitFor(() => expect(step).toHaveBeenCalled());
+      await eventually(() => expect(step).toHaveBeenCalled());
       const [task] = await tasks().list();
       await tasks().cancel(task!.id);
       await call;
-      await vi.waitFor(async () => expect((await jobs().getActive())[0]?.data.cancelled).toBe(true));
+      await eventually(async () => expect((await jobs().getActive())[0]?.data.cancelled).toBe(true));
       opened[0]!();
-      await vi.waitFor(async () => expect(await jobs().getFailedCount()).toBe(1));
+      await eventually(async () => expect(await jobs().getFailedCount()).toBe(1));
       expect(step).toHaveBeenCalledTimes(1);
     });
   },

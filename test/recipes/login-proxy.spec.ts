@@ -48,11 +48,11 @@ afterEach(async () => {
 class Browser {
   readonly #cookies = new Map<string, { path: string; value: string }>();
 
-  async request(url: string | URL, init: RequestInit = {}): Promise<Response> {
+  async request(url: string | URL, init: RequestInit = {}, more: Record<string, string> = {}): Promise<Response> {
     const { pathname } = new URL(url);
     const sent = [...this.#cookies].filter(([, { path }]) => pathname.startsWith(path));
     const cookie = sent.map(([name, { value }]) => `${name.split('@')[0]}=${value}`).join('; ');
-    const response = await fetch(url, { ...init, redirect: 'manual', headers: { cookie } });
+    const response = await fetch(url, { ...init, redirect: 'manual', headers: { cookie, ...more } });
     for (const set of response.headers.getSetCookie()) {
       const [, name, value = ''] = /^([^=]+)=([^;]*)/.exec(set)!;
       const [, path = '/'] = /; path=([^;]+)/i.exec(set) ?? [];
@@ -74,8 +74,8 @@ class Browser {
     }
   }
 
-  decide(url: URL, decision: string): Promise<Response> {
-    return this.request(url, { method: 'POST', body: new URLSearchParams({ decision }) });
+  decide(url: URL, decision: string, more: Record<string, string> = {}): Promise<Response> {
+    return this.request(url, { method: 'POST', body: new URLSearchParams({ decision }) }, more);
   }
 }
 
@@ -169,6 +169,17 @@ describe('the consent page', () => {
     const { searchParams } = (await browser.follow(new URL(resumed, issuer))).url;
     expect(Object.fromEntries(searchParams)).toMatchObject({ error: 'access_denied', state: 's' });
     expect(searchParams.has('code')).toBe(false);
+  });
+
+  it('takes no decision that a page of another origin sends', async () => {
+    const browser = new Browser();
+    const { url } = await browser.follow(authorizeUrl((await register()).client_id));
+    for (const site of ['same-site', 'cross-site', 'none']) {
+      const response = await browser.decide(url, 'allow', { 'sec-fetch-site': site });
+      expect(response.status).toBe(400);
+      expect(response.headers.get('location')).toBeNull();
+    }
+    expect((await browser.decide(url, 'allow', { 'sec-fetch-site': 'same-origin' })).status).toBe(303);
   });
 
   it('takes no decision of another browser', async () => {

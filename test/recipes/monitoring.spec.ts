@@ -124,10 +124,10 @@ describe('@nestjs/observe', () => {
       await mcp.close();
     }
     // A worker thread sends every five seconds.
-    await vi.waitFor(() => expect(seen.split('"c":"Stock","m":"count"')).toHaveLength(3), 15_000);
+    await vi.waitFor(() => expect(seen.split('"c":"Stock","m":"count"')).toHaveLength(3), 30_000);
     await expectNothingLeft(app);
     await app.close();
-  });
+  }, 40_000);
 });
 
 it('an instrumentation of Nest that puts a proxy around each instance does not make one endpoint two', async () => {

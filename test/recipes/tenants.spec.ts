@@ -77,7 +77,7 @@ it('the audit has the tenant of each call', async () => {
   await acme.callTool('list_projects');
   await globex.callTool('list_projects');
   const { rows } = app.get(TenantAudit);
-  await vi.waitFor(() => expect(rows.filter(({ kind }) => kind === 'tool')).toHaveLength(2));
+  await vi.waitFor(() => expect(rows.filter(({ kind }) => kind === 'tool')).toHaveLength(2), 5_000);
   expect(rows.map(({ tenant, principal, name }) => ({ tenant, principal, name }))).toEqual([
     { tenant: 'acme', principal: 'acme|ann', name: 'list_projects' },
     { tenant: 'globex', principal: 'globex|bob', name: 'list_projects' },
