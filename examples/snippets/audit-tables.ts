@@ -1,3 +1,4 @@
+import { appendFile } from 'node:fs/promises';
 import type { McpAuditRecord, McpAuditSink } from 'nestjs-mcp-streamable/audit';
 
 /** The part of TypeORM's `Repository<AuditEntry>` that is used. */
@@ -28,6 +29,15 @@ export class TypeOrmSink implements McpAuditSink {
 export interface DrizzleDatabase<Table> {
   insert(table: Table): { values(row: object): Promise<unknown> };
 }
+
+// #region file
+/** Appends a line of JSON for each record. The file is for its owner alone. */
+export function fileSink(path: string): McpAuditSink {
+  return {
+    write: (record) => appendFile(path, `${JSON.stringify(record)}\n`, { mode: 0o600 }),
+  };
+}
+// #endregion
 
 // #region drizzle
 /**

@@ -1,5 +1,4 @@
 /// <reference types="vitest/globals" />
-// #region spec
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
@@ -19,10 +18,12 @@ describe('the tools of OrdersModule', () => {
     app = fixture.createNestApplication();
   });
 
+  // #region contract
   it('are those of the contract', async () => {
     // A path begins at the folder in which the tests were started.
     await expectContract(app, 'orders.contract.json');
   });
+  // #endregion
 
   it('are accepted by clients', async () => {
     await expectHealthy(app, { except: ['no-hints', 'no-title'] });
@@ -42,4 +43,3 @@ describe('the tools of OrdersModule', () => {
     await app.close();
   });
 });
-// #endregion
