@@ -1,4 +1,5 @@
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { Injectable } from '@nestjs/common';
+import { McpHandlers, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import type { Page } from 'playwright-core';
 import { afterEach, expect, it } from 'vitest';
@@ -7,6 +8,15 @@ import { serverInfo, TestApp } from '../support/app.js';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
 import { WholeShop } from './live-shop.js';
+
+@Injectable()
+@McpHandlers({ endpoint: 'second' })
+class BackOffice {
+  @Tool({ name: 'count_stock', annotations: { readOnlyHint: true } })
+  count(): string {
+    return '42 in stock';
+  }
+}
 
 const HOSTILE = '"><img src=x onerror="document.title=\'owned\'">\u202eעברית';
 const LONG = 'find_all_orders_of_a_customer_that_were_placed_in_a_warehouse_by_region_and_season';
@@ -102,6 +112,24 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
     await shows(/anonymous.*2025-11-25.*Capabilities of the client.*listChanged.*Streams/s);
     await client.delete();
     await shows('This session has ended');
+  });
+
+  it('a link leads to the endpoint that it names', async () => {
+    app = await TestApp.of('fastify', {
+      imports: [
+        McpStreamableModule.forRoot({ serverInfo: { name: 'first', version: '1' }, name: 'first', path: 'first' }),
+        McpStreamableModule.forRoot({ serverInfo: { name: 'second', version: '1' }, name: 'second', path: 'second' }),
+        McpLiveModule.forRoot({ unguarded: 'loopback' }),
+      ],
+      providers: [BackOffice],
+    });
+    await visit('#tool=count_stock&endpoint=1&try', {});
+    await expect.poll(() => page.locator('#server').textContent(), SOON).toBe('second 1');
+    await panel().getByRole('button', { name: 'Call' }).click();
+    await shows('42 in stock');
+    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('link', { name: 'count_stock' }).click();
+    expect(new URL(page.url()).hash).toBe('#tool=count_stock&endpoint=1');
   });
 
   it('what is unknown says so', async () => {
