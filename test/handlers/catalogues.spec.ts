@@ -333,6 +333,17 @@ describe('a catalogue of tools per caller', () => {
     expect(app.log.texts().filter((line) => line.includes('twice'))).toHaveLength(1);
   });
 
+  it('leaves out a tool that would run without the confirmation, the key or the limit that it asks for', async () => {
+    const promising = [{ confirm: 'Really?' }, { idempotency: { argument: 'id' } }, { maxConcurrent: 1 }];
+    lists = () => [...promising.map((options, n) => ({ name: `t${n}`, ...options })), note];
+    await start();
+    expect(await listed(client('ann'))).toEqual(['status', 'note']);
+    const { error } = await client('ann').ask('tools/call', { name: 't0' });
+    expect(error).toMatchObject({ code: -32602 });
+    const lines = app.log.texts().filter((line) => line.includes('a tool of a catalogue cannot have'));
+    expect(lines.map((line) => /it has "(\w+)"/.exec(line)?.[1])).toEqual(['confirm', 'idempotency', 'maxConcurrent']);
+  });
+
   it('serves so many tools of a list of 100,000, and logs that', async () => {
     lists = () => named(...Array.from({ length: 100_000 }, (_, n) => `t${String(n)}`));
     await start();

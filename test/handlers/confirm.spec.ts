@@ -2,6 +2,7 @@ import {
   type CanActivate,
   Controller,
   Delete,
+  Get,
   type ExecutionContext,
   Injectable,
   Param,
@@ -20,12 +21,13 @@ import {
   McpToolCaller,
   Prompt,
   Tool,
+  Tools,
 } from 'nestjs-mcp-streamable';
 import { InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
 import { createMcpTestClient, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, startFailure, TestApp, type TestAppOptions } from '../support/app.js';
 import type { ModernClient } from '../support/modern-client.js';
 import { NodeBackend } from '../support/node-backend.js';
 import { testApps } from '../support/test-apps.js';
@@ -673,6 +675,31 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     const app = await start({ providers: [Inherits, Overrides] });
     await rounds(app, 'base').asked();
     expect(await rounds(app, 'own').text()).toBe('own');
+  });
+
+  it('a confirmed tool that a subclass leaves out is no tool, and prevents no start', async () => {
+    @Controller('base')
+    class Base {
+      @Get('left')
+      @Tool({ name: 'left' })
+      @Confirm('Base?')
+      left(): string {
+        return 'base';
+      }
+      @Get('kept')
+      kept(): string {
+        return 'kept';
+      }
+    }
+    @Controller('sub')
+    @Tools({ except: ['left'] })
+    class Sub extends Base {}
+    const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } })];
+    const app = await TestApp.of(adapter, { imports, controllers: [Sub] });
+    const tools = app.app.get(McpRegistry, { strict: false }).list('tool');
+    expect(tools.map(({ wire }) => wire.name)).not.toContain('left');
+    expect(tools).toHaveLength(1);
+    await app.close();
   });
 
   it('@Confirm() refuses a message that is neither a text nor a function', () => {

@@ -6,6 +6,7 @@ import {
   McpHandlerDefinitionError,
   McpRegistry,
   McpStreamableModule,
+  McpToolCaller,
   Tool,
 } from 'nestjs-mcp-streamable';
 import { InMemorySessionStore, InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
@@ -15,7 +16,7 @@ import { z } from 'zod';
 import { gate, ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
 import { shared } from '../support/doubles.js';
 import { NodeBackend } from '../support/node-backend.js';
-import { Deployment } from '../support/nodes.js';
+import { Deployment, type Member } from '../support/nodes.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { as, decidesByArguments } from '../support/users.js';
 
@@ -399,6 +400,7 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
 
 describe.each(ONE_ADAPTER)('the store of idempotent tools, on %s', (adapter) => {
   const launch = testApps(adapter, { providers: [Bank] });
+  const launchAlone = testApps(adapter);
   const withoutAdd = (): NonNullable<TestAppOptions['stateStore']> => {
     const store = new InMemoryStateStore();
     return {
@@ -430,6 +432,20 @@ describe.each(ONE_ADAPTER)('the store of idempotent tools, on %s', (adapter) => 
     const start = launch(options);
     await expect(start).rejects.toThrow(McpHandlerDefinitionError);
     await expect(start).rejects.toThrow(text);
+  });
+
+  it('a tool that is registered later needs the same store', async () => {
+    const options = { sessionStore: shared(new InMemorySessionStore()), requestStateKeys: ['k'.repeat(32)] };
+    const app = await launchAlone(options);
+    const registry = app.app.get(McpRegistry);
+    const handler = () => 'done';
+    for (const effect of [{ confirm: 'Sure?' }, { idempotency: { key: () => 'k' } }])
+      expect(() => registry.registerTool({ name: 'late', handler, ...effect })).toThrow(
+        'in the memory of this process',
+      );
+    const tool = registry.registerTool({ name: 'late', handler });
+    expect(() => tool.update({ confirm: 'Sure?' })).toThrow('in the memory of this process');
+    expect(await call(app, 'late', {})).toBe('done');
   });
 });
 
@@ -497,6 +513,50 @@ describe('idempotent tools on several nodes', () => {
     },
   );
 
+  it('a call that seemed dead and fails later does not replace the result of the one after it', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [slow, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const cancelled = new AbortController();
+    const first = within(slow, 'slow', args, cancelled.signal);
+    await Bank.began.promise;
+    slow.store.away();
+    await clock.advance(31_000);
+    expect(await call(other.app, 'slow', args)).toContain('whether it had an effect is not known');
+    const stuck = Bank.door;
+    Bank.door = gate();
+    Bank.door.open();
+    expect(await call(other.app, 'slow', args)).toBe('slow 1');
+    slow.store.back();
+    cancelled.abort();
+    stuck.fail(new Error('It was cancelled.'));
+    await first;
+    await clock.advance(10_000);
+    expect(await call(other.app, 'slow', args)).toBe('slow 1');
+    await deployment.close();
+  });
+
+  it('a repeat that leaves while the store is slow leaves no timer', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [runs, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(runs.app, 'slow', args);
+    await Bank.began.promise;
+    const timers = clock.pending;
+    const cancelled = new AbortController();
+    other.store.pause();
+    const repeat = within(other, 'slow', args, cancelled.signal);
+    await eventually(() => expect(other.store.waiting).toBe(1));
+    cancelled.abort();
+    other.store.back();
+    await repeat;
+    await eventually(() => expect(other.store.running).toBe(0));
+    expect(clock.pending).toBe(timers);
+    Bank.door.open();
+    expect(await first).toBe('slow 1');
+    await deployment.close();
+  });
+
   it('the calls of a node that stops are unknown to repeats at once', async () => {
     const { clock, deployment, nodes } = await pair();
     const [leaves, stays] = nodes;
@@ -521,11 +581,17 @@ describe('idempotent tools on several nodes', () => {
       const backend = new NodeBackend();
       const node = await deployment.member({ adapter, stateStore: backend.over(stateStore), providers: [Bank] });
       Object.assign(node.backend, { die: both(node.backend, backend) });
-      return node;
+      return Object.assign(node, { store: backend });
     };
     return { clock, deployment, nodes: [await member(), await member()] as const };
   }
 });
+
+/** Calls a tool from within a node, as an anonymous caller, until the signal aborts. */
+async function within({ app }: Member, name: string, args: Payment, signal: AbortSignal): Promise<void> {
+  const call = app.app.get(McpToolCaller, { strict: false }).callTool(name, { ...args }, { signal });
+  await expect(call).rejects.toThrow('aborted');
+}
 
 /** Ends both ways of a node to what it shares. */
 function both(one: NodeBackend, other: NodeBackend): () => void {

@@ -35,6 +35,8 @@ export interface CatalogueParts {
 }
 
 const NONE: CallersTools = new Map();
+/** These options of `@Tool()` are promises that no catalogue keeps: a tool that has one in spite of its type is left out. */
+const NOT_IN_CATALOGUES = ['confirm', 'idempotency', 'maxConcurrent'];
 /** A tool has at most so many characters as JSON. */
 const MAX_CHARACTERS = 262_144;
 /** So many tools are made in one turn of the event loop: a schema that is not known takes a millisecond. */
@@ -187,6 +189,13 @@ export class ToolCatalogue {
     const described = { name, title, description, icons, _meta, annotations, inputSchema, outputSchema };
     const options = { ...described, task, timeoutMs, maxResultBytes, textMirror };
     const origin = `${shown(name)} of ${this.origin}`;
+    const ignored = NOT_IN_CATALOGUES.find((option) => Reflect.get(tool, option) !== undefined);
+    if (ignored !== undefined) {
+      throw new McpHandlerDefinitionError(
+        origin,
+        `it has "${ignored}", which a tool of a catalogue cannot have: it would run without. Use @Tool() or McpRegistry, or decide in "call".`,
+      );
+    }
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
     const entry = toolEntry(Object.fromEntries(given), {
       origin,

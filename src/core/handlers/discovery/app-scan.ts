@@ -108,22 +108,21 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   const except = toolsOf(type)?.except ?? [];
   const methods = names
     .map((methodName) => {
+      // This includes a method that the base class has made a tool.
+      const isLeftOut = except.includes(methodName);
       const declared = declarationsOf(Reflect.get(prototype, methodName)).filter(
-        // This includes a method that the base class has made a tool.
-        ({ kind }) => kind !== 'tool' || !except.includes(methodName),
+        ({ kind }) => kind !== 'tool' || !isLeftOut,
       );
       const isTool = declared.some(({ kind }) => kind === 'tool');
-      return { methodName, declarations: isTool || !made.includes(methodName) ? declared : [...declared, ROUTE_TOOL] };
-    })
-    .filter(({ methodName, declarations }) => {
-      const isTool = declarations.some(({ kind }) => kind === 'tool');
-      if (!isTool && confirmOf(prototype, methodName)) {
+      const isMade = !isTool && made.includes(methodName);
+      if (!isTool && !isMade && !isLeftOut && confirmOf(prototype, methodName)) {
         const reason =
           'it has @Confirm(), but is no tool: only tools ask before they run. Add @Tool(), or remove @Confirm().';
         throw new McpHandlerDefinitionError(`${type.name}.${methodName} (${module})`, reason);
       }
-      return declarations.length > 0;
-    });
+      return { methodName, declarations: isMade ? [...declared, ROUTE_TOOL] : declared };
+    })
+    .filter(({ declarations }) => declarations.length > 0);
   const catalogue = catalogueOptionsOf(type);
   if (methods.length === 0 && !catalogue) return [];
   if (!madeLater) return [{ wrapper, type, module, methods, catalogue }];

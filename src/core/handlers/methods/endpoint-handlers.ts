@@ -12,7 +12,7 @@ import { MCP_OPTIONS } from '../../common/options.js';
 import { DeclaredHandlers } from '../discovery/declared-handlers.js';
 import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers.options.js';
 import { globalGuardNames } from '../invocation/enhancers.js';
-import { HandlerTable } from '../registry/handler-table.js';
+import { assertNoTask, HandlerTable } from '../registry/handler-table.js';
 import { assertNoSkills } from '../registry/skill-entry.js';
 import { McpSessionService } from '../../sessions/mcp-session.service.js';
 import { ToolGates } from '../once/tool-gates.js';
@@ -55,8 +55,9 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
    */
   onApplicationBootstrap(): void {
     this.extensions.loadViews();
-    if (!this.extensions.has(TASKS_EXTENSION)) this.table.refuseTasks();
-    this.gates.assertShared([...this.table.all('tool')].filter(({ effects }) => effects));
+    if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertTools(assertNoTask);
+    this.table.assertTools((tool) => this.gates.assertShared(tool));
+    this.gates.logAtStart([...this.table.all('tool')]);
     if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
     const { config, modules } = this;
     adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);

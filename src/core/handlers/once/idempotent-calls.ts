@@ -58,6 +58,7 @@ interface Flight {
   /** Resolves when the key is known to belong to these arguments, or the flight has ended. */
   readonly held: Deferred<void>;
   readonly end: Deferred<Told>;
+  /** Counts the callers that wait, and the one that has begun the flight. */
   waiting: number;
   /** Ends the pause between two looks. */
   wake: (() => void) | undefined;
@@ -102,7 +103,7 @@ export class IdempotentCalls {
     for (;;) {
       let flight = this.#flights.get(place.key);
       if (!flight) {
-        flight = { args: place.args, held: deferred(), end: deferred(), waiting: 0, wake: undefined };
+        flight = { args: place.args, held: deferred(), end: deferred(), waiting: 1, wake: undefined };
         this.#flights.set(place.key, flight);
         const claim = await this.#begin(place, flight);
         if (claim) return claim;
@@ -110,6 +111,8 @@ export class IdempotentCalls {
         await flight.held.promise;
         if (this.#flights.get(place.key) === flight) return resultOf({ kind: 'other arguments' });
         continue;
+      } else {
+        flight.waiting++;
       }
       const told = await this.#waitFor(flight, signal());
       if (told.kind !== 'free') return resultOf(told);
@@ -151,7 +154,6 @@ export class IdempotentCalls {
     const leave = (): void => gone.reject(new HandlerCancelled(signal.reason));
     if (signal.aborted) leave();
     signal.addEventListener('abort', leave);
-    flight.waiting++;
     try {
       return await Promise.race([flight.end.promise, gone.promise]);
     } finally {
@@ -190,13 +192,12 @@ export class IdempotentCalls {
 
   async #write({ key, args, quota, options }: KeyPlace, run: string, told: Told): Promise<void> {
     const record = recordOf(told, { args, run });
-    if (record) {
-      await this.store.set(key, record, options.ttlMs, quota);
-      return;
+    if (!record || record.state === 'unknown') {
+      // A node that seemed dead may have lost its key to another call, whose result repeats get.
+      const now = (await this.store.get(key)) as StoredCall | undefined;
+      if (now?.run !== run) return;
     }
-    // A node that seemed dead may have lost its key to another call.
-    const now = (await this.store.get(key)) as StoredCall | undefined;
-    if (now?.run === run) await this.store.delete(key);
+    await (record ? this.store.set(key, record, options.ttlMs, quota) : this.store.delete(key));
   }
 
   // ---- the call that runs elsewhere, or has run --------------------------------------------------------------------
@@ -225,7 +226,7 @@ export class IdempotentCalls {
       if (found.state === 'unknown') await this.#free(place, found.run);
       if (found.state !== 'running') return toldOf(found);
       run = found.run;
-      await this.#pause(flight, delayMs);
+      if (flight.waiting > 0) await this.#pause(flight, delayMs);
       if (flight.waiting === 0) return { kind: 'free' };
     }
   }

@@ -13,6 +13,7 @@ import { HandlerCancelled, HandlerSkipped, McpHandlerDefinitionError } from '../
 import { confirmed, type ConfirmPages, type OneTimeMarks } from '../questions/confirm.js';
 import type { HandlerRun } from '../questions/handler-run.js';
 import { digestOfJson } from '../questions/request-state.js';
+import type { ToolEntry } from '../registry/handler-table.js';
 import type { McpStateStore } from '../state/state-store.js';
 import { ClaimStore } from './claim-store.js';
 import { StoredPages } from './confirm-pages.js';
@@ -23,6 +24,8 @@ import { NodeLease } from './node-lease.js';
 const MAX_KEY = 256;
 /** At most so many answers of one caller are remembered as used. */
 const MAX_MARKS = 10_000;
+
+const REMEDY = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
 
 export interface ToolGatesOptions {
   /** Separates endpoints that share a store; the same on all nodes, and without colons. */
@@ -73,25 +76,32 @@ export class ToolGates {
   }
 
   /**
-   * Checks that what the tools of an endpoint remember is seen by all of its nodes.
+   * Checks that what a tool remembers is seen by all nodes that share the sessions of the endpoint.
    *
    * @throws McpHandlerDefinitionError if the endpoint shares its sessions, and does not share that
    */
-  assertShared(tools: readonly { readonly key: string; readonly origin: string }[]): void {
-    const [first] = tools;
-    const { sharesSessions, hasOwnStore } = this.options;
-    if (!first || (this.#store.isAtomic && !(sharesSessions && hasOwnStore))) return;
-    const why = this.#store.isAtomic
-      ? 'the state store is in the memory of this process'
-      : 'the "stateStore" has no method add(), which sets a value for one caller of all nodes';
-    const remedy = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
-    if (sharesSessions) {
-      const reason = `it has "idempotency" or "confirm", and the nodes that share the sessions of its endpoint would not see its calls on each other: ${why}. ${remedy}`;
-      throw new McpHandlerDefinitionError(first.origin, reason);
-    }
+  assertShared({ effects, origin }: Pick<ToolEntry, 'effects' | 'origin'>): void {
+    const why = this.#whyNotShared;
+    if (!effects || !this.options.sharesSessions || why === undefined) return;
+    const reason = `it has "idempotency" or "confirm", and the nodes that share the sessions of its endpoint would not see its calls on each other: ${why}. ${REMEDY}`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  }
+
+  /** Logs, at start, that what the tools promise holds within this process alone, if it does. */
+  logAtStart(tools: readonly Pick<ToolEntry, 'effects' | 'key'>[]): void {
+    const why = this.#store.isAtomic ? undefined : this.#whyNotShared;
+    const names = tools.filter(({ effects }) => effects).map(({ key }) => key);
+    if (names.length === 0 || why === undefined) return;
     this.warn(
-      `The tools with "idempotency" or "confirm" (${tools.map(({ key }) => key).join(', ')}) keep their promises only within this process, because ${why}. That is enough if there is one process. ${remedy}`,
+      `The tools with "idempotency" or "confirm" (${names.join(', ')}) keep their promises only within this process, because ${why}. That is enough if there is one process. ${REMEDY}`,
     );
+  }
+
+  /** @returns `undefined`: other nodes see what this one remembers */
+  get #whyNotShared(): string | undefined {
+    if (!this.#store.isAtomic)
+      return 'the "stateStore" has no method add(), which sets a value for one caller of all nodes';
+    return this.options.hasOwnStore ? 'the state store is in the memory of this process' : undefined;
   }
 
   /**

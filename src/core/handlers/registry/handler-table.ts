@@ -203,7 +203,7 @@ export class HandlerTable {
   /** The handlers that are switched off. */
   readonly off = new DisabledHandlers((kind) => this.#changed(kind));
   #lastOrdinal = 0;
-  #refusesTasks = false;
+  readonly #checks: ((tool: ToolEntry) => void)[] = [];
 
   /** Whether the endpoint has the option `server` and serves no entry. */
   private readonly ownServers: boolean;
@@ -262,13 +262,14 @@ export class HandlerTable {
   }
 
   /**
-   * Called when the endpoint does not support tasks.
+   * Adds a check of all tools: those that are there, and those that are added later.
    *
-   * @throws McpHandlerDefinitionError for a tool with tasks, now or when it is added
+   * @param check throws McpHandlerDefinitionError for a tool that the endpoint cannot serve
+   * @throws what the check throws
    */
-  refuseTasks(): void {
-    this.#refusesTasks = true;
-    for (const entry of this.all('tool')) assertNoTask(entry);
+  assertTools(check: (tool: ToolEntry) => void): void {
+    this.#checks.push(check);
+    for (const tool of this.all('tool')) check(tool);
   }
 
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
@@ -313,7 +314,7 @@ export class HandlerTable {
 
   /** Throws unless the endpoint can serve the entry. @throws McpHandlerDefinitionError */
   assertServable(entry: HandlerEntry): void {
-    if (this.#refusesTasks) assertNoTask(entry);
+    if (entry.kind === 'tool') for (const check of this.#checks) check(entry);
     if (this.mayServe(entry)) return;
     const reason =
       'its endpoint has the option "readOnly", and the tool does not say that it changes nothing. Add annotations: { readOnlyHint: true } if so, or register it at another endpoint.';
@@ -329,11 +330,11 @@ export class HandlerTable {
   }
 }
 
-/** Throws for a tool with tasks. @throws McpHandlerDefinitionError */
-function assertNoTask(entry: HandlerEntry): void {
-  if (entry.kind !== 'tool' || !entry.task) return;
+/** Throws for a tool with tasks, at an endpoint that does not support them. @throws McpHandlerDefinitionError */
+export function assertNoTask({ task, origin }: ToolEntry): void {
+  if (!task) return;
   throw new McpHandlerDefinitionError(
-    entry.origin,
+    origin,
     'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
   );
 }
