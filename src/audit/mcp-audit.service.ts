@@ -158,7 +158,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
     this.#loggedAt = now;
     const reason = error instanceof Error ? error.message : shown(error);
     logger.error(
-      `${what}: ${reason} Records that were not written since the start: ${this.#failures}. Failures within the next minute are counted, and not logged.`,
+      `${what}: ${reason.replace(/\.$/, '')}. Records that were not written since the start: ${this.#failures}. Failures within the next minute are counted, and not logged.`,
       (error as Partial<Error> | undefined)?.stack,
     );
   }

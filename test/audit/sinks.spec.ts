@@ -28,7 +28,7 @@ class FaultySink extends Records {
 
   #write(record: McpAuditRecord): Promise<void> | void {
     if (this.fault === 'throws') throw new Error('The disk is full.');
-    if (this.fault === 'rejects') return Promise.reject(new Error('The table is locked.'));
+    if (this.fault === 'rejects') return Promise.reject(new Error('The table is locked'));
     this.all.push(record);
     if (this.fault === 'hangs') return new Promise((resolve) => this.held.push(resolve));
   }

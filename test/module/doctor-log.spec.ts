@@ -44,7 +44,7 @@ describe.each(ONE_ADAPTER)('the doctor in the log at start on %s', (adapter) => 
     const [text, ...others] = warnings();
     expect(others).toEqual([]);
     expect(text!.split('\n')).toEqual([
-      'MCP endpoint at /mcp: the doctor has 6 findings, 1 of them what some clients refuse.',
+      'MCP endpoint at /mcp: the doctor has 6 findings; some clients refuse what 1 of them names.',
       expect.stringMatching(/^ {2}The tool a\.b has a name with characters.*\[name-characters\]$/),
       expect.stringMatching(/^ {2}The tool a\.b has no description\..* Also: c\. \[no-description\]$/),
       expect.stringMatching(/\[no-hints\]$/),

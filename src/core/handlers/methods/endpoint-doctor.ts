@@ -78,7 +78,7 @@ function startText(endpoint: string, findings: McpDiagnosis['findings']): string
   const lines = findingLines(findings);
   const errors = findings.filter(({ severity }) => severity === 'error').length;
   const count = `${findings.length} ${findings.length === 1 ? 'finding' : 'findings'}`;
-  const refused = errors > 0 ? `, ${errors} of them what some clients refuse` : '';
+  const refused = errors > 0 ? `; some clients refuse what ${errors} of them ${errors === 1 ? 'names' : 'name'}` : '';
   const rest = lines.length - NAMED;
   const more = rest > 0 ? `\n  … and those of ${rest} more ${rest === 1 ? 'rule' : 'rules'}.` : '';
   const how = 'See all with diagnose(app) of "nestjs-mcp-streamable/testing"; the option "doctor: false" ends this.';
