@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
 import type { BusNodes } from '../core/nodes/bus-nodes.js';
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
+import { isThenable } from '../core/common/promises.js';
 import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
 import { type McpCall, routeText } from '../core/calls/mcp-call.js';
@@ -108,6 +109,8 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object> {
     const tool = call.method === 'tools/call' ? String(call.message.params?.['name']) : undefined;
     const task = tool === undefined ? undefined : this.access.taskOf(tool, call);
+    // The next time it is known.
+    if (isThenable(task)) return task.then(() => this.serve(call, work));
     if (!task || !this.#state.takes) return work();
     if (!supportsTasks(call)) {
       if (task.support === 'required') call.takeover = refusing(call);

@@ -164,8 +164,8 @@ export class Calls {
       return this.#failed(call, new ProtocolError(INTERNAL_ERROR, UNWRITABLE));
     }
     const { bound } = call;
-    const bytes = bound && isFinal(result) ? excess(text, bound.maxBytes) : 0;
-    if (bytes > 0) {
+    const bytes = bound ? excess(text, bound.maxBytes) : 0;
+    if (bytes > 0 && isFinal(result)) {
       result = bound!.insteadOf(result, bytes);
       text = this.#textOf({ jsonrpc: '2.0', id, result: result as JsonObject }, call);
     }

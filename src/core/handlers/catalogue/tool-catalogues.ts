@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
 import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
-import { isThenable } from '../../common/promises.js';
+import { isThenable, type MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import { shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
@@ -39,8 +39,8 @@ export class ToolCatalogues {
   readonly #all: ToolCatalogue[] = [];
   readonly #changes$ = new Subject<CatalogueChange>();
   readonly #schemas = new SharedSchemas();
-  /** The tools of calls that run. */
-  readonly #found = new WeakMap<McpCall, ToolEntry>();
+  /** What calls have found. */
+  readonly #found = new WeakMap<McpCall, ToolEntry | undefined>();
 
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
@@ -89,23 +89,20 @@ export class ToolCatalogues {
   }
 
   /**
-   * Looks for a tool in the list of the caller, for {@link found}.
+   * Looks for the tool of a call in the list of its caller, once: what it finds the call keeps.
    *
-   * @returns `undefined` when that is done, or a promise
+   * @returns a promise while the list is asked for; `undefined`: there is none
    */
-  find(name: string, call: McpCall): Promise<void> | undefined {
+  find(name: string, call: McpCall): MaybePromise<ToolEntry | undefined> {
+    if (this.empty || this.#found.has(call)) return this.#found.get(call);
     const caller = callerOf(call);
     for (const [index, catalogue] of this.#all.entries()) {
       const tools = catalogue.toolsOf(caller, call.request);
       if (isThenable(tools)) return this.#findFrom(index, name, call);
-      if (this.#take(tools.get(name), call)) break;
+      const tool = tools.get(name);
+      if (tool) return this.#keep(tool, call);
     }
-    return undefined;
-  }
-
-  /** Returns the tool of a call that {@link find} has found. */
-  found(call: McpCall): ToolEntry | undefined {
-    return this.#found.get(call);
+    return this.#keep(undefined, call);
   }
 
   /** Returns a tool of a caller if it is known without asking. */
@@ -171,16 +168,18 @@ export class ToolCatalogues {
     for (const each of named.length > 0 ? named : this.#all) each.drop(only);
   }
 
-  async #findFrom(first: number, name: string, call: McpCall): Promise<void> {
+  async #findFrom(first: number, name: string, call: McpCall): Promise<ToolEntry | undefined> {
     const caller = callerOf(call);
     for (const catalogue of this.#all.slice(first)) {
       const tools = await catalogue.toolsOf(caller, call.request);
-      if (this.#take(tools.get(name), call)) return;
+      const tool = tools.get(name);
+      if (tool) return this.#keep(tool, call);
     }
+    return this.#keep(undefined, call);
   }
 
-  #take(tool: ToolEntry | undefined, call: McpCall): boolean {
-    if (tool) this.#found.set(call, tool);
-    return tool !== undefined;
+  #keep(tool: ToolEntry | undefined, call: McpCall): ToolEntry | undefined {
+    this.#found.set(call, tool);
+    return tool;
   }
 }

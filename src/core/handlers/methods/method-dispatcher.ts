@@ -52,16 +52,6 @@ export class MethodDispatcher implements McpDispatcher {
     }
     if (method.extension !== undefined) assertExtension(method.extension, call);
     const params = method.read(call.message as JsonRpcRequest, call.era);
-    const prepared = method.prepare?.(params, call);
-    return prepared ? prepared.then(() => this.#serve(method, params, call)) : this.#serve(method, params, call);
-  }
-
-  /** Ignores notifications of a client: they concern the session, which has handled them. */
-  notification(): void {}
-
-  sessionEnded(): void {}
-
-  #serve(method: ServedMethod, params: unknown, call: McpCall): object | Promise<object> {
     if (!ERAS[call.era].typesResults) return method.serve(params, call);
     const work = () => method.serve(params, call);
     const { runner } = this.tasks;
@@ -74,6 +64,11 @@ export class MethodDispatcher implements McpDispatcher {
       },
     );
   }
+
+  /** Ignores notifications of a client: they concern the session, which has handled them. */
+  notification(): void {}
+
+  sessionEnded(): void {}
 
   /** Returns the result of revision 2026-07-28 with its type and the name of the server. */
   #modern(result: object, method: ServedMethod, { method: name, isTakenOver }: McpCall): object {

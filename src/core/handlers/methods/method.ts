@@ -19,12 +19,6 @@ export interface ServedMethod<Params = unknown> {
    */
   read(request: JsonRpcRequest, era: McpEra): Params;
   /**
-   * Finds what serves a request, before it may become a task.
-   *
-   * @returns `undefined` when that is known, or a promise
-   */
-  prepare?(params: Params, call: McpCall): Promise<void> | undefined;
-  /**
    * Serves a request.
    *
    * @returns the result, or a promise of it

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { isThenable, type MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
@@ -18,9 +19,10 @@ export class ToolAccess {
     @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
   ) {}
 
-  /** Returns when calls of a tool become tasks; `undefined`: never. */
-  taskOf(tool: string, call: McpCall): ToolTask | undefined {
-    return (this.table.get('tool', tool) ?? this.catalogues.found(call))?.task;
+  /** Returns when a call of a tool becomes a task; `undefined`: never. It is a promise while the list of the caller is asked for. */
+  taskOf(name: string, call: McpCall): MaybePromise<ToolTask | undefined> {
+    const tool = this.table.get('tool', name) ?? this.catalogues.find(name, call);
+    return isThenable(tool) ? tool.then((found) => found?.task) : tool?.task;
   }
 
   permits(tool: string, call: McpCall): boolean {

@@ -1,3 +1,4 @@
+import { isThenable } from '../../common/promises.js';
 import type { ResultBound } from '../../calls/mcp-call.js';
 import type { HandlerTable, ToolEntry } from '../registry/handler-table.js';
 import type { ToolCatalogues } from '../catalogue/tool-catalogues.js';
@@ -37,11 +38,12 @@ export function toolMethods(
           : undefined,
       withoutTask,
     ),
-    prepare: ({ name }, call) =>
-      catalogues.empty || table.get('tool', name) ? undefined : catalogues.find(name, call),
-    serve({ name, arguments: args }, served) {
-      const tool = table.get('tool', name) ?? catalogues.found(served);
+    serve(params, served) {
+      const { name, arguments: args } = params;
+      const tool = table.get('tool', name) ?? catalogues.find(name, served);
       if (!tool) throw notFound('tool', name);
+      // The next time it is known.
+      if (isThenable(tool)) return tool.then(() => call.serve(params, served));
       served.bound = tool.bound ?? boundOf?.(tool);
       served.onTool?.(tool.wire.inputSchema);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
