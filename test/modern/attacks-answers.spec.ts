@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     async (name) => {
       const app = await start({ tools: unstructured });
       const { result } = await app.modern().ask('tools/call', { name, arguments: {} }, options);
-      const text = expect.stringContaining('cannot be JSON');
+      const text = expect.stringContaining('cannot be written as JSON');
       expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text }] });
       expect(app.log.texts('error').join()).toMatch(/BigInt|circular|secret/);
       await app.settled(NOTHING);
