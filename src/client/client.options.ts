@@ -48,8 +48,9 @@ export interface StreamableClientTransportOptions {
    */
   headers?: McpHeadersSource;
   /**
-   * Called on 401 and 403: get new credentials, then return; the request is sent once more, with fresh `headers`. Calls
-   * that are refused at the same time share one call. Throw to give up. Without it such a call fails at once.
+   * Called on 401 and 403. Get new credentials, then return: the request is sent once more, with fresh `headers`. Requests that
+   * are refused at the same time share one call of this function. Throw to give up. Without this option, such a request fails at
+   * once.
    *
    * @default none
    * @see RFC 6750 §3
@@ -82,14 +83,15 @@ export interface StreamableClientTransportOptions {
    */
   protocolVersion?: string;
   /**
-   * Whether to keep a GET open for messages that belong to no request, such as `list_changed` (2025 revisions). With `false`
-   * they are not received.
+   * Whether to keep a GET open for messages that belong to no request, such as `list_changed` (2025 revisions). With `false` the
+   * client does not receive these messages.
    *
    * @default true
    */
   standaloneStream?: boolean;
   /**
-   * Whether `close()` ends the session on the server (DELETE). With `false` it can be continued with `sessionId`.
+   * Whether `close()` ends the session on the server (DELETE). With `false` another transport can continue the session with
+   * `sessionId`.
    *
    * @default true
    */
@@ -186,7 +188,7 @@ export interface McpReconnectOptions {
    */
   maxDelayMs?: number;
   /**
-   * Attempts in a row without an event before a call fails. The standalone stream never gives up.
+   * Number of attempts in a row without an event after which a call fails. The standalone stream never gives up.
    *
    * @default 8
    */

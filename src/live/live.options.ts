@@ -15,24 +15,24 @@ import {
 /** Options of `McpLiveModule.forRoot()`: `guards`, or `unguarded`. @publicApi */
 export interface McpLiveOptions {
   /**
-   * Path of the page, below the app's global prefix, as for any controller.
+   * The path of the page, below the global prefix of the app, as for any controller.
    *
    * @default 'mcp-live'
    */
   path?: string;
   /**
-   * Guards of all routes of the page, at least one: they decide who may see the page and end sessions and calls. Their
-   * dependencies are resolved from `imports`. A browser opens the page, so the guards must use what browsers send: a
+   * At least one guard, for all routes of the page. The guards decide who may see the page and end sessions and calls. Their
+   * dependencies come from `imports`. A browser opens the page, so the guards must use what browsers send: a
    * cookie, Basic credentials, or headers of a proxy. The Host of the page must be a loopback name on loopback, an IP
    * address elsewhere, or in the `allowedHosts` of an endpoint.
    */
   guards?: readonly (Type<CanActivate> | CanActivate)[];
   /**
-   * Instead of `guards`, for development: allows callers on this machine only, by the address of the socket and the
-   * Host. A reverse proxy on the same machine can look like such a caller: do not use it behind one.
+   * Allows callers on this machine only, by the address of the socket and the Host. Use it instead of `guards` for development. A
+   * reverse proxy on the same machine can look like such a caller, so do not use the option behind a proxy.
    */
   unguarded?: 'loopback';
-  /** Modules that guards inject from. */
+  /** The modules from which guards get their dependencies. */
   imports?: ModuleMetadata['imports'];
   /**
    * The maximum number of pages that are open on this node at a time. A further page gets 503. On a busy server, each
@@ -42,15 +42,16 @@ export interface McpLiveOptions {
    */
   maxReaders?: number;
   /**
-   * Whether the page also shows what is in calls: arguments, results, texts of errors, progress, questions and answers of the latest
-   * 200 calls, redacted by the rules of `McpAuditModule`. Everyone who may see the page then reads the data of all callers.
+   * Whether the page also shows the data of calls: arguments, results, texts of errors, progress, questions and answers of the
+   * latest 200 calls, redacted by the rules of `McpAuditModule`. Each reader of the page can then read the data of all callers.
    *
    * @default false
    */
   payloads?: boolean;
   /**
-   * Whether the page can call tools, read resources and get prompts: the browser is then a client of the endpoint, with the
-   * credentials of its user, and under all guards of the endpoint. Not where the endpoint refuses the Host or Origin of the page.
+   * Whether the page can call tools, read resources and get prompts. The browser is then a client of the endpoint, with the
+   * credentials of its user, and all guards of the endpoint apply. It cannot do so where the endpoint refuses the Host or Origin
+   * of the page.
    *
    * @default true unless `NODE_ENV` is `production`
    */

@@ -21,8 +21,9 @@ export type McpSkillContent = string | Readonly<Record<string, string | Uint8Arr
  * }
  * ```
  *
- * The endpoint needs `McpSkillsModule`. Guards, interceptors and filters run around it as around a resource; guards see one with the
- * URI of `SKILL.md`. It runs for each list of skills and each file that is read, so that digests are those of its content.
+ * The endpoint needs `McpSkillsModule`. Guards, interceptors and filters run around the method as around a resource; guards see a
+ * resource with the URI of `SKILL.md`. The method runs for each list of skills and for each file that a client reads, so that digests
+ * match its content.
  *
  * @see https://modelcontextprotocol.io/extensions/skills/overview
  * @publicApi

@@ -5,15 +5,16 @@ export interface McpSkillsOptions {
   /** The option `name` of the endpoint that serves the skills. @default the endpoint without a name */
   endpoint?: string;
   /**
-   * Folders of skills: each folder below one of these that has a `SKILL.md` is a skill, served to every caller of the endpoint. A
-   * relative path begins at the working directory of the process.
+   * Folders of skills. Each folder below one of these that has a `SKILL.md` is a skill, which the endpoint serves to every
+   * caller. A relative path begins at the working directory of the process.
    *
    * @default none: the skills are those of `@Skill()`
    */
   folders?: readonly string[];
   /**
-   * Whether changes in the folders are looked for, about each second, while the app runs; clients are then told that the lists
-   * have changed. `false`: the skills are those that were there when the app started, and a file that was changed since is no longer served.
+   * Whether the module looks for changes in the folders about each second while the app runs, and notifies clients when the lists
+   * have changed. With `false` the skills are those that were there when the app started, and a file that has changed since is no
+   * longer served.
    *
    * @default `true`; `false` if `NODE_ENV` is `production` or `test`
    */
