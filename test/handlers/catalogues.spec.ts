@@ -389,6 +389,34 @@ describe('a catalogue of tools per caller', () => {
     expect(await listed(client('ann'))).toEqual(['status', 'now']);
   });
 
+  it('is asked beside the others: a call waits for "listTimeoutMs" once, however many of them hang', async () => {
+    const hangs = (): Promise<never> => new Promise(() => {});
+    @McpCatalogue({ listTimeoutMs: 1_000 })
+    class Others {
+      list(): Promise<McpCatalogueTool[]> {
+        return hangs();
+      }
+      call(): string {
+        return 'never';
+      }
+    }
+    @McpCatalogue({ listTimeoutMs: 1_000 })
+    class Third {
+      async list(): Promise<McpCatalogueTool[]> {
+        return named('third');
+      }
+      call(name: string): string {
+        return name;
+      }
+    }
+    lists = hangs;
+    await start({}, [Plugins, Others, Third]);
+    const call = client('ann').ask('tools/call', { name: 'third' });
+    await eventually(() => expect(asked).toHaveLength(1));
+    await clock.advance(1_000);
+    expect((await call).result.content[0].text).toBe('third');
+  });
+
   it('is listed and called by the app itself, for a principal', async () => {
     await start();
     const tools = app.app.get(McpToolCaller);

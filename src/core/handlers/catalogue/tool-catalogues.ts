@@ -170,9 +170,10 @@ export class ToolCatalogues {
 
   async #findFrom(first: number, name: string, call: McpCall): Promise<ToolEntry | undefined> {
     const caller = callerOf(call);
-    for (const catalogue of this.#all.slice(first)) {
-      const tools = await catalogue.toolsOf(caller, call.request);
-      const tool = tools.get(name);
+    // All are asked at once: those that hang cost one `listTimeoutMs`.
+    const lists = this.#all.slice(first).map((catalogue) => catalogue.toolsOf(caller, call.request));
+    for (const list of lists) {
+      const tool = (await list).get(name);
       if (tool) return this.#keep(tool, call);
     }
     return this.#keep(undefined, call);
