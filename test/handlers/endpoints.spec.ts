@@ -174,6 +174,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
   it('with handlers for an unknown endpoint', async () => {
     const error = await failure({ imports: imports(), providers: [AdminTools] });
     expect(error.message).toContain('it belongs to the endpoint "admin", which the app does not have.');
+    expect(error.message).toMatch(/"\(without a name\)"\. Leave the name of the endpoint out\.$/);
   });
 
   it('with handlers for an endpoint that makes its servers itself', async () => {

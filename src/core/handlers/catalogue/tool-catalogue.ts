@@ -188,7 +188,7 @@ export class ToolCatalogue {
     const { task, timeoutMs, maxResultBytes, textMirror } = tool;
     const described = { name, title, description, icons, _meta, annotations, inputSchema, outputSchema };
     const options = { ...described, task, timeoutMs, maxResultBytes, textMirror };
-    const origin = `${shown(name)} of ${this.origin}`;
+    const origin = `${typeof name === 'string' ? shown(name) : '(without a name)'} of ${this.origin}`;
     const ignored = NOT_IN_CATALOGUES.find((option) => Reflect.get(tool, option) !== undefined);
     if (ignored !== undefined) {
       throw new McpHandlerDefinitionError(

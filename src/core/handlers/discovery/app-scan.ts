@@ -190,7 +190,8 @@ export function hostsOf(
     const found = endpoints.find((each) => each.name === name);
     if (found) return found;
     const known = namesText(endpoints.map((each) => each.name ?? '(without a name)'));
-    const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}`;
+    const advice = endpoints.some((each) => each.name !== undefined) ? '' : ' Leave the name of the endpoint out.';
+    const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}${advice}`;
     throw new McpHandlerDefinitionError(origin, reason);
   };
   // Each name and class in `forFeature()` must exist, also if the class has no handlers.
