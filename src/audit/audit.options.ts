@@ -65,7 +65,8 @@ export interface McpAuditOptions {
    */
   maxPending?: number;
   /**
-   * Milliseconds after which a record that the sink has not taken counts as failed; with `required` the call is refused. At shutdown the sink has the same time for the last records.
+   * Milliseconds after which a record that the sink has not taken counts as failed; with `required` the call is refused. At
+   * shutdown the sink has the same time for the last records.
    *
    * @default 5000
    */
