@@ -100,57 +100,56 @@ export class McpContext {
    * route too it is a view of it, whose `params`, `query` and `body` hold the arguments.
    */
   readonly request: unknown;
+  /** The call itself. */
+  readonly mcpCall: McpCall;
 
   /** @internal */
   constructor(
-    private readonly call: McpCall,
+    call: McpCall,
     private readonly port: McpClientPort,
     private readonly seen?: object,
     private readonly turn?: HandlerTurn,
     private readonly gate?: HandlerGate,
   ) {
+    this.mcpCall = call;
     this.request = seen ?? call.request;
   }
 
   /** Returns the same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
-    return new McpContext(this.call, this.port, request, this.turn, this.gate);
+    return new McpContext(this.mcpCall, this.port, request, this.turn, this.gate);
   }
 
   /** Returns the same call for a handler that has limits. @internal */
   inTurn(turn: HandlerTurn): McpContext {
-    return new McpContext(this.call, this.port, this.seen, turn, this.gate);
+    return new McpContext(this.mcpCall, this.port, this.seen, turn, this.gate);
   }
 
   /** The session of the call; `undefined` in the era without sessions. */
   get session(): McpSessionInfo | undefined {
-    return this.call.session;
+    return this.mcpCall.session;
   }
   /** The caller, as returned by the option `principal`; `undefined`: anonymous. */
   get principal(): string | undefined {
-    return this.call.principal;
+    return this.mcpCall.principal;
   }
   /** The access token of the caller with its scopes; `undefined` without one. See the option `auth`. */
   get auth(): AuthInfo | undefined {
     return authOf(this.request);
   }
   get requestId(): RequestId | undefined {
-    return this.call.requestId;
+    return this.mcpCall.requestId;
   }
   get method(): string {
-    return this.call.method;
+    return this.mcpCall.method;
   }
   /** Aborts when the result is no longer needed: see `McpCall.signal`. */
   get signal(): AbortSignal {
-    return this.call.signal;
+    return this.mcpCall.signal;
   }
   /** @internal */
   get aborted(): boolean {
-    return this.call.aborted;
-  }
-  /** The call itself. */
-  get mcpCall(): McpCall {
-    return this.call;
+    return this.mcpCall.aborted;
   }
 
   /** The task that the call has become; `undefined` of an ordinary call. */
@@ -365,7 +364,7 @@ export class McpContext {
    * @returns whether there was a connection to close
    */
   closeStream(): boolean {
-    return this.call.closeStream();
+    return this.mcpCall.closeStream();
   }
 
   async #pass(gate: HandlerGate, admitted: AdmittedCall, stored: Promise<void> | undefined): Promise<void> {
