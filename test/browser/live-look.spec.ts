@@ -128,7 +128,7 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
     await panel().getByRole('button', { name: 'Call' }).click();
     await shows('42 in stock');
     await page.getByRole('button', { name: 'Close' }).click();
-    await page.getByRole('link', { name: 'count_stock' }).click();
+    await page.getByRole('table', { name: 'Tools' }).getByRole('link', { name: 'count_stock' }).click();
     expect(new URL(page.url()).hash).toBe('#tool=count_stock&endpoint=1');
   });
 

@@ -207,8 +207,11 @@ describe('what the page has opened', () => {
     await start();
     await watch();
     const client = modern();
-    for (let count = 0; count < 205; count++) await client.ask('tools/call', { name: 'find_order', arguments: {} });
-    await reader!.until(({ events }) => events.length >= 205);
+    // An update has the latest events alone: however slow the machine is, each of these is among them.
+    for (let count = 1; count <= 205; count++) {
+      await client.ask('tools/call', { name: 'find_order', arguments: {} });
+      if (count % 41 === 0) await reader!.until(({ events }) => events.length >= count);
+    }
     const keys = reader!.events.map(({ call }) => String(call));
     const found = await Promise.all([keys[0]!, keys[4]!, keys[5]!, keys[204]!].map((key) => details('call', key)));
     expect(found.map(({ status }) => status)).toEqual([404, 404, 200, 200]);
