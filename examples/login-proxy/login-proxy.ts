@@ -62,7 +62,7 @@ export class LoginProxy {
   }
 
   // #region callback
-  /** The identity provider knows this one URL. The cookie of the interaction comes with its own path only: goes on there. */
+  /** The identity provider knows this one URL. It redirects to the path of the interaction, as browsers send its cookie only there. */
   #returned(search: string, response: ServerResponse): void {
     const uid = this.upstream.interactionOf(new URLSearchParams(search).get('state'));
     if (uid === undefined) throw new errors.SessionNotFound('unknown state');

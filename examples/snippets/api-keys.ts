@@ -32,7 +32,7 @@ export class ApiKeyTable {
   }
 }
 
-/** By this prefix secret scanners, and {@link isApiKey}, know a key. */
+/** Secret scanners, and {@link isApiKey}, find keys by this prefix. */
 const FORMAT = /^acme_([0-9a-f]{16})_[0-9a-f]{64}$/;
 const NO_KEY = Buffer.alloc(32);
 

@@ -28,7 +28,7 @@ export class Assistant {
     const caller = {
       principal: user.id,
       request: { user },
-      // Nobody is there to confirm: what asks is declined.
+      // There is no user to ask here, so each question is declined.
       elicit: () => ({ action: 'decline' as const }),
     };
     // A text that a tool returns may tell the model to do something: here it can only read.

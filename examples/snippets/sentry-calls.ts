@@ -17,7 +17,7 @@ export interface SentryScope {
   setUser(user: { id: string } | null): unknown;
 }
 
-/** Says on what is reported during a call which handler it was, and for whom. */
+/** Adds the handler and the caller to what Sentry reports during a call. */
 @Injectable()
 export class SentryCalls implements NestInterceptor {
   constructor(

@@ -36,7 +36,8 @@ export class TenantGuard implements CanActivate {
     const request = context.switchToHttp().getRequest<TenantRequest>();
     const user = await this.members.findByToken(request.headers.authorization);
     if (!user) throw new UnauthorizedException();
-    // As for a tenant that does not exist: which ones there are is nobody's business.
+    // The same answer as for a tenant that does not exist: callers cannot find out which
+    // tenants there are.
     if (!user.tenants.includes(request.params.tenant)) throw new NotFoundException();
     request.user = user;
     return true;

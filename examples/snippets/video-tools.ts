@@ -39,7 +39,7 @@ export class VideoTools {
       const job = await this.videos.jobs.getJob(id!);
       const state = await job?.getState();
       if (job && state === 'completed') return `Converted: ${job.returnvalue}`;
-      // Why is in the log of the worker: it is not for the model.
+      // The log of the worker has the reason, which is not for the model.
       if (!job || state === 'failed')
         throw new UnprocessableEntityException('The video could not be converted.');
       if (state === 'active')
