@@ -7,6 +7,7 @@ import {
   UseGuards,
 } from '@nestjs/common';
 import {
+  Confirm,
   type McpCaller,
   McpArgs,
   McpCatalogue,
@@ -476,6 +477,18 @@ describe('a catalogue of tools per caller', () => {
     await expect(start({}, [Injects, Db])).rejects.toThrow('injects Db, which is made for each request');
     await expect(start({}, [Nothing])).rejects.toThrow('no method "list"');
     expect(() => McpCatalogue({ maxTool: 5 } as never)(Connectors)).toThrow('maxTool');
+    app = undefined!;
+  });
+
+  it('does not start with @Confirm() on "call", which would ask nobody; the error says how to ask', async () => {
+    @McpCatalogue()
+    class Asks extends Connectors {
+      @Confirm('Sure?')
+      override call(name: string): string {
+        return name;
+      }
+    }
+    await expect(start({}, [Asks])).rejects.toThrow('Ask in the method with ctx.elicit()');
     app = undefined!;
   });
 

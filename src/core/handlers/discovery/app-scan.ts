@@ -106,6 +106,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   const names = scanner.getAllMethodNames(prototype);
   const made = routesAsTools(type, names);
   const except = toolsOf(type)?.except ?? [];
+  const catalogue = catalogueOptionsOf(type);
   const methods = names
     .map((methodName) => {
       // This includes a method that the base class has made a tool.
@@ -116,14 +117,16 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
       const isTool = declared.some(({ kind }) => kind === 'tool');
       const isMade = !isTool && made.includes(methodName);
       if (!isTool && !isMade && !isLeftOut && confirmOf(prototype, methodName)) {
-        const reason =
-          'it has @Confirm(), but is no tool: only tools ask before they run. Add @Tool(), or remove @Confirm().';
+        const remedy =
+          catalogue && methodName === 'call'
+            ? 'Ask in the method with ctx.elicit(): its tools are those of a catalogue.'
+            : 'Add @Tool(), or remove @Confirm().';
+        const reason = `it has @Confirm(), but is no tool: only tools ask before they run. ${remedy}`;
         throw new McpHandlerDefinitionError(`${type.name}.${methodName} (${module})`, reason);
       }
       return { methodName, declarations: isMade ? [...declared, ROUTE_TOOL] : declared };
     })
     .filter(({ declarations }) => declarations.length > 0);
-  const catalogue = catalogueOptionsOf(type);
   if (methods.length === 0 && !catalogue) return [];
   if (!madeLater) return [{ wrapper, type, module, methods, catalogue }];
   throw new McpHandlerDefinitionError(
