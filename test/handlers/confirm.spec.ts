@@ -457,6 +457,22 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     app.log.lines.length = 0;
   });
 
+  it('a caller with too many answers is told to wait, not that this answer was used', async () => {
+    const store = new InMemoryStateStore();
+    const stateStore: TestAppOptions['stateStore'] = {
+      get: (key) => store.get(key),
+      set: (key, value, ttlMs) => store.set(key, value, ttlMs),
+      delete: (key) => store.delete(key),
+      add: (key, value, ttlMs, quota) => store.add(key, value, ttlMs, quota && { ...quota, max: 1 }),
+    };
+    const app = await start({ stateStore });
+    const call = rounds(app, 'remove', { id: 'A1' });
+    expect(await call.answered()).toBe('removed A1');
+    expect(await call.answered()).toContain('Call the tool again in some minutes');
+    expect(await rounds(app, 'remove', { id: 'A1' }, 'ben').answered()).toBe('removed A1');
+    expect(effectsOf(app)).toHaveLength(2);
+  });
+
   it('nothing runs while the store is away that remembers used answers', async () => {
     const backend = new NodeBackend();
     const app = await start({ stateStore: backend.over(new InMemoryStateStore()) });

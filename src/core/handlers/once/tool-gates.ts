@@ -147,10 +147,10 @@ export class ToolGates {
     await this.#lease.leave();
   }
 
-  async #take(effectCall: EffectCall, mark: string): Promise<boolean> {
+  #take(effectCall: EffectCall, mark: string): Promise<'full' | boolean> {
     const owner = `${this.#ownerOf(effectCall)}.c`;
     const quota = { owner, max: MAX_MARKS };
-    return (await this.#store.add(`${owner}:c.${hashOf(mark)}`, true, this.options.stateTtlMs, quota)) === true;
+    return this.#store.add(`${owner}:c.${hashOf(mark)}`, true, this.options.stateTtlMs, quota);
   }
 
   #ownerOf({ call: { principal, session }, tool }: EffectCall): string {

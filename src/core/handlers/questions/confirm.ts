@@ -26,8 +26,8 @@ interface Asked {
 
 /** Remembers what can be used once. */
 export interface OneTimeMarks {
-  /** Returns whether this is the first use, on all nodes. @throws (rejects) McpStateError */
-  take(mark: string): Promise<boolean>;
+  /** Returns whether this is the first use, on all nodes; `full`: its caller has too many. @throws (rejects) McpStateError */
+  take(mark: string): Promise<'full' | boolean>;
 }
 
 /** A page of the app on which the user confirms a call. */
@@ -69,7 +69,8 @@ export async function confirmed(confirm: ToolConfirm, call: ConfirmedCall): Prom
   const { message, ttlMs } = confirm;
   const { run, context, args, marks, clock } = call;
   const sent = run.takeSent();
-  if (sent !== undefined && !(await marks.take(sent))) return refusal(USED);
+  const isFirst = sent === undefined || (await marks.take(sent));
+  if (isFirst !== true) return refusal(isFirst === 'full' ? TOO_MANY_USED : USED);
   const asked = (await run.once(ASKED, async (): Promise<Asked> => {
     const text = await messageFor(message, args, context);
     return { key: `confirm-${randomToken()}`, message: text, until: clock.now() + ttlMs };
@@ -150,6 +151,8 @@ const DECLINED = 'The user was asked to confirm this call, and declined. Do not 
 const DISMISSED = 'The user was asked to confirm this call, and closed the question without an answer.';
 const LATE = 'The user did not confirm this call in time. Call the tool again to ask again.';
 const USED = 'This confirmation was used already: it is good for one call. Call the tool again to ask again.';
+const TOO_MANY_USED =
+  'Too many confirmations of this caller were answered within a short time. Call the tool again in some minutes.';
 const TOO_LONG = `The question for the user would have more than ${MAX_MESSAGE} characters. Call the tool with shorter arguments.`;
 const ANONYMOUS =
   'This tool runs only after the user has confirmed it, on a page, and this caller is anonymous. Sign in, and call again.';
