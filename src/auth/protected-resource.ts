@@ -97,11 +97,13 @@ export class ProtectedResource implements OnModuleInit {
 
   /** Returns the documents of the other endpoints of the app that have the option. */
   #others(): ProtectedResource[] {
-    return [...this.modules.values()]
-      .map((module): unknown => module.providers.get(ProtectedResource)?.instance)
-      .filter((other): other is ProtectedResource => other instanceof ProtectedResource)
-      // Not by `this`: Nest's option `instrument` may put a proxy around each instance.
-      .filter(({ server }) => server !== this.server && server !== null);
+    return (
+      [...this.modules.values()]
+        .map((module): unknown => module.providers.get(ProtectedResource)?.instance)
+        .filter((other): other is ProtectedResource => other instanceof ProtectedResource)
+        // Not by `this`: Nest's option `instrument` may put a proxy around each instance.
+        .filter(({ server }) => server !== this.server && server !== null)
+    );
   }
 }
 

@@ -184,7 +184,11 @@ describe('the audit of an app', () => {
   });
 
   it.each<[string, object, string]>([
-    ['a function as sink', { sink: () => undefined }, 'The option "sink" must be an object with the method write(record)'],
+    [
+      'a function as sink',
+      { sink: () => undefined },
+      'The option "sink" must be an object with the method write(record)',
+    ],
     ['a sink without a method', { sink: {} }, 'The option "sink" must be an object with the method write(record)'],
     ['a name that is no text', { redact: ['a', 5] }, 'The option "redact" must be an array of names'],
     ['a short key', { hashKey: 'short' }, 'at least 32 bytes'],
