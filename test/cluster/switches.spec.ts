@@ -101,6 +101,22 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
     },
   );
 
+  it('are off on a node whose bus came between the signal and the write of the store', async () => {
+    b!.bus.fate = ({ type }) => (type === 'switched' ? 'lost' : 'arrives');
+    let release = (): void => {};
+    stateStore.held = new Promise((resolve) => (release = resolve));
+    const disabled = registry(a!).disable('refund', { reason: 'Not now.' });
+    await clock.advance(0);
+    b!.bus.fate = () => 'arrives';
+    b!.bus.reconnect();
+    await clock.advance(0);
+    stateStore.held = undefined;
+    release();
+    await disabled;
+    await clock.advance(0);
+    expect(off(b!)).toEqual(['refund: Not now.']);
+  });
+
   it('are off on a node that starts later', async () => {
     const stream = await (await b!.app.client().initialize()).listen();
     await registry(a!).disable('refund', { reason: 'Not now.' });

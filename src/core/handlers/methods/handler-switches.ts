@@ -51,6 +51,7 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
   readonly #watching = new Subscription();
   readonly #owner: string;
   #looking: Promise<void> | undefined;
+  #again = false;
 
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
@@ -106,8 +107,8 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
       const message = `The ${kind} "${key}" is switched ${off ? 'off' : 'on'} here, but the state store did not store it. Nodes that missed the signal, and nodes that start, do not know it until the store answers: it is written then.`;
       throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
     }
-    const stored = this.#known.get(id);
-    if (stored && stored.at !== change.at) this.#signal(stored);
+    // Again: a node that subscribed after the first signal may have read the store before it had the change.
+    this.#signal(this.#known.get(id) ?? change);
   }
 
   /** A store in the memory of this process keeps nothing that the process does not know. */
@@ -115,13 +116,21 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
     return this.options.stateStore !== undefined || this.options.backend !== undefined;
   }
 
-  /** Reads the store; at most one attempt runs. */
+  /** Reads the store; at most one attempt runs. It reads again if it was asked meanwhile: it may have read before a change. */
   #look(): Promise<void> {
+    this.#again = this.#looking !== undefined;
     return (this.#looking ??= this.#turns
-      .run('', () => this.#sync())
+      .run('', () => this.#readWhileAsked())
       .finally(() => {
         this.#looking = undefined;
       }));
+  }
+
+  async #readWhileAsked(): Promise<void> {
+    do {
+      this.#again = false;
+      await this.#sync();
+    } while (this.#again);
   }
 
   async #sync(): Promise<void> {
