@@ -15,7 +15,7 @@ export const optionalPackages = Object.fromEntries(OPTIONAL.map((name) => [name,
 /** By major version of Nest: what the pages tell to install. */
 const TOOLS = {
   11: { '@swc/jest': '^0.2.39', vitest: '^4.1.0' },
-  12: { '@rspack/core': '^2.1.10', 'tsconfig-paths-webpack-plugin': '^4.2.0', 'webpack-node-externals': '^3.0.0' },
+  12: { '@rspack/core': '2.3.2', 'tsconfig-paths-webpack-plugin': '^4.2.0', 'webpack-node-externals': '^3.0.0' },
 };
 const TOOLS_OF_BOTH = { '@swc/cli': '^0.8.0', '@swc/core': '^1.16.0', esbuild: '^0.28.0', 'unplugin-swc': '^1.5.0' };
 

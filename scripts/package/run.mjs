@@ -28,9 +28,20 @@ export async function step(name, action) {
   return result;
 }
 
-/** The packages that its package.json names. @param peers `--force` to install what peers do not allow */
-export function install(folder, peers = '--strict-peer-deps') {
-  return run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', peers], { cwd: folder });
+/**
+ * The packages that its package.json names. What npm has cached of a package may be older than a version that another one asks for:
+ * then it is asked again.
+ *
+ * @param peers `--force` to install what peers do not allow
+ */
+export async function install(folder, peers = '--strict-peer-deps') {
+  const npm = (...options) => run('npm', ['install', '--no-audit', '--no-fund', peers, ...options], { cwd: folder });
+  try {
+    return await npm('--prefer-offline');
+  } catch (error) {
+    if (!error.message.includes('ETARGET')) throw error;
+    return npm('--prefer-online');
+  }
 }
 
 export function assertNone(complaints) {
