@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import type { McpClock } from '../../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../../common/random-token.js';
 import type { ConfirmPage, ConfirmPages } from '../questions/confirm.js';
 import type { ClaimStore } from './claim-store.js';
+import { hashOf } from '../state/stored-states.js';
 
 /** A caller has at most so many pages at a time. */
 const MAX_PAGES = 100;
@@ -111,8 +111,4 @@ export class StoredPages {
   #ownerOf(principal: string): string {
     return `once.${this.endpoint}:${hashOf(principal)}.pages`;
   }
-}
-
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }

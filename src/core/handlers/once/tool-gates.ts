@@ -1,5 +1,4 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import { createHash } from 'node:crypto';
 import type { McpClock } from '../../common/clock.js';
 import { quiet } from '../../common/promises.js';
 import { type McpCall, routeText } from '../../calls/mcp-call.js';
@@ -19,6 +18,7 @@ import { ClaimStore } from './claim-store.js';
 import { StoredPages } from './confirm-pages.js';
 import { type CallEnd, Claim, failure, IdempotentCalls } from './idempotent-calls.js';
 import { NodeLease } from './node-lease.js';
+import { hashOf } from '../state/stored-states.js';
 
 /** A key has at most so many characters. */
 const MAX_KEY = 256;
@@ -288,8 +288,4 @@ class InvalidKey {
 
 function isKey(key: unknown): key is string {
   return typeof key === 'string' && key.length > 0 && key.length <= MAX_KEY;
-}
-
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }

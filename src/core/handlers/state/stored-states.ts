@@ -249,7 +249,8 @@ function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
   return new McpStateError('TOO_MANY_STATES', limitText({ of, max, what: 'states', option, advice }));
 }
 
-function hashOf(text: string): string {
+/** Returns what stands for a text in the keys of a state store: no key names a principal. */
+export function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
