@@ -60,6 +60,20 @@ const readerTests = ofShared({
     assert.deepEqual(await store.claim(SESSION, writer.stream, a), { ...head, ended: true, before: c });
   },
 
+  'claim of the first reader of a stream replaces no other, and returns the one that stays': async ({
+    store,
+    peer = store,
+  }) => {
+    const writer = new TestWriter(store);
+    await writer.append(events(1));
+    const head = { last: 1, oldest: 1, delivered: 0, ended: false };
+    assert.deepEqual(await store.claim(SESSION, writer.stream, a, true), head);
+    assert.deepEqual(await store.claim(SESSION, writer.stream, a, true), head);
+    await peer.claim(SESSION, writer.stream, b);
+    assert.deepEqual(await store.claim(SESSION, writer.stream, a, true), { ...head, before: b });
+    assert.deepEqual(await readerOf(peer, writer.stream), b);
+  },
+
   'release takes the newest away, and no other': async ({ store, peer = store }) => {
     await store.claim(SESSION, STANDALONE_STREAM, a);
     await store.claim(SESSION, STANDALONE_STREAM, b);

@@ -65,8 +65,8 @@ export class FaultyEventStore implements Omit<McpSharedEventStore, 'scope'> {
     return this.#call({ method: 'read', session, stream }, effect);
   }
 
-  claim(session: string, stream: string, reader: McpReaderRef): Promise<McpClaimResult> {
-    const effect = () => this.#shared.claim(session, stream, reader);
+  claim(session: string, stream: string, reader: McpReaderRef, first?: boolean): Promise<McpClaimResult> {
+    const effect = () => this.#shared.claim(session, stream, reader, first);
     return this.#call({ method: 'claim', session, stream }, effect, reader.reader);
   }
 

@@ -105,10 +105,11 @@ export interface McpSharedEventStore extends McpEventStore {
   /**
    * Makes a reader the newest of its stream. A repeated call changes nothing.
    *
+   * @param first it is the response with which the stream began, the oldest of all: it does not replace another reader
    * @throws McpSessionGoneError the session was never opened, or is forgotten
    * @throws McpStreamNotFoundError no such stream
    */
-  claim(session: string, stream: string, reader: McpReaderRef): Promise<McpClaimResult>;
+  claim(session: string, stream: string, reader: McpReaderRef, first?: boolean): Promise<McpClaimResult>;
 
   /**
    * Releases a reader, if it is still the newest. Idempotent; unknown sessions and streams are ignored.
@@ -217,7 +218,7 @@ export interface McpReadResult extends McpStreamHead {
 
 /** @publicApi */
 export interface McpClaimResult extends McpStreamHead {
-  /** The reader that this one replaces, whose node has to be notified. */
+  /** The reader that this one replaces, whose node has to be notified; of a first one, the newer reader that stays. */
   before?: McpReaderRef;
 }
 

@@ -107,12 +107,12 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async claim(session: string, stream: string, reader: McpReaderRef): Promise<McpClaimResult> {
+  async claim(session: string, stream: string, reader: McpReaderRef, first = false): Promise<McpClaimResult> {
     let found = this.#find(session, stream);
     if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
     const before = found.reader;
     if (before?.reader === reader.reader) return found.head();
-    found.reader = reader;
+    if (!first || !before) found.reader = reader;
     return { ...found.head(), ...(before && { before }) };
   }
 

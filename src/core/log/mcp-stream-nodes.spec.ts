@@ -405,6 +405,35 @@ describe('answers of the log that cross', () => {
     expect(got).toEqual([1]);
   });
 
+  it('leaves a stream to the response to which its client came back, though the claim of the first one comes later', async () => {
+    const { clock, store, node, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const read = (stream: McpStream, first: boolean) => {
+      const reading = { got: [] as number[], told: undefined as number | undefined };
+      const next = ({ index, data }: McpStoredEvent): void => {
+        if (data === NO_DATA) reading.told = index;
+        else reading.got.push(index);
+      };
+      stream.subscribe({ next, error: ignore, complete: ignore }, 0, undefined, first ? undefined : 0);
+      return reading;
+    };
+    const post = new McpStream('post', 's', a.environment, SILENT, [1]);
+    const resumed = new McpStream('post', 's', b.environment, SILENT);
+    // The client got the cursor; it has left, which node a does not know, while the log does not answer its claim.
+    await post.write({});
+    store.faults = { failBefore: ({ method }) => method === 'claim' };
+    read(post, true);
+    await clock.advance(0);
+    store.faults = {};
+    const reading = read(resumed, false);
+    await clock.advance(100);
+    await post.write({ data: '"answer"', end: true });
+    resumed.look();
+    await clock.advance(0);
+    expect(signals.filter(({ is }) => is === 'replaced')).toEqual([]);
+    expect(reading).toEqual({ got: [1], told: undefined });
+  });
+
   it('G12: acknowledges once what the log has lost', async () => {
     const { clock, log, node, write } = await setup();
     const { stream, get } = node('a');

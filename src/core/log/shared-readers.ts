@@ -29,7 +29,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     super.add(reader, first);
     const ref = { node: this.stream.environment.nodeId, reader: randomToken() };
     const since = this.stream.environment.clock.now();
-    const claim: Claim = { ref, since, known: undefined, before: undefined, claiming: undefined };
+    const claim: Claim = { ref, since, first, known: undefined, before: undefined, claiming: undefined };
     this.#claims.set(reader, claim);
     if (!first) reader.hold();
     this.#claim(reader, claim);
@@ -137,7 +137,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
     claim.known = undefined;
     const { session, id, store, begun, retry } = this.stream;
     // Not repeated for a reader that has left or become silent: it would take the stream from a newer one.
-    const attempt = () => (reader === this.newest ? store.claim(session, id, claim.ref) : undefined);
+    const attempt = () => (reader === this.newest ? store.claim(session, id, claim.ref, claim.first) : undefined);
     const run = () => retry.run(attempt);
     const known = (begun ? begun.then(run) : run()).then(
       (result) => result && this.#claimed(reader, claim, result),
@@ -152,6 +152,13 @@ export class SharedReaders extends LocalReaders<SharedStream> {
   #claimed(reader: StreamReader, claim: Claim, { before, delivered, last }: McpClaimResult): void {
     claim.known = true;
     this.acknowledged = Math.max(this.acknowledged, delivered);
+    const { first } = claim;
+    claim.first = false;
+    // The client left the first response unnoticed, and came back to another node before the claim was in the log.
+    if (before && first) {
+      if (reader === this.newest) this.silence();
+      return;
+    }
     if (before && before.node !== this.stream.environment.nodeId) {
       claim.before = before;
       // Its response may have closed meanwhile: then the one before ends at once.
@@ -221,6 +228,8 @@ interface Claim {
   readonly ref: McpReaderRef;
   /** The time at which the response was opened, in milliseconds since the epoch. */
   readonly since: number;
+  /** It is not in the log yet that the stream began with this response, the oldest of all. */
+  first: boolean;
   /**
    * `true` when the log has it as the newest, `undefined` while the claim is under way, `false` while the log is being
    * asked.

@@ -89,9 +89,10 @@ export class RedisEventStore implements McpSharedEventStore {
     return { events, more: head.last > (events.at(-1)?.index ?? after), ...head, ...(reader && { reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: McpReaderRef): Promise<McpClaimResult> {
+  async claim(session: string, stream: string, ref: McpReaderRef, first = false): Promise<McpClaimResult> {
+    const { node, reader } = ref;
     const names = [stream, node, reader].map(encoded);
-    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names);
+    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names, first ? '1' : '0');
     const { head, reader: before } = this.#headOf(answer, session, stream);
     return { ...head, ...(before && before.reader !== reader && { before }) };
   }

@@ -288,7 +288,7 @@ return result
 `,
 );
 
-/** ARGV: life, stream, node, reader. Returns the head, with the reader that was the newest before. */
+/** ARGV: life, stream, node, reader, '1' for the first of a stream. Returns the head, with the reader that was the newest before. */
 export const claimStream = script(
   'claim',
   `
@@ -302,7 +302,7 @@ if not head then
   head = begin(stream)
 end
 local before = describe(stream, head)
-if head.r and head.r[2] == ARGV[4] then return before end
+if head.r and (head.r[2] == ARGV[4] or ARGV[5] == '1') then return before end
 head.r = {ARGV[3], ARGV[4]}
 save(stream, head)
 return before

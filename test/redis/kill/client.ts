@@ -197,7 +197,10 @@ export class WorldClient {
     const cursor: Record<string, string> = reading.cursor === undefined ? {} : { 'last-event-id': reading.cursor };
     try {
       const response = await this.#send('GET', this.world.url(), { accept: 'text/event-stream', ...cursor });
-      if (isStream(response)) return response;
+      if (isStream(response)) {
+        this.world.note(`${this.name} comes back at ${reading.cursor}`);
+        return response;
+      }
       const text = await textOf(response);
       if (response.statusCode !== 503) {
         reading.fate = `GET ${reading.cursor}: ${response.statusCode} ${text}`;
@@ -236,6 +239,7 @@ export class WorldClient {
           const skipped = reading.skippedBy(id, data === '');
           const gap = this.world.skips && skipped !== undefined && skipped > 0;
           if (skipped !== 0 && !gap) this.world.wrong(`${this.name}: ${id} after ${reading.cursor}: ${data}`);
+          if (data === '' && reading.cursor !== undefined) this.world.note(`${this.name} is moved to ${id}`);
           reading.cursor = id ?? reading.cursor;
           reading.opened();
           if (data !== '') take(JSON.parse(data) as Message, gap);
