@@ -222,6 +222,8 @@ describe('a handler that is switched off', () => {
     await start();
     await registry.disable('later', { reason: REASON });
     await registry.disable('__proto__', { reason: REASON });
+    const warnings = app.log.texts('warn').filter((text) => text.includes('disable()'));
+    expect(warnings).toEqual([expect.stringContaining('has no tool "later" yet')]);
     registry.registerTool({ name: 'later', handler: () => 'too early' });
     expect(await listed('tools/list')).toEqual(['refund', 'slow']);
     for (const name of ['later', '__proto__'])

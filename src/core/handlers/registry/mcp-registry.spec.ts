@@ -22,7 +22,14 @@ function madeRegistry(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES, systemClock, SWITCH, { changed: () => {} }, ...registryParts());
+  const registry = new McpRegistry(
+    table,
+    FAILURES,
+    systemClock,
+    SWITCH,
+    { changed: () => {}, empty: true },
+    ...registryParts(),
+  );
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -195,7 +202,7 @@ describe('the registry', () => {
       FAILURES,
       systemClock,
       SWITCH,
-      { changed: () => {} },
+      { changed: () => {}, empty: true },
       ...registryParts(),
     );
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(

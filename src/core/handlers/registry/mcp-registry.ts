@@ -5,6 +5,7 @@ import type { Observable } from 'rxjs';
 import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpContext } from '../../calls/mcp-context.js';
+import { logger } from '../../calls/operator-log.js';
 import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { shown } from '../../protocol/errors.js';
 import { callerOf, type McpCaller } from '../catalogue/mcp-caller.js';
@@ -165,7 +166,7 @@ export class McpRegistry {
     @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(HandlerSwitch) private readonly switches: HandlerSwitch,
-    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
+    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed' | 'empty'>,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(ModuleRef) private readonly module: ModuleRef,
   ) {}
@@ -257,7 +258,8 @@ export class McpRegistry {
    *
    * This node refuses calls at once; the promise is about the others.
    *
-   * @param key the name of the tool or prompt, the URI of the resource, the URI template; there need not be a handler yet
+   * @param key the name of the tool or prompt, the URI of the resource, the URI template. There need not be a handler yet; a log line
+   *   says so
    * @param options `kind`, by default a tool; `reason`: for callers, at most 500 characters
    * @returns resolves when it is stored, and the other nodes were told
    * @throws (rejects) McpStateError STORE_UNAVAILABLE; TypeError for a key or reason that cannot be used
@@ -268,6 +270,12 @@ export class McpRegistry {
     if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_REASON)) {
       throw new TypeError(
         `The reason to switch off ${kind} ${shown(key)} must be a text of at most ${MAX_REASON} characters.`,
+      );
+    }
+    const perCaller = kind === 'tool' && !this.catalogues.empty;
+    if (!perCaller && !this.table.get(kind, key)) {
+      logger.warn(
+        `disable(): this endpoint has no ${kind} ${shown(key)} yet. The name stays switched off until enable(); a ${kind} that is registered later is off.`,
       );
     }
     await this.switches.set(kind, key, { reason: reason?.trim() === '' ? undefined : reason });
