@@ -7,10 +7,7 @@ export interface Repository {
 }
 
 // #region typeorm
-/**
- * `repository` is that of an entity with a column for each property below:
- * `@InjectRepository(AuditEntry)`.
- */
+/** `@InjectRepository(AuditEntry)`: the entity has a column for each property. */
 export class TypeOrmSink implements McpAuditSink {
   constructor(private readonly repository: Repository) {}
 
@@ -31,7 +28,7 @@ export interface DrizzleDatabase<Table> {
 }
 
 // #region file
-/** Appends a line of JSON for each record. The file is for its owner alone. */
+/** Appends a line of JSON for each record. Only the owner of the file can read it. */
 export function fileSink(path: string): McpAuditSink {
   return {
     write: (record) => appendFile(path, `${JSON.stringify(record)}\n`, { mode: 0o600 }),
@@ -40,10 +37,7 @@ export function fileSink(path: string): McpAuditSink {
 // #endregion
 
 // #region drizzle
-/**
- * `table` has a column for each property of a record, `arguments` and `scopes` of the
- * type `jsonb` or `text({ mode: 'json' })`.
- */
+/** `table` has a column for each property; `arguments` and `scopes` are `jsonb`. */
 export function drizzleSink<Table>(
   db: DrizzleDatabase<Table>,
   table: Table,

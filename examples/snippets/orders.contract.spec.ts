@@ -19,8 +19,8 @@ describe('the tools of OrdersModule', () => {
   });
 
   // #region contract
-  it('are those of the contract', async () => {
-    // A path begins at the folder in which the tests were started.
+  it('are those that the contract lists', async () => {
+    // The path begins at the folder in which you start the tests.
     await expectContract(app, 'orders.contract.json');
   });
   // #endregion

@@ -42,15 +42,15 @@ it('serves tools that clients accept and models tell apart', async () => {
 
 // #region model
 /**
- * Stands for a model here. Yours sends `ask` and `tools` to its API, and returns the
- * name of the tool that it calls.
+ * Replaces a model in this example. Your function sends `ask` and `tools` to the API of
+ * your model, and returns the name of the tool that the model calls.
  */
 const model: McpRoutingModel = ({ ask, tools }) =>
   tools.find(({ name }) => ask.toLowerCase().includes(name.slice(0, 4)))?.name;
 // #endregion
 
 // #region routing
-it('is understood', async () => {
+it('lets a model choose the right tool', async () => {
   const as = mintTestToken({ sub: 'anna', scopes: ['parcels:write'] });
   const cases = [
     { ask: 'Weigh P-17, please', expect: 'weigh', never: ['destroy'] },
