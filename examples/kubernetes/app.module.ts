@@ -20,14 +20,14 @@ export class HealthController {
     @Inject(McpHealthIndicator) private readonly mcp: McpHealthIndicator,
   ) {}
 
-  /** Down while Redis is away, and from the beginning of a shutdown: no new requests come. */
+  /** Fails while Redis is away and once a shutdown has begun, so that no new requests come. */
   @Get('ready')
   @HealthCheck()
   ready() {
     return this.health.check([() => this.mcp.check('mcp')]);
   }
 
-  /** Asks nothing: a pod that restarts does not bring Redis back. */
+  /** Does not ask Redis: a restart of the pod does not bring Redis back. */
   @Get('live')
   live() {
     return { status: 'ok' };
@@ -44,7 +44,7 @@ export class HealthController {
         backend: redisBackend(setting('REDIS_URL')),
         requestStateKeys: [setting('REQUEST_STATE_KEY')],
         allowedHosts: setting('ALLOWED_HOSTS').split(','),
-        drainMs: 20_000, // how long calls have to end; with it grows terminationGracePeriodSeconds
+        drainMs: 20_000, // if you raise it, raise terminationGracePeriodSeconds too
       }),
     }),
     TerminusModule,

@@ -62,7 +62,7 @@ export class LoginProxy {
   }
 
   // #region callback
-  /** The identity provider knows this one URL. It redirects to the path of the interaction, as browsers send its cookie only there. */
+  /** The identity provider knows this one URL. The method redirects to the path of the interaction, to which browsers send its cookie. */
   #returned(search: string, response: ServerResponse): void {
     const uid = this.upstream.interactionOf(new URLSearchParams(search).get('state'));
     if (uid === undefined) throw new errors.SessionNotFound('unknown state');
@@ -77,7 +77,7 @@ export class LoginProxy {
   // #endregion
 
   // #region consent
-  /** Asks for each client: the identity provider has asked for the proxy alone, once, and does not know this client. */
+  /** Asks the user about each client: the identity provider does not know it, and has only asked about the proxy, once. */
   async #consent(request: IncomingMessage, response: ServerResponse, interaction: Interaction): Promise<void> {
     const { params, prompt, session, grantId } = interaction;
     const client = (await this.provider.Client.find(String(params['client_id'])))!;
@@ -89,7 +89,7 @@ export class LoginProxy {
       response.writeHead(200, PAGE_HEADERS).end(page);
       return;
     }
-    // Beside the cookie, which is `SameSite`: a page of another port or subdomain is the same site.
+    // The cookie is `SameSite`, but a page on another port or subdomain counts as the same site.
     const from = request.headers['sec-fetch-site'];
     if (from !== undefined && from !== 'same-origin') throw new errors.InvalidRequest('decision of another page');
     if ((await formOf(request)).get('decision') !== 'allow') {
@@ -122,7 +122,7 @@ async function configurationOf({ resource, scopes }: LoginProxyOptions): Promise
     clientDefaults: { id_token_signed_response_alg: 'ES256', token_endpoint_auth_method: 'none' },
     features: {
       devInteractions: { enabled: false },
-      registration: { enabled: true }, // of MCP clients, here: RFC 7591
+      registration: { enabled: true }, // MCP clients register at the proxy (RFC 7591)
       resourceIndicators: {
         enabled: true,
         defaultResource: () => resource,
@@ -159,7 +159,7 @@ async function configurationOf({ resource, scopes }: LoginProxyOptions): Promise
 }
 
 // #region redirect
-/** Apps on a device whose scheme is no domain in reverse order. */
+/** The schemes of apps that are not a reversed domain. */
 const APP_SCHEMES = ['cursor:', 'vscode:'];
 
 /**

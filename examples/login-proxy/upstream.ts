@@ -28,7 +28,7 @@ const MOST_LOGINS = 10_000;
 // #region upstream
 /** The identity provider, which knows the proxy as a client, and asks who the user is. */
 export class Upstream {
-  /** Logins that are under way, by interaction. Each is used once; the oldest give way. With several nodes, keep them in Redis. */
+  /** The logins that have begun, by interaction. Each is used once, and the oldest are dropped. With several nodes, keep them in Redis. */
   readonly #logins = new Map<string, Login>();
   readonly #interactions = new Map<string, string>();
 
@@ -39,14 +39,14 @@ export class Upstream {
 
   static async discover({ issuer, clientId, clientSecret }: UpstreamOptions, callbackUrl: string): Promise<Upstream> {
     const url = new URL(issuer);
-    // The identity provider of this example has no TLS. Any other has, or the discovery fails.
+    // The identity provider of this example has no TLS. The discovery fails for any other without TLS.
     // oxlint-disable-next-line typescript/no-deprecated
     const local = url.hostname === '127.0.0.1' ? { execute: [allowInsecureRequests] } : {};
     const auth = ClientSecretBasic(clientSecret);
     return new Upstream(await discovery(url, clientId, undefined, auth, local), callbackUrl);
   }
 
-  /** @returns where the browser goes. Nothing in it is from the client: no `redirect_uri`, no `state`, no scope. */
+  /** @returns the URL to which the browser goes. It has nothing of the client: no `redirect_uri`, no `state`, no scope. */
   async begin(uid: string): Promise<string> {
     this.#forget(uid);
     const login = { state: randomState(), nonce: randomNonce(), verifier: randomPKCECodeVerifier() };
@@ -69,7 +69,7 @@ export class Upstream {
 
   /**
    * @returns the id of the user. The tokens of the identity provider end here: no client gets them.
-   * @throws Error when the answer is not that of the login which this interaction has begun
+   * @throws Error when the answer does not belong to the login that this interaction has begun
    */
   async finish(uid: string, search: string): Promise<string> {
     const login = this.#logins.get(uid);

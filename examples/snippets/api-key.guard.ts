@@ -31,7 +31,7 @@ export class ApiKeyGuard implements CanActivate {
         'This server needs an API key: Authorization: Bearer acme_…',
       );
     request.user = { id: row.owner };
-    // For @RequireScopes(). The key itself does not go further than here.
+    // For @RequireScopes(). Handlers do not see the key itself.
     request.auth = { token: row.id, clientId: `key ${row.id}`, scopes: [...row.scopes] };
     return true;
   }

@@ -31,8 +31,8 @@ export class KeysAndTokens implements OAuthTokenVerifier {
     if (!row)
       throw new OAuthError('invalid_token', 'The API key is unknown, or has expired');
     const { id, owner, scopes, expiresAt } = row;
-    // The same principal as with an access token: a user is one caller, however they
-    // come in.
+    // This is the principal of the user's access tokens too: a user is one caller with
+    // both.
     const extra = { iss: settings.issuer, sub: owner };
     return {
       token,
@@ -61,8 +61,8 @@ export class KeysAndTokens implements OAuthTokenVerifier {
         extra: payload,
       };
     } catch (error) {
-      // Keys that cannot be fetched are not the fault of the token: the caller gets
-      // 503, and keeps it.
+      // If the keys cannot be fetched, the token may be valid: the caller gets 503, and
+      // keeps the token.
       if (!(error instanceof errors.JOSEError) || AWAY.includes(error.code)) throw error;
       throw new OAuthError('invalid_token', 'Token not valid');
     }
@@ -82,7 +82,7 @@ const AWAY = ['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT'];
         resource: settings.resource,
         authorizationServers: [settings.issuer],
         verifier: KeysAndTokens,
-        cacheMs: 0, // a key that was deleted is refused at once
+        cacheMs: 0, // refuse a deleted key at once
       },
       // #endregion
     }),

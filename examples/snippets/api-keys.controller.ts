@@ -13,8 +13,8 @@ import { ApiKeys } from './api-keys.js';
 import { LoginGuard, type LoggedIn } from './login.guard.js';
 
 /**
- * Personal tokens: users make and delete their own, with the session of your app, and
- * not with a key.
+ * Users make and delete their own personal tokens. They use the login of your app for
+ * that, not a key.
  */
 @Controller('keys')
 @UseGuards(LoginGuard)
@@ -26,7 +26,7 @@ export class ApiKeysController {
     @Req() { user }: LoggedIn,
     @Body('scopes') asked: unknown,
   ): Promise<{ key: string }> {
-    // Never more than the user may do.
+    // A key never has more scopes than its user.
     const scopes = user.scopes.filter(
       (scope) => Array.isArray(asked) && asked.includes(scope),
     );

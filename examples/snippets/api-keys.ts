@@ -4,7 +4,7 @@ import { Inject, Injectable } from '@nestjs/common';
 
 /** A row of the table of keys. The key itself is not in it. */
 export interface ApiKeyRow {
-  /** Stands in the key, and finds the row. It is no secret. */
+  /** Part of the key, by which the table finds the row. It is not secret. */
   readonly id: string;
   /** The SHA-256 of the whole key. */
   readonly hash: Buffer;
@@ -14,7 +14,7 @@ export interface ApiKeyRow {
   readonly expiresAt: number;
 }
 
-/** Your table, with `id` as its primary key. */
+/** Stands for your table, whose primary key is `id`. */
 @Injectable()
 export class ApiKeyTable {
   readonly #rows = new Map<string, ApiKeyRow>();
@@ -44,7 +44,7 @@ const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest(
 export class ApiKeys {
   constructor(@Inject(ApiKeyTable) private readonly table: ApiKeyTable) {}
 
-  /** @returns the key, which is shown to its owner once and cannot be found out again */
+  /** @returns the key: show it to its owner at once, since the table has only its hash */
   async issue(owner: string, scopes: readonly string[], days: number): Promise<string> {
     const id = randomBytes(8).toString('hex');
     const key = `acme_${id}_${randomBytes(32).toString('hex')}`;
@@ -62,8 +62,8 @@ export class ApiKeys {
   async find(key: string): Promise<ApiKeyRow | undefined> {
     const [, id] = FORMAT.exec(key) ?? [];
     const row = id === undefined ? undefined : await this.table.find(id);
-    // Compared in constant time, and also if there is no such id: the time says nothing
-    // about what is stored.
+    // Takes the same time if there is no such id, so that the time says nothing about
+    // stored keys.
     const same = timingSafeEqual(hashOf(key), row?.hash ?? NO_KEY);
     return row && same && Date.now() < row.expiresAt ? row : undefined;
   }

@@ -15,7 +15,7 @@ import { type Message, Model } from './user-agent.js';
 const MOST_TURNS = 10;
 const MOST_CHARACTERS = 20_000;
 
-/** Answers users of the app by its own tools. */
+/** Answers users of the app with the tools of the app. */
 @Injectable()
 export class Assistant {
   constructor(
@@ -23,7 +23,7 @@ export class Assistant {
     @Inject(McpToolCaller) private readonly tools: McpToolCaller,
   ) {}
 
-  /** @param user the one who is logged in: the tools are called as this user */
+  /** @param user who is logged in: the agent calls tools as this user */
   async ask(question: string, user: LoggedIn['user']): Promise<string> {
     const caller = {
       principal: user.id,
@@ -31,7 +31,7 @@ export class Assistant {
       // There is no user to ask here, so each question is declined.
       elicit: () => ({ action: 'decline' as const }),
     };
-    // A text that a tool returns may tell the model to do something: here it can only read.
+    // A text that a tool returns may give the model orders, so it gets only tools that read.
     const listed = await this.tools.listTools(caller);
     const offered = listed.filter(
       ({ annotations }) => annotations?.readOnlyHint === true,
@@ -50,7 +50,7 @@ export class Assistant {
     return 'I could not find out.';
   }
 
-  /** @returns what the model reads, of a failure too */
+  /** @returns the text for the model, also if the call failed */
   async #call(
     name: string,
     args: Record<string, unknown>,

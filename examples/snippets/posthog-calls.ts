@@ -1,7 +1,7 @@
 // #region posthog
 import type { McpCallEnd, McpCallInfo, McpInstrumentation } from 'nestjs-mcp-streamable';
 
-/** What is needed of the `PostHog` of `posthog-node`. */
+/** The part of `PostHog` of `posthog-node` that is used. */
 export interface Analytics {
   capture(event: {
     distinctId: string;
@@ -10,7 +10,7 @@ export interface Analytics {
   }): void;
 }
 
-/** One event for each call of a tool. */
+/** Sends one event for each call of a tool. */
 export class PostHogCalls implements McpInstrumentation {
   constructor(private readonly posthog: Analytics) {}
 

@@ -11,7 +11,7 @@ import { McpExecutionContext, McpStreamableModule, Tool } from 'nestjs-mcp-strea
 import { UsersModule } from './guarded-app.js';
 import { TokenGuard } from './token.guard.js';
 
-/** Counts by principal and handler; routes of the app by address. */
+/** Counts calls by principal and handler, and other requests by address. */
 @Injectable()
 export class PrincipalThrottlerGuard extends ThrottlerGuard {
   protected override generateKey(
@@ -38,7 +38,7 @@ export class ReportTools {
     return 'Report 7';
   }
 
-  /** It is expensive. */
+  /** This tool is expensive, so its limit is lower. */
   @Throttle({ default: { limit: 2, ttl: 60_000 } })
   @Tool({ name: 'make_report', description: 'Makes a report' })
   make(): string {
@@ -58,8 +58,8 @@ export class ReportTools {
       imports: [UsersModule],
       guards: [TokenGuard],
       principal: ({ user }: { user: { id: string } }) => user.id,
-      decorators: [SkipThrottle()], // the calls are counted, not the POSTs
-      listGuards: [], // lists are not calls
+      decorators: [SkipThrottle()], // count the calls, not the POSTs
+      listGuards: [], // do not count lists
     }),
   ],
   providers: [ReportTools, { provide: APP_GUARD, useClass: PrincipalThrottlerGuard }],

@@ -9,7 +9,7 @@ import {
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import type { Observable } from 'rxjs';
 
-/** Provide `Sentry` itself: `{ provide: SENTRY, useValue: Sentry }`, of `import * as Sentry from '@sentry/nestjs'`. */
+/** Provide `Sentry` itself, of `import * as Sentry from '@sentry/nestjs'`: `{ provide: SENTRY, useValue: Sentry }`. */
 export const SENTRY = Symbol('Sentry');
 
 export interface SentryScope {
@@ -29,7 +29,7 @@ export class SentryCalls implements NestInterceptor {
     const call = McpExecutionContext.create(context);
     const { principal } = call.getContext();
     const scope = this.sentry.getIsolationScope();
-    // Not the arguments: they may be anything that a user has told a model.
+    // Do not add the arguments: they may be anything that a user has told a model.
     scope.setTags({ 'mcp.kind': call.getKind(), 'mcp.name': call.getName() });
     scope.setUser(principal === undefined ? null : { id: principal });
     return next.handle();

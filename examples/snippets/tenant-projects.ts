@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import type { TenantRequest } from './tenant.guard.js';
 
-/** The tenant that the guard has checked. It is never an argument of a tool. */
+/** Returns the tenant that the guard has checked. It is never an argument of a tool. */
 export const tenantOf = (ctx: McpContext): string =>
   (ctx.request as TenantRequest).params.tenant;
 

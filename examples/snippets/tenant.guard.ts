@@ -8,7 +8,7 @@ import {
   UnauthorizedException,
 } from '@nestjs/common';
 
-/** Part of your app: who is a member of which tenants. */
+/** Stands for the part of your app that knows the members of each tenant. */
 @Injectable()
 export class Members {
   async findByToken(
@@ -36,8 +36,8 @@ export class TenantGuard implements CanActivate {
     const request = context.switchToHttp().getRequest<TenantRequest>();
     const user = await this.members.findByToken(request.headers.authorization);
     if (!user) throw new UnauthorizedException();
-    // The same answer as for a tenant that does not exist: callers cannot find out which
-    // tenants there are.
+    // A tenant that does not exist gets the same answer, so callers cannot find out which
+    // tenants exist.
     if (!user.tenants.includes(request.params.tenant)) throw new NotFoundException();
     request.user = user;
     return true;

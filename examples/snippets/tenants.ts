@@ -9,7 +9,7 @@ import {
 import { Members, TenantGuard, type TenantRequest } from './tenant.guard.js';
 import { ProjectTools } from './tenant-projects.js';
 
-/** Yours writes into a table with the tenant in its key. */
+/** Your sink writes into a table with the tenant in its key. */
 @Injectable()
 export class TenantAudit implements McpAuditSink {
   readonly rows: (McpAuditRecord & { tenant: string | undefined })[] = [];

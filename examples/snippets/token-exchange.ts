@@ -20,8 +20,8 @@ import {
 export const calendar = { url: 'https://calendar.example.com', scope: 'calendar:read' };
 
 /**
- * What the authorization server knows this server as: a client of its own, that may
- * exchange tokens.
+ * Your server is a confidential client of the authorization server, and may exchange
+ * tokens.
  */
 const server = {
   provide: Configuration,
@@ -38,7 +38,7 @@ const OURS = ['invalid_client', 'unauthorized_client', 'unsupported_grant_type']
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 /**
- * Gets tokens for the calendar, each for the user whose token came with the call (RFC
+ * Exchanges the token of a caller for a token of the same user for the calendar (RFC
  * 8693).
  */
 @Injectable()
@@ -60,8 +60,8 @@ export class CalendarTokens {
       );
       return issued.access_token;
     } catch (error) {
-      // An outage, or this server is not set up to exchange tokens: for the log, and
-      // not for a model.
+      // An outage, or a server that may not exchange tokens, is for the log, and not for
+      // the model.
       if (!(error instanceof ResponseBodyError) || OURS.includes(error.error))
         throw error;
       throw new ForbiddenException(
@@ -94,7 +94,7 @@ export class CalendarTools {
     url.searchParams.set('day', day);
     const response = await fetch(url, {
       headers: { authorization: `Bearer ${await this.tokens.of(auth)}` },
-      redirect: 'error', // a token goes where it is for, and no further
+      redirect: 'error', // send the token to no other host
       signal: ctx.signal,
     });
     if (!response.ok)

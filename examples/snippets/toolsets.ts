@@ -15,7 +15,7 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 
-/** The toolset of a class, or of one handler. Without it a handler is in all of them. */
+/** Names the toolset of a class or handler. A handler without it is in all toolsets. */
 export const Toolset = Reflector.createDecorator<string>();
 
 /**
@@ -40,7 +40,7 @@ export class ToolsetGuard implements CanActivate {
 }
 
 interface ToolsetRequest {
-  /** Over HTTP; not over stdio, and not of calls from within the app. */
+  /** Absent over stdio, and in calls from within the app. */
   readonly query?: { readonly toolset?: string | string[] };
   readonly headers: { readonly 'x-toolset'?: string };
 }
@@ -77,7 +77,7 @@ export class HelpTools {
   imports: [
     McpStreamableModule.forRoot({
       serverInfo: { name: 'back-office', version: '1.0.0' },
-      listGuards: [ToolsetGuard], // a guard of the whole app: lists ask it too
+      listGuards: [ToolsetGuard], // lists ask this guard of the whole app too
     }),
   ],
   providers: [
@@ -91,10 +91,7 @@ export class AppModule {}
 // #endregion
 
 // #region registry
-/**
- * Switches a toolset on and off for all clients, while the app runs: clients with a
- * session are notified.
- */
+/** Switches a toolset on and off while the app runs, and notifies all clients. */
 @Injectable()
 export class MaintenanceTools {
   #tools: McpRegistration<object>[] = [];

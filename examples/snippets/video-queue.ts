@@ -6,7 +6,7 @@ export const VIDEOS = 'videos';
 export const redisUrl = (): string =>
   process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
 
-/** What a worker gets. It has no request: what it needs to know of the caller is here. */
+/** The data of a job. A worker has no request, so the job names the caller. */
 export interface Conversion {
   readonly video: string;
   readonly principal: string | undefined;
@@ -21,8 +21,8 @@ export class VideoQueue implements OnModuleDestroy {
   });
 
   /**
-   * Removes a job that waits. One that runs cannot be removed: it is marked, and stops
-   * at its next step.
+   * Removes a job that waits. A running job cannot be removed, so it is marked, and
+   * stops at its next step.
    */
   async cancel(job: Job<Conversion, string>): Promise<void> {
     await job.remove().catch(() => job.updateData({ ...job.data, cancelled: true }));

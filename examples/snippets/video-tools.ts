@@ -47,8 +47,8 @@ export class VideoTools {
       try {
         await setTimeout(this.everyMs, undefined, { signal });
       } catch (error) {
-        // `tasks/cancel`, the end of `ttlMs`, or a shutdown: nothing waits for the job
-        // any more.
+        // After `tasks/cancel`, the end of `ttlMs` or a shutdown, nothing waits for the
+        // job.
         await this.videos.cancel(job);
         throw error;
       }
