@@ -14,8 +14,8 @@ export const Public = () => SetMetadata('isPublic', true);
 
 // #region guard
 /**
- * Of the app, as in Nest's documentation: wants a cookie, or a token that the app has
- * made itself.
+ * The guard of the app, as in Nest's documentation. It wants a cookie, or a token that the
+ * app has made itself.
  */
 @Injectable()
 export class AuthGuard implements CanActivate {

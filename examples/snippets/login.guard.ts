@@ -9,7 +9,7 @@ export interface LoggedIn {
   user: { id: string; scopes: string[] };
 }
 
-/** Of your app: knows the user by the cookie of a login. */
+/** Part of your app: finds the user by the cookie of a login. */
 @Injectable()
 export class LoginGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

@@ -7,7 +7,7 @@ import { map, type Observable } from 'rxjs';
 export class ReportWatcher {
   constructor(@InjectMcp(McpClient, 'reports') private readonly reports: McpClient) {}
 
-  /** What the task says of itself, then the result. Unsubscribing cancels the task. */
+  /** Emits the status of the task, then the result. Unsubscribing cancels the task. */
   report$(year: number): Observable<string> {
     return this.reports
       .callTool$('yearly_report', { year })
