@@ -42,7 +42,8 @@ export interface McpStreamableOptions
     McpServerCardOption,
     McpAuthOption {
   /**
-   * How the server introduces itself.
+   * Tells clients what the server is: `name` and `version` are required; a title, a description, icons and a URL may be
+   * added.
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
    */
@@ -55,26 +56,27 @@ export interface McpStreamableOptions
   /**
    * Creates the SDK server of a session: once per session and node, and again when the session is rebuilt. Each request
    * without a session (revision 2026-07-28, `sessions: 'off'`) gets its own server. Return a new `McpServer` or
-   * `Server` each time; in CommonJS apps, import the class from `nestjs-mcp-streamable/server`. Such an endpoint serves no decorated
-   * handlers and none of `McpRegistry`: a handler that belongs to it prevents the start.
+   * `Server` each time; in CommonJS apps, import the class from `nestjs-mcp-streamable/server`. An endpoint with this
+   * option serves neither decorated handlers nor those of `McpRegistry`: if a handler belongs to it, the app does not
+   * start.
    *
    * @default a server over the decorated handlers of the app's providers
    */
   server?: McpServerFunction;
   /**
-   * Observes the calls of clients, for telemetry: the first one runs outermost. It sees the caller, the call with its
-   * arguments, and the outcome, and cannot refuse a call; `McpAuditModule` of `nestjs-mcp-streamable/audit` writes
-   * records of that, and of refused requests. Without any, and without a subscriber of `McpSessionService.calls$`, it
-   * costs nothing.
+   * Observes the calls of clients, for telemetry. It sees the caller, the call with its arguments, and the outcome; it
+   * cannot refuse a call. In an array, the first one runs outermost. `McpAuditModule` of `nestjs-mcp-streamable/audit`
+   * uses it to write records of calls and of refused requests. Without an instrumentation, and without a subscriber of
+   * `McpSessionService.calls$`, calls are not observed, which costs nothing.
    *
    * @default none
    */
   instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
   /**
-   * All stores and the message bus in one object, for apps with several nodes, such as `redisBackend(url)` of
-   * `nestjs-mcp-streamable/redis`. `sessionStore`, `stateStore`, `eventStore` and `messageBus` replace single parts of
-   * it. The app closes its backend on shutdown: give a function that creates one if several apps start from the same
-   * module, as in tests.
+   * Provides all stores and the message bus in one object, for apps with several nodes. `redisBackend(url)` of
+   * `nestjs-mcp-streamable/redis` returns one. `sessionStore`, `stateStore`, `eventStore` and `messageBus` replace
+   * single parts of it. The app closes its backend on shutdown. If several apps start from the same module, as in
+   * tests, give a function that creates a backend.
    *
    * @default in the memory of this process
    */
@@ -88,8 +90,8 @@ export interface McpStreamableOptions
    */
   sessionStore?: McpSessionStore;
   /**
-   * Stores the state that outlives a call (`ctx.state()`, `ctx.principalState()`). An instance of Keyv can be given
-   * directly. Nodes that share sessions must share this store, too.
+   * Stores the state that outlives a call (`ctx.state()`, `ctx.principalState()`). You can give an instance of Keyv.
+   * Nodes that share sessions must share this store, too.
    *
    * @default in the memory of this process
    */

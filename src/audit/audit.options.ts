@@ -24,55 +24,57 @@ export type McpAuditRedaction = (args: Record<string, unknown>, call: McpCallInf
 /** Options of `McpAuditModule.forRoot()`. @publicApi */
 export interface McpAuditOptions {
   /**
-   * Takes the records: an object, or a class. If a module of the app provides an instance of the class, the audit uses it.
-   * Otherwise it makes one, with dependencies from the `imports` of the module. Nest does not call lifecycle hooks of such an
-   * instance.
+   * Takes the records. It is an object, or a class. If a module of the app provides an instance of the class, the audit
+   * uses it. Otherwise it makes one, with dependencies from the `imports` of the module. Nest does not call lifecycle
+   * hooks of such an instance.
    *
-   * @default writes each record as a line of JSON by the logger of the app, in the context `McpAudit`
+   * @default an object that writes each record as a line of JSON to the logger of the app, in the context `McpAudit`
    */
   sink?: McpAuditSink | Type<McpAuditSink>;
   /**
-   * Names of properties whose values are replaced by `[redacted]`, at any depth; upper case, `_` and `-` do not matter. A list
-   * replaces the default names, and a function runs in addition to them. Properties with `x-mcp-sensitive: true` in the schema of
-   * the tool are always redacted.
+   * Lists the names of properties whose values are replaced by `[redacted]`, at any depth; upper case, `_` and `-` do
+   * not matter. A list replaces the default names; a function is called in addition to them. Properties with
+   * `x-mcp-sensitive: true` in the schema of the tool are always redacted.
    *
    * @default ['password', 'secret', 'clientSecret', 'token', 'accessToken', 'refreshToken', 'apiKey', 'authorization']
    */
   redact?: readonly string[] | McpAuditRedaction;
   /**
-   * Whether a call that cannot be recorded is refused, with 503 or the JSON-RPC code -32000. With `true` the sink must take a
-   * record of the attempt before a guard or handler runs. With `false` no call fails when the sink fails or hangs; the records
-   * that it did not take are counted.
+   * Decides whether a call that cannot be recorded is refused, with 503 or the JSON-RPC code -32000. With `true` the
+   * sink must take a record of the attempt before a guard or handler runs. With `false` no call fails when the sink
+   * fails or hangs; the records that it did not take are counted.
    *
    * @default false
    */
   required?: boolean;
   /**
-   * A secret of at least 32 bytes. With it, `argumentsHash` is the HMAC-SHA-256 of the arguments as they were sent, so the owner
-   * of the key can prove what was sent. Without it, `argumentsHash` is the SHA-256 of the arguments as they are recorded, since a
-   * plain hash of a short secret, such as a PIN, would reveal the secret to a reader who tries all values.
+   * Is a secret of at least 32 bytes. With it, `argumentsHash` is the HMAC-SHA-256 of the arguments as they were sent,
+   * so the owner of the key can prove what was sent. Without it, `argumentsHash` is the SHA-256 of the arguments as
+   * they are recorded, because a plain hash of a short secret, such as a PIN, would reveal the secret to a reader who
+   * tries all values.
    *
    * @default none
    */
   hashKey?: string | Uint8Array;
-  /** The maximum length of the arguments of a record, in about so many characters of JSON. The rest is cut. @default 8192 */
+  /** Limits the arguments of a record to about this number of characters of JSON. The rest is cut. @default 8192 */
   maxArgumentLength?: number;
   /**
-   * The maximum number of records that the sink may be writing at a time. Further records are dropped and counted, so that a sink
-   * that hangs does not use up the memory of the process.
+   * Limits the number of records that the sink may be writing at a time. Further records are dropped and counted, so
+   * that a sink that hangs does not use up the memory of the process.
    *
    * @default 1000
    */
   maxPending?: number;
   /**
-   * Milliseconds after which a record that the sink has not taken counts as failed; with `required` the call is refused. At
-   * shutdown the sink has the same time for the last records.
+   * Sets the milliseconds after which a record that the sink has not taken counts as failed; with `required` the call
+   * is refused. At shutdown the sink has the same time for the last records.
    *
    * @default 5000
    */
   timeoutMs?: number;
   /**
-   * Whether requests that are refused before they are calls (401, 403, 429, …) are recorded. Any client can cause such requests.
+   * Decides whether the audit also records requests that are refused before they are calls (401, 403, 429, …). Any
+   * client can cause such requests.
    *
    * @default true
    */

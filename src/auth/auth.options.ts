@@ -22,11 +22,11 @@ import { isScope, ScopeRules, type McpScopeImplication } from './scopes.js';
 /** The option by which an endpoint becomes an OAuth resource server. @publicApi */
 export interface McpAuthOption {
   /**
-   * Makes the endpoint an OAuth 2.1 resource server: callers must send an access token; a caller without one gets 401
+   * Makes the endpoint an OAuth 2.1 resource server. Callers must send an access token; a caller without one gets 401
    * and the URL of the metadata that names the authorization server. The endpoint issues no tokens: your authorization
    * server does.
    *
-   * @default none: guards of the app decide who calls
+   * @default none (guards of the app decide who may call)
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
    */
   auth?: McpAuthOptions;
@@ -35,86 +35,91 @@ export interface McpAuthOption {
 /** Decides what access tokens an endpoint accepts, and where clients get them. @publicApi */
 export interface McpAuthOptions {
   /**
-   * The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`: it identifies the endpoint at
-   * the authorization server, and tokens for another resource are refused. `https`, or `http` on a loopback host; no
-   * fragment.
+   * Is the URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. It identifies the endpoint at
+   * the authorization server, and tokens for another resource are refused. It begins with `https`, or with `http` on a
+   * loopback host, and has no fragment.
    *
    * @see https://www.rfc-editor.org/rfc/rfc8707
    */
   resource: string;
-  /** The issuers of authorization servers that issue tokens for this endpoint, spelled exactly as in their metadata. */
+  /**
+   * Lists the issuers of the authorization servers that issue tokens for this endpoint, spelled exactly as in their
+   * metadata.
+   */
   authorizationServers: readonly string[];
   /**
    * Decides how access tokens that are JWTs are verified; the package `jose` must be installed.
    *
-   * @default the tokens of `authorizationServers`, with keys found by their metadata
+   * @default tokens of `authorizationServers` are accepted; their metadata names the keys
    */
   jwt?: McpJwtOptions;
   /**
-   * Verifies access tokens of any format, instead of `jwt`: an `OAuthTokenVerifier` of the MCP SDK, or the injection
-   * token of a provider of the app that implements it. It must answer within 5 seconds, throw an `OAuthError` with the
-   * code `invalid_token` for a token that is not valid, and check the audience of the token. `resource`, or else
-   * `extra.aud`, of its result is compared with the option `resource`.
+   * Verifies access tokens of any format, instead of `jwt`. It is an `OAuthTokenVerifier` of the MCP SDK, or the
+   * injection token of a provider of the app that implements one. It must answer within 5 seconds, throw an
+   * `OAuthError` with the code `invalid_token` for a token that is not valid, and check the audience of the token. If
+   * its result has `resource`, or else `extra.aud`, that is compared with the option `resource`.
    *
    * @default verification by `jwt`
    */
   verifier?: OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
   /**
-   * Every request needs these scopes. Clients ask their users for all of them at the first login. `RequireScopes`
-   * declares scopes of single handlers.
+   * Lists the scopes that every request needs. Clients ask their users for all of them at the first login. For the
+   * scopes of a single handler, use `@RequireScopes()`.
    *
    * @default []
    */
   requiredScopes?: readonly string[];
   /**
-   * The scopes that clients request when no challenge names any: list the minimum that is useful.
+   * Lists the scopes that a client requests if no challenge names any. List as few as are useful.
    *
    * @default `requiredScopes`
    */
   scopesSupported?: readonly string[];
-  /** The name of the endpoint that clients show to users. @default none */
+  /** Names the endpoint for users; clients show it. @default none */
   resourceName?: string;
-  /** The URL of documentation for developers. @default none */
+  /** Is the URL of documentation for developers. @default none */
   resourceDocumentation?: string;
   /**
-   * Scopes that include others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, which is followed
-   * over several steps, or a function that decides whether one scope includes another.
+   * Declares which scopes include others. Give a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`,
+   * which is followed over several steps, or a function that decides whether one scope includes another.
    *
    * @default none
    */
   implies?: McpScopeImplication;
   /**
-   * Also serves callers that send no token; `@RequireScopes()` still refuses them. A token that is sent must be valid.
+   * Decides whether callers that send no token are served, too. `@RequireScopes()` still refuses them, and a token that
+   * is sent must be valid.
    *
    * @default false
    */
   anonymous?: boolean;
   /**
-   * Whether a client whose token names no subject calls for itself (client credentials): its principal is
-   * `client:<issuer>|<client id>`. With `false` a request with such a token gets 500, since all users of one client app
-   * would be one caller. Enable the option only if your authorization server puts a subject into every token of a user.
+   * Decides whether a client whose token names no subject (client credentials) is a caller of its own, with the
+   * principal `client:<issuer>|<client id>`. With `false` a request with such a token gets 500, because all users of
+   * one client app would be one caller. Enable the option only if your authorization server puts a subject into every
+   * token of a user.
    *
    * @default false
    */
   clientsAreCallers?: boolean;
   /**
-   * The number of milliseconds by which the clocks of an issuer and of this server may differ. With a higher value
-   * expired tokens are accepted for longer.
+   * Sets the milliseconds by which the clocks of an issuer and of this server may differ. With a higher value expired
+   * tokens are accepted for longer.
    *
    * @default 5000
    */
   clockToleranceMs?: number;
   /**
-   * The number of milliseconds for which a result of `verifier` is reused, at most until the token expires. With a
-   * higher value there are fewer verifications, but a revoked token is accepted for longer. 0 verifies each request.
-   * JWTs are verified for each request.
+   * Sets the milliseconds for which a result of `verifier` is reused, at most until the token expires. With a higher
+   * value there are fewer verifications, but a revoked token is accepted for longer. With 0 the token of each request
+   * is verified. The option has no effect on `jwt`, which verifies each request.
    *
    * @default 60000
    */
   cacheMs?: number;
   /**
-   * Ends GET streams and subscriptions when the token they were opened with expires, without `clockToleranceMs`: the
-   * client reconnects with another token. With `false` they stay open until the client closes them.
+   * Decides whether a GET stream or a subscription ends when the token that opened it expires; `clockToleranceMs` is
+   * not added. The client then reconnects with another token. With `false` they stay open until the client closes them.
    *
    * @default true
    */
@@ -123,29 +128,29 @@ export interface McpAuthOptions {
 
 /** Decides how access tokens that are JWTs are verified. @publicApi */
 export interface McpJwtOptions {
-  /** Accepted values of the claim `iss`. @default `authorizationServers` */
+  /** Lists the accepted values of the claim `iss`. @default `authorizationServers` */
   issuer?: string | readonly string[];
   /**
-   * Accepted values of the claim `aud`; one must match. Identity providers that do not support the parameter `resource`
-   * have their own name for the endpoint: an API identifier (Auth0), `api://…` or a client id (Entra ID).
+   * Lists the accepted values of the claim `aud`; one must match. Identity providers that do not support the parameter
+   * `resource` have their own name for the endpoint: an API identifier (Auth0), `api://…` or a client id (Entra ID).
    *
    * @default `resource`
    */
   audience?: string | readonly string[];
   /**
-   * URL of the public keys of the issuer; for several issuers, a record by issuer.
+   * Is the URL of the public keys of the issuer. For several issuers, give a record of URLs by issuer.
    *
    * @default `jwks_uri` of the issuer's metadata
    */
   jwksUri?: string | Readonly<Record<string, string>>;
   /**
-   * Accepted signature algorithms. Symmetric ones are refused: a server that can verify such tokens could also issue
-   * them.
+   * Lists the accepted signature algorithms. Symmetric ones are refused: a server that can verify such tokens could
+   * also issue them.
    *
-   * @default the asymmetric ones: RS, PS and ES with 256, 384 and 512, EdDSA
+   * @default all asymmetric ones: `RS`, `PS` and `ES` with 256, 384 and 512, and `EdDSA`
    */
   algorithms?: readonly string[];
-  /** The scopes of a token. @default from the claims `scope`, `scp` and `permissions` */
+  /** Returns the scopes of a token from its claims. @default from the claims `scope`, `scp` and `permissions` */
   scopes?: (claims: Readonly<Record<string, unknown>>) => readonly string[];
 }
 

@@ -90,8 +90,8 @@ export interface StreamableClientTransportOptions {
    */
   standaloneStream?: boolean;
   /**
-   * Whether `close()` ends the session on the server (DELETE). With `false` another transport can continue the session with
-   * `sessionId`.
+   * Decides whether `close()` ends the session on the server (DELETE). With `false` another transport can continue the
+   * session with `sessionId`.
    *
    * @default true
    */
@@ -99,45 +99,42 @@ export interface StreamableClientTransportOptions {
   /** Sets delays and numbers of attempts, for calls and for the standalone stream. */
   reconnect?: McpReconnectOptions;
   /**
-   * Whether the transport starts a new session when the server no longer knows this one: it repeats `initialize`, then
-   * the requests in flight as far as `replay` allows. State of the old session on the server (log level, resource
-   * subscriptions) is lost: set it again when `recoveries$` emits.
+   * Decides whether the transport starts a new session when the server no longer knows this one: it repeats
+   * `initialize`, then the requests in flight as far as `replay` allows. State of the old session on the server (log
+   * level, resource subscriptions) is lost: set it again when `recoveries$` emits.
    *
    * @default false
    */
   recover?: boolean;
   /**
-   * Which requests may be sent once more when it is unknown whether the server carried them out. `'idempotent'` uses
-   * the hints of tools that `tools/list` returned; `'always'` is for servers whose tools may all run twice. Requests
-   * that were certainly not carried out (429, 503, no connection, an unknown session) are repeated regardless.
+   * Decides which requests may be sent once more if the transport cannot know whether the server carried them out.
+   * `'idempotent'` allows it for tools with `idempotentHint` or `readOnlyHint` in `tools/list`; `'always'` is for
+   * servers whose tools may all run twice. Requests that were certainly not carried out (429, 503, no connection, an
+   * unknown session) are always repeated.
    *
    * @default 'idempotent'
    */
   replay?: McpReplayPolicy;
   /**
-   * Milliseconds without a byte after which a response that can be resumed is cut and resumed. Set it above the
-   * keep-alive period of the server; otherwise every silent stream is resumed repeatedly. Responses that cannot be
-   * resumed are never cut.
+   * Sets the milliseconds without a byte after which a response that can be resumed is closed and resumed. Choose more
+   * than the keep-alive period of the server; otherwise every silent stream is resumed repeatedly. Responses that
+   * cannot be resumed are never closed.
    *
    * @default 120000
    */
   silenceMs?: number;
   /**
-   * Milliseconds within which the response headers of a GET, or of the answer to a request of the server, must arrive,
-   * and within which the server must have taken a notification, repetitions included. Requests have the timeout of their
-   * caller.
+   * Limits the milliseconds in which the response headers must arrive: of a GET, and of a POST with an answer to the
+   * server. A notification must be accepted in the same time, repetitions included. Requests have the timeout of their
+   * caller instead.
    *
    * @default 30000
    */
   openTimeoutMs?: number;
-  /**
-   * Milliseconds that `close()` waits for the server to confirm the end of the session.
-   *
-   * @default 2000
-   */
+  /** Limits the milliseconds that `close()` waits for the server to confirm the end of the session. @default 2000 */
   closeTimeoutMs?: number;
   /**
-   * Maximum size in bytes of one message of the server. A higher limit lets a server make this process buffer more.
+   * Limits one message of the server, in bytes. A higher limit lets a server make this process buffer more.
    *
    * @default 33554432 (32 MiB)
    */
@@ -174,21 +171,17 @@ export interface McpClientInstrumentation {
 /** Sets delays and numbers of attempts. @publicApi */
 export interface McpReconnectOptions {
   /**
-   * Maximum of the first delay in milliseconds. The maximum doubles with each attempt without an event; each delay is a
+   * Limits the first delay, in milliseconds. The limit doubles with each attempt without an event; each delay is a
    * random part of it ("full jitter"), so that the clients of a restarted server do not reconnect at the same time.
    * `retry:` and `Retry-After` of the server are the minimum.
    *
    * @default 500
    */
   firstDelayMs?: number;
-  /**
-   * Maximum delay in milliseconds, unless the server asks for a longer one.
-   *
-   * @default 30000
-   */
+  /** Limits the delay in milliseconds, unless the server asks for a longer one. @default 30000 */
   maxDelayMs?: number;
   /**
-   * Number of attempts in a row without an event after which a call fails. The standalone stream never gives up.
+   * Limits the attempts in a row without an event; then the call fails. The standalone stream never gives up.
    *
    * @default 8
    */

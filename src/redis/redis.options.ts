@@ -13,42 +13,42 @@ import { MCP_MIN_EVENTS } from '../core/log/event-store.js';
 /** Options of `redisBackend()`. @publicApi */
 export interface RedisBackendOptions {
   /**
-   * Prefix of all keys and channels. Each endpoint and each deployment on one Redis needs its own: with the same prefix
-   * they share their sessions.
+   * Begins the names of all keys and channels. Each endpoint and each deployment on one Redis needs its own prefix:
+   * with the same one they share their sessions.
    *
    * @default 'mcp'
    */
   prefix?: string;
   /**
-   * The number of milliseconds that a command may take. Then it fails, although Redis may still carry it out. With a
-   * lower value a busy Redis counts as unavailable. With a higher value requests wait longer before they get 503.
+   * Limits the milliseconds that a command may take. Then it fails, although Redis may still carry it out. With a lower
+   * value a busy Redis counts as unavailable. With a higher value requests wait longer before they get 503.
    *
    * @default 2000
    */
   commandTimeoutMs?: number;
   /**
-   * The number of milliseconds between two heartbeats of this node. A lower value costs more commands. With a higher
-   * value `deadAfterMs` must be higher too.
+   * Sets the milliseconds between two heartbeats of this node. A lower value costs more commands. With a higher value
+   * `deadAfterMs` must be higher, too.
    *
    * @default 2000
    */
   heartbeatMs?: number;
   /**
-   * Milliseconds without a heartbeat after which a node counts as dead: the others end its open calls with an error. At
-   * least three times `heartbeatMs`. With a lower value clients of a dead node get an error sooner, but a node that
-   * only paused loses its calls.
+   * Sets the milliseconds without a heartbeat after which a node counts as dead: the others end its open calls with an
+   * error. It must be at least three times `heartbeatMs`. With a lower value clients of a dead node get an error
+   * sooner, but a node that only paused loses its calls.
    *
    * @default 10000
    */
   deadAfterMs?: number;
   /**
-   * Milliseconds after which an unused session expires in Redis even if no node is left to end it. At least three times
-   * `idleTimeoutMs`; the store raises lower values to that.
+   * Sets the milliseconds after which an unused session expires in Redis, even if no node is left to end it. It has no
+   * effect below three times `idleTimeoutMs`: the store then uses that.
    *
    * @default 86400000 (a day)
    */
   expireAfterMs?: number;
-  /** Bounds of the event log. */
+  /** Bounds the event log in Redis. */
   eventLog?: RedisEventLogOptions;
 }
 

@@ -2,19 +2,19 @@ import { flag, list, type OptionTable, type Resolved, resolveGroup, text } from 
 
 /** Takes the options of `McpSkillsModule.forRoot()`. @publicApi */
 export interface McpSkillsOptions {
-  /** The option `name` of the endpoint that serves the skills. @default the endpoint without a name */
+  /** Names the endpoint that serves the skills, by its option `name`. @default the endpoint without a name */
   endpoint?: string;
   /**
-   * Folders of skills. Each folder below one of these that has a `SKILL.md` is a skill, which the endpoint serves to every
-   * caller. A relative path begins at the working directory of the process.
+   * Lists folders that contain skills. Each folder below one of these that has a `SKILL.md` is a skill, which the
+   * endpoint serves to every caller. A relative path begins at the working directory of the process.
    *
-   * @default none: the skills are those of `@Skill()`
+   * @default none (the skills are those of `@Skill()`)
    */
   folders?: readonly string[];
   /**
-   * Whether the module looks for changes in the folders about each second while the app runs, and notifies clients when the lists
-   * have changed. With `false` the skills are those that were there when the app started, and a file that has changed since is no
-   * longer served.
+   * Decides whether the module looks for changes in the folders, about each second while the app runs, and notifies
+   * clients when the lists have changed. With `false` the skills are those that exist when the app starts, and a file
+   * that changes later is no longer served.
    *
    * @default `true`; `false` if `NODE_ENV` is `production` or `test`
    */

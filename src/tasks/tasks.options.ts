@@ -3,44 +3,44 @@ import type { McpTaskStore } from './task-store.js';
 
 /** Takes the options of `McpTasksModule.forRoot()`. @publicApi */
 export interface McpTasksOptions {
-  /** The option `name` of the endpoint whose tools become tasks. @default the endpoint without a name */
+  /** Names the endpoint whose tools become tasks, by its option `name`. @default the endpoint without a name */
   endpoint?: string;
   /**
-   * The store of the tasks.
+   * Stores the tasks.
    *
    * @default that of the option `backend` of the endpoint; without one, the memory of this process
    */
   store?: McpTaskStore;
   /**
-   * Milliseconds that a task is kept, from its creation on, whether it has ended or not; then it is removed with its
-   * result, and a handler that still runs is aborted. A tool may have its own value (`task: { ttlMs }`). With a higher
-   * value clients may return later, and more is kept.
+   * Sets the milliseconds that a task is kept after its creation, whether it has ended or not. Then it is removed with
+   * its result, and a handler that still runs is aborted. A tool may have its own value (`task: { ttlMs }`). With a
+   * higher value clients may return later, and more is stored.
    *
    * @default 600000 (10 minutes)
    * @see https://modelcontextprotocol.io/extensions/tasks
    */
   ttlMs?: number;
   /**
-   * The number of milliseconds that clients are asked to wait between two polls. With a lower value clients get results
+   * Sets the milliseconds that clients are asked to wait between two polls. With a lower value clients get results
    * sooner, and send more requests.
    *
    * @default 1000
    */
   pollIntervalMs?: number;
   /**
-   * Maximum number of tasks, ended ones included, until their `ttlMs` has passed. One more is refused with 429. The memory of the
-   * store is bounded by this times `maxResultBytes`.
+   * Limits the number of tasks. A task counts until its `ttlMs` has passed, even if it has ended. A further one is
+   * refused with 429. This number times `maxResultBytes` bounds the memory of the store.
    *
    * @default 5000
    */
   maxTasks?: number;
-  /** Maximum number of tasks of one principal; otherwise like `maxTasks`. @default 100 */
+  /** Limits the number of tasks of one principal; otherwise it works like `maxTasks`. @default 100 */
   maxTasksPerPrincipal?: number;
-  /** Maximum number of tasks of all anonymous callers together; otherwise like `maxTasks`. @default 1000 */
+  /** Limits the number of tasks of all anonymous callers together; otherwise it works like `maxTasks`. @default 1000 */
   maxAnonymousTasks?: number;
   /**
-   * Maximum size in bytes of a result as JSON, and of the answers of one `tasks/update`. A task with a larger result fails;
-   * larger answers are refused with 413.
+   * Limits a result, and the answers of one `tasks/update`, in bytes of JSON. A task with a larger result fails; larger
+   * answers are refused with 413.
    *
    * @default 262144 (256 KiB)
    */

@@ -23,45 +23,41 @@ export type McpClientAuth = string | (() => string | Promise<string>) | OAuthCli
 
 /** Configures one client of `McpClientModule`. @publicApi */
 export interface McpClientOptions extends Omit<StreamableClientTransportOptions, 'sessionId' | 'protocolVersion'> {
-  /** URL of the MCP endpoint. */
+  /** Is the URL of the MCP endpoint. */
   url: string | URL;
-  /**
-   * Credentials of the client. They replace an `Authorization` of the option `headers`.
-   *
-   * @default none
-   */
+  /** Sets the credentials of the client. They replace an `Authorization` of the option `headers`. @default none */
   auth?: McpClientAuth;
   /**
-   * Name and version that the client sends in `initialize`.
+   * Sets the name and version that the client sends in `initialize`.
    *
-   * @default the name of the client, version "0.0.0"
+   * @default the name of the client, with the version `0.0.0`
    */
   clientInfo?: { name: string; version: string };
   /**
-   * Options of the official `Client`, such as `capabilities` or `versionNegotiation`.
+   * Is passed to the official `Client`: `capabilities` or `versionNegotiation`, for example.
    *
-   * @default {}: the 2025 revisions, whose calls survive a broken connection; see `versionNegotiation` for 2026-07-28
+   * @default `{}` (the 2025 revisions, whose calls survive a broken connection; for 2026-07-28 set `versionNegotiation`)
    */
   client?: ClientOptions;
   /**
-   * Sets handlers on each official `Client` before it connects. A lost connection is replaced by one with a new
-   * `Client`, for which it is called again.
+   * Is called with each official `Client` before it connects, to set handlers. It is called again after a lost
+   * connection, because the new connection has a new `Client`.
    *
    * @default none
    */
   configure?: (client: Client) => void;
   /**
-   * Starts a new session when the server no longer knows the old one. On by default, unlike in the transport: a service
-   * has no user to reconnect it.
+   * Decides whether a new session starts when the server no longer knows the old one. The default differs from that of
+   * the transport, because a service has no user to reconnect it.
    *
    * @default true
    */
   recover?: boolean;
   /**
-   * Follows tasks (the extension `io.modelcontextprotocol/tasks` of 2026-07-28): a call that the server turns into a
-   * task is polled until the task has ended; cancelling the call cancels the task. Status messages of the task arrive
-   * as progress, which restarts the timeout of the call. `false`: the client does not declare the extension, so the
-   * server creates no tasks.
+   * Decides whether the client follows tasks (the extension `io.modelcontextprotocol/tasks` of 2026-07-28). A call that
+   * the server turns into a task is then polled until the task has ended; cancelling the call cancels the task. Status
+   * messages of the task arrive as progress, which restarts the timeout of the call. With `false` the client does not
+   * declare the extension, so the server creates no tasks.
    *
    * @default true
    */

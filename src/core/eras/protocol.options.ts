@@ -7,24 +7,24 @@ export type McpEras = 'both' | 'legacy' | 'modern';
 /** Decides which revisions of the protocol an endpoint serves, and how. @internal */
 export interface McpProtocolOptions extends McpRequestStateOptions {
   /**
-   * Which eras of the protocol the endpoint serves: `legacy`, the revisions 2025-03-26 to 2025-11-25, with sessions;
-   * `modern`, revision 2026-07-28, without sessions; or `both`, because clients of both eras are in use. A client of an
-   * era that is not served gets an error with the supported revisions.
+   * Decides which eras of the protocol the endpoint serves. `legacy` is the revisions 2025-03-26 to 2025-11-25, with
+   * sessions; `modern` is revision 2026-07-28, without sessions. The default is `both`, because clients of both eras
+   * are in use. A client of an era that is not served gets an error with the supported revisions.
    *
    * @default 'both'
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
    */
   eras?: McpEras;
   /**
-   * The maximum number of subscriptions (`subscriptions/listen`) of modern clients on this node. Each is a response
-   * that stays open. A further subscription gets 503, and no open one is ended.
+   * Limits the number of subscriptions (`subscriptions/listen`) of modern clients on this node. Each is a response that
+   * stays open. A further subscription gets 503, and no open one is ended.
    *
    * @default 10000
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   maxSubscriptions?: number;
   /**
-   * The maximum number of subscriptions per principal on this node. All anonymous callers count as one principal. A
+   * Limits the number of subscriptions per principal on this node. All anonymous callers count as one principal. A
    * further subscription gets 429.
    *
    * @default 100

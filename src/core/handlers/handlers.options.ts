@@ -5,87 +5,89 @@ import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js
 /** Decides how the handlers of an endpoint are listed, and what clients read of their failures. @internal */
 export interface McpHandlerOptions {
   /**
-   * The number of entries per page of a list of tools, resources, templates or prompts. With a lower value responses
-   * are smaller, but clients that do not request further pages miss the rest.
+   * Limits the number of entries per page of a list of tools, resources, templates or prompts. With a lower value
+   * responses are smaller, but clients that do not request further pages miss the rest.
    *
    * @default 1000
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
    */
   pageSize?: number;
   /**
-   * Classes of global guards (`APP_GUARD`, `useGlobalGuards()`) that also decide what lists show a caller. The guards of
-   * classes and methods always do, unless they ask for arguments. Each guard named here runs once for each entry of a
-   * list: name none that counts calls, or that looks up a token.
+   * Lists the classes of global guards (`APP_GUARD`, `useGlobalGuards()`) that also decide which entries of a list a
+   * caller sees. The guards of classes and methods always decide that, unless they read the arguments of a call. Each
+   * guard named here runs once for each entry of a list: name no guard that counts calls or looks up a token.
    *
    * @default none
    */
   listGuards?: readonly Type<CanActivate>[];
   /**
-   * Says how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they ask
-   * again. With a higher value there are fewer requests, and clients that do not subscribe to changes see them later.
-   * `scope: 'public'` lets caches between clients and server give one caller's answer to another. `private` is sent
-   * instead if the endpoint, the app or an entry of the list has guards, and to callers with a principal.
+   * Decides how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they
+   * ask again: `ttlMs` is in milliseconds. With a higher value there are fewer requests, and clients that do not
+   * subscribe to changes see them later. With `scope: 'public'`, caches between clients and server may give the answer
+   * for one caller to another. `private` is sent instead if the endpoint, the app or an entry of the list has guards,
+   * and to callers with a principal.
    *
    * @default { ttlMs: 0, scope: 'private' }
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
    */
   listCache?: McpCacheHints;
   /**
-   * Whether clients receive the message of an `Error` that a handler throws. The message of a tool is a result with
-   * `isError`, so that the model can correct its call; the message of other handlers is the JSON-RPC error -32603.
-   * Clients receive at most 2,000 characters, and never the stack or the cause. With `false` they receive a generic
-   * text. Messages of databases and drivers name hosts, tables and paths, so by default only callers on this machine
-   * receive it: those whose connection comes from a loopback address, for a loopback Host and without headers of a
-   * proxy, and those of stdio and of the app itself. With `true` all clients receive it. The option has no effect on
-   * `HttpException`, `McpError` and `ProtocolError`: messages below status 500 always reach the client, and messages
-   * from 500 on never do.
+   * Decides whether clients receive the message of an `Error` that a handler throws. With `true` all clients receive
+   * it, with `false` none: they get a generic text. By default only callers on this machine receive it, because
+   * messages of databases and drivers name hosts, tables and paths. A caller is on this machine if its connection comes
+   * from a loopback address, for a loopback host and without headers of a proxy, or if it uses stdio or is the app
+   * itself. With `NODE_ENV=production`, the default is `false`.
    *
-   * @default callers on this machine; `false` if `NODE_ENV` is `production`
+   * The message of a tool is a result with `isError`, so that the model can correct its call. The message of another
+   * handler is the JSON-RPC error -32603. A message has at most 2,000 characters, and never contains the stack or the
+   * cause. The option has no effect on `HttpException`, `McpError` and `ProtocolError`: their messages always reach the
+   * client below status 500, and never from 500 on.
+   *
+   * @default `true` for callers on this machine, `false` for others; `false` for all if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
    */
   errorDetails?: boolean;
   /**
    * Decides what the client of a tool gets when a guard denies the call. With `result` it gets a result with `isError`
    * and the text of the exception, which the model reads. With `http` it gets HTTP 403, as from a route; agent
-   * frameworks take that for a broken transport and stop. A 401, and a denial that carries `WWW-Authenticate`, is HTTP
-   * in any case, so that clients can authorize. Denials of resources, prompts and completions are HTTP too, because
-   * their results cannot say that they failed.
+   * frameworks take that for a broken transport and stop. A 401, and a denial with `WWW-Authenticate`, is always an
+   * HTTP response, so that clients can authorize. So are denials of resources, prompts and completions, because their
+   * results cannot report a failure.
    *
    * @default 'result'
    */
   denials?: 'result' | 'http';
   /**
-   * The maximum size in bytes of the result of a tool, as JSON. A larger result is replaced by a result with `isError`
-   * that names the size, and the arguments by which to ask for less. Agents truncate or refuse results that do not fit
-   * into the context of their model, often from 100 kB on. With a lower value a call takes less of that context, and
-   * more calls must be repeated. `maxResultBytes` of a tool takes precedence. The option has no effect with the option
-   * `server`.
+   * Limits the result of a tool, in bytes of JSON. A larger result is replaced by a result with `isError`, which names
+   * the size and the arguments that make the result smaller. Agents truncate or refuse results that do not fit into the
+   * context of their model, often from 100 kB on. With a lower value a call takes less of that context, and more calls
+   * must be repeated. `maxResultBytes` of a tool takes precedence. The option has no effect with the option `server`.
    *
-   * @default Infinity
+   * @default Infinity (no limit)
    */
   maxResultBytes?: number;
   /**
-   * Whether structured content of a tool is repeated as a text block, for clients that do not read the content. `false`
-   * halves such results; the specification recommends the text. `textMirror` of a tool takes precedence.
+   * Decides whether structured content of a tool is repeated as a text block, for clients that read only text. `false`
+   * halves such results; the specification recommends the text block. `textMirror` of a tool takes precedence.
    *
    * @default true
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
    */
   textMirror?: boolean;
   /**
-   * Whether the endpoint serves only tools with `readOnlyHint`, such as those of GET routes. Lists leave other tools
-   * out, a call of one is answered as if it did not exist, and `McpRegistry` refuses them. Resources and prompts are
-   * served.
+   * Decides whether the endpoint serves only tools with `readOnlyHint`, such as those of GET routes. Lists leave other
+   * tools out, a call of one gets the answer for an unknown tool, and `McpRegistry` refuses them. Resources and prompts
+   * are served.
    *
    * @default false
    */
   readOnly?: boolean;
   /**
-   * Whether the log warns at start of tools that clients refuse, or models choose badly among, and once of each tool whose
-   * result is larger than clients accept; see the doctor. `true`: also with `NODE_ENV=production`; each answer
-   * of a tool is then measured. No effect with the option `server`.
+   * Decides whether the doctor runs. At the start it logs a warning about tools that clients refuse, or among which
+   * models choose badly. Later it warns once about each tool whose result is larger than clients accept. To run it in
+   * production, set `true`; it then measures each answer of a tool. The option has no effect with the option `server`.
    *
-   * @default true; `false` if `NODE_ENV` is `production` or `test`
+   * @default `true`; `false` if `NODE_ENV` is `production` or `test`
    */
   doctor?: boolean;
 }

@@ -15,14 +15,10 @@ import { McpSessionGuard } from './mcp-session.guard.js';
 
 /** These options must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
-  /**
-   * The path of the endpoint, below the app's global prefix, as for any controller.
-   *
-   * @default 'mcp'
-   */
+  /** Sets the path of the endpoint, below the app's global prefix, as for any controller. @default 'mcp' */
   path?: string;
   /**
-   * The API version of the endpoint, as `version` of `@Controller()`. It has no effect in an app without
+   * Sets the API version of the endpoint, as `version` of `@Controller()` does. It has no effect in an app without
    * `enableVersioning()`. By default the endpoint is served for every version that a request asks for, even if the app
    * has a `defaultVersion`: MCP has its own revisions, and its clients do not send the API version of the app.
    *
@@ -30,12 +26,15 @@ export interface McpStreamableExtras {
    * @see https://docs.nestjs.com/techniques/versioning
    */
   version?: McpEndpointVersion;
-  /** The guards of the endpoint. They run before the session guard. Their dependencies are resolved from `imports`. */
+  /**
+   * Decide which requests reach the endpoint. They run before the session guard. Nest resolves their dependencies from
+   * `imports`.
+   */
   guards?: (Type<CanActivate> | CanActivate)[];
   /**
-   * These decorators are applied to the controller of the endpoint, such as `Public()`, `SkipThrottle()` or
-   * `SetMetadata()`. Global guards and interceptors read their metadata by `Reflector` from `getClass()`. Guards among
-   * them (`UseGuards()`) run before `guards`.
+   * Are applied to the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`. Global
+   * guards and interceptors find their metadata with `Reflector` on `getClass()`. A `UseGuards()` among them runs
+   * before `guards`.
    *
    * @default none
    */
@@ -46,12 +45,12 @@ export interface McpStreamableExtras {
    * @default McpSessionGuard (the principal that initialized it)
    */
   sessionGuard?: Type<McpSessionGuard>;
-  /** Modules that guards, the session guard and `forRootAsync` inject from. */
+  /** Lists the modules from which guards, the session guard and `forRootAsync` inject. */
   imports?: ModuleMetadata['imports'];
   /** Makes `McpSessionService` injectable everywhere without an import. @default false */
   isGlobal?: boolean;
   /**
-   * The name of the endpoint. An app with several endpoints needs it. Their services are injected with
+   * Names the endpoint. An app with several endpoints must name all but one. Their services are injected with
    * `@InjectMcp(McpSessionService, name)`.
    */
   name?: string;

@@ -21,15 +21,15 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    */
   principal?: McpPrincipalFunction;
   /**
-   * The maximum size of the body of a POST in bytes, counted while reading. A larger body gets 413. Other routes of the
-   * app keep their own limits. A higher value lets one request use more memory.
+   * Limits the body of a POST, in bytes, counted while reading. A larger body gets 413. Other routes of the app keep
+   * their own limits. A higher value lets one request use more memory.
    *
    * @default 4194304 (4 MiB)
    */
   maxBodyBytes?: number;
   /**
-   * The body of a request must arrive within this number of milliseconds; otherwise the request gets 408. Raise the
-   * value for clients on slow networks.
+   * Limits the milliseconds in which the body of a request must arrive; a later one gets 408. Raise the value for
+   * clients on slow networks.
    *
    * @default 30000
    */

@@ -4,9 +4,10 @@ import { isObject } from '../protocol/json-rpc.js';
 /** Makes an endpoint discoverable. @internal */
 export interface McpServerCardOption {
   /**
-   * Publishes who the server is and where it is, for clients that do not know it yet: the card at `<path>/server-card`, and its
-   * entry in `/.well-known/ai-catalog.json`. Both are public, also where callers of the endpoint need a login: anyone can read name,
-   * version, description, icons and URL. `true` takes them from `serverInfo` and `auth.resource`. Tools and the like are never part of it.
+   * Publishes what the server is and where it is, for clients that do not know it yet. The card is at
+   * `<path>/server-card`, and `/.well-known/ai-catalog.json` has an entry for it. Both are public, even if callers of
+   * the endpoint must log in: anyone can read name, version, description, icons and URL. `true` takes them from
+   * `serverInfo` and `auth.resource`. The card never contains tools, resources or prompts.
    *
    * @default false
    * @see https://modelcontextprotocol.io/seps/2127-mcp-server-cards
@@ -17,16 +18,16 @@ export interface McpServerCardOption {
 /** Says what a card has beside `serverInfo`. @publicApi */
 export interface McpServerCardOptions {
   /**
-   * The name of the server in the world: a domain of yours, reversed, and a name, such as `com.example/orders`.
+   * Names the server uniquely: a domain of yours, reversed, and a name, such as `com.example/orders`.
    *
-   * @default `serverInfo.name`, which then has that form
+   * @default `serverInfo.name`, if it has that form; otherwise the option is required
    */
   name?: string;
-  /** What the server can do, in at most 100 characters. @default `serverInfo.description` */
+  /** Says what the server can do, in at most 100 characters. @default `serverInfo.description` */
   description?: string;
-  /** The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. @default `auth.resource` */
+  /** Is the URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. @default `auth.resource` */
   url?: string;
-  /** The place of the sources: a URL, and the host, such as `github`. @default none */
+  /** Says where the sources are: `url`, and `source`, which names the host, such as `github`. @default none */
   repository?: McpServerRepository;
 }
 

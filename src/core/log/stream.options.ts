@@ -36,31 +36,31 @@ export interface StreamEnvironment {
 /** Bounds of the event log in memory; another event store has options of its own. @publicApi */
 export interface McpEventLogOptions {
   /**
-   * The number of events that a stream keeps, at least 100. The oldest events are evicted first. A client that resumes
-   * at an evicted event continues with the oldest event that is kept. With a higher value clients may be disconnected
-   * for longer, at the cost of memory.
+   * Limits the number of events that a stream keeps; the value is at least 100. The oldest events are evicted first. A
+   * client that resumes at an evicted event continues with the oldest event that is kept. With a higher value clients
+   * may be disconnected for longer, and events use more memory.
    *
    * @default 1000
    */
   maxEvents?: number;
   /**
-   * The number of bytes of events that a session keeps, counted as UTF-16. Above it, the oldest events are evicted,
+   * Limits the bytes of events that a session keeps, counted as UTF-16. Above the limit, the oldest events are evicted,
    * from finished streams before open ones. The newest event of an open stream stays. With a higher value clients may
-   * be disconnected for longer, at the cost of memory.
+   * be disconnected for longer, and events use more memory.
    *
    * @default 8388608 (8 MiB)
    */
   maxBytes?: number;
   /**
-   * The number of bytes of events that all sessions keep together. Above it, events of the session with the most bytes
-   * are evicted first. A higher value lets clients use more memory of this process.
+   * Limits the bytes of events that all sessions keep together. Above the limit, events of the session with the most
+   * bytes are evicted first. A higher value lets clients use more memory of this process.
    *
    * @default 268435456 (256 MiB)
    */
   maxTotalBytes?: number;
   /**
-   * The number of milliseconds for which a finished stream can still be resumed. With a higher value clients on bad
-   * connections have more time, at the cost of memory for each call that was answered as SSE.
+   * Sets the milliseconds for which a finished stream can still be resumed. With a higher value clients on bad
+   * connections have more time, and each call that was answered as SSE uses memory for longer.
    *
    * @default 300000 (5 min)
    */

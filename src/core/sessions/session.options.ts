@@ -14,151 +14,153 @@ import type { McpSessionCaps } from './store/session-store.js';
 /** How sessions behave, and how many there may be. @internal */
 export interface McpSessionOptions {
   /**
-   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. With `off` each POST is independent, for
-   * serverless platforms and for several nodes without a shared store. Then streams cannot be resumed, changes are not
-   * announced, handlers cannot ask questions, and GET and DELETE get 405. Revision 2026-07-28 is not affected.
+   * Decides whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. With `off` each POST is
+   * independent, which suits serverless platforms, and several nodes without a shared store. Then streams cannot be
+   * resumed, changes are not announced, handlers cannot ask questions, and GET and DELETE get 405. Revision 2026-07-28
+   * is not affected.
    *
    * @default 'required'
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
    */
   sessions?: 'required' | 'off';
   /**
-   * Generates session ids: 16 to 256 visible ASCII characters, unguessable and unique. Every caller that knows the id
-   * of an anonymous session can use it.
+   * Generates session ids. An id has 16 to 256 visible ASCII characters, and must be unguessable and unique: every
+   * caller that knows the id of an anonymous session can use it.
    *
    * @default 22 random characters of `[A-Za-z0-9]` (131 bits)
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
    */
   sessionIdGenerator?: () => string;
   /**
-   * The format of the response to a POST. With `auto` it is JSON if the answer comes within `sseAfterMs` and no other
-   * message precedes it, and otherwise server-sent events. With `sse` and `json` it is always that format. With `json`,
-   * the response carries neither progress nor questions.
+   * Decides the format of the response to a POST. With `auto` it is JSON if the answer comes within `sseAfterMs` and no
+   * other message precedes it, and otherwise server-sent events. With `sse` and `json` it is always that format. With
+   * `json`, the response carries neither progress nor questions.
    *
    * @default 'auto'
    */
   responseMode?: McpResponseMode;
   /**
-   * Milliseconds after which an unanswered POST becomes an SSE response, so that proxies receive headers and
+   * Sets the milliseconds after which an unanswered POST becomes an SSE response, so that proxies receive headers and
    * keep-alives. With a lower value, more answers go through the event log and can be resumed.
    *
    * @default 500
    */
   sseAfterMs?: number;
   /**
-   * The number of milliseconds that a client should wait before it reconnects to a closed stream. It is sent as `retry`
-   * in the first event of a response. With a higher value there are fewer requests, but clients receive missed events
+   * Sets the milliseconds that a client should wait before it reconnects to a closed stream. The first event of a
+   * response sends it as `retry`. With a higher value there are fewer requests, but clients receive missed events
    * later.
    *
    * @default 3000
    */
   retryMs?: number;
   /**
-   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). With a higher
-   * value users have more time, and handlers may wait longer. The `timeout` of a single request may be shorter; the
-   * SDK's own default for requests made through its context is 60 seconds.
+   * Sets the milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). With a
+   * higher value users have more time, and handlers may wait longer. The `timeout` of a single request may be shorter.
+   * The SDK applies 60 seconds of its own to requests that are made through its context without a `timeout`.
    *
    * @default 300000 (5 min)
    */
   serverRequestTimeoutMs?: number;
   /**
-   * The number of milliseconds that a handler may take to answer. Then its signal aborts and the client gets an error.
+   * Limits the milliseconds that a handler may take to answer. Then its signal aborts and the client gets an error.
    *
    * @default Infinity (no limit)
    */
   requestTimeoutMs?: number;
   /**
-   * The maximum number of calls that run on this node, including those that wait for their turn. A further call gets
-   * 503 with `Retry-After`. A call runs until its answer, also while its handler waits for a database or for its
-   * client. A higher value lets calls use more memory; `Infinity` disables the limit.
+   * Limits the number of calls that run on this node, including those that wait for their turn. A further call gets 503
+   * with `Retry-After`. A call runs until its answer, also while its handler waits for a database or for its client. A
+   * higher value lets calls use more memory; `Infinity` disables the limit.
    *
    * @default 10000
    */
   maxRunningCalls?: number;
   /**
-   * The maximum number of running calls of one principal, or of one session of anonymous callers. A further call gets
-   * 429 with `Retry-After`. The limit does not apply to anonymous callers without a session. Lower it if handlers share
-   * a scarce resource, such as a pool of database connections: the calls of one caller that wait for it delay all
-   * others. `Infinity` disables the limit.
+   * Limits the number of running calls of one principal, or of one session of anonymous callers. A further call gets
+   * 429 with `Retry-After`. The limit does not apply to anonymous callers without a session. If handlers share a scarce
+   * resource, such as a pool of database connections, lower the value: otherwise the calls of one caller can occupy the
+   * pool and delay all others. `Infinity` disables the limit.
    *
    * @default 1000
    */
   maxRunningCallsPerPrincipal?: number;
   /**
-   * The number of bytes of the bodies that this endpoint holds on this node: bodies that are arriving, and bodies whose
-   * calls or tasks run. A request above it gets 503 with `Retry-After`. The objects that a body becomes may take
-   * several times its bytes. A higher value lets requests use more memory; `Infinity` disables the limit.
+   * Limits the bytes of all bodies that this endpoint holds on this node: bodies that are arriving, and bodies of
+   * running calls and tasks. A request above the limit gets 503 with `Retry-After`. The objects that are parsed from a
+   * body may take several times its bytes. A higher value lets requests use more memory; `Infinity` disables the limit.
    *
    * @default 268435456 (256 MiB)
    */
   maxHeldBytes?: number;
   /**
-   * The number of milliseconds that the event loop may be late, twice in a row, before new calls get 503 with
-   * `Retry-After`. A new call that would wait longer than that behind the calls of its own caller gets 503 too.
-   * Answers, cancellations, GET and DELETE are accepted. A higher value lets calls wait longer; `Infinity` disables the
-   * limit.
+   * Limits the delay of the event loop in milliseconds. If the loop is later than that twice in a row, new calls get
+   * 503 with `Retry-After`. A new call that would wait longer than that behind other calls of its caller gets 503, too.
+   * Answers, cancellations, GET and DELETE are still accepted. A higher value lets calls wait longer; `Infinity`
+   * disables the limit.
    *
    * @default 1000
    */
   maxLagMs?: number;
   /**
-   * The number of milliseconds that running calls have to end when the app shuts down. Calls that still run then get an
+   * Sets the milliseconds that running calls have to end when the app shuts down. Calls that still run then get an
    * error. Meanwhile new calls are refused (503), and `McpSessionService.accepting` is `false`. A higher value delays
    * `app.close()` while calls run: keep the sum with `shutdownDelayMs` below the grace period of the process (30 s in
    * Kubernetes). With 0, running calls are ended at once.
    *
-   * @default `10_000` (10 s) with a shared session store, `0` without
+   * @default `10_000` (10 s) with a shared session store; `0` without one
    */
   drainMs?: number;
   /**
-   * The number of milliseconds for which an app that SIGTERM or SIGINT stops still takes calls, so that the load
-   * balancer notices first. Meanwhile `McpSessionService.accepting` is `false`, health checks are down, and each
-   * response closes its connection. Then `drainMs` begins. Raise the value above the time that the balancer takes to
+   * Sets the milliseconds for which the app still takes calls after SIGTERM or SIGINT, so that the load balancer
+   * notices the shutdown first. Meanwhile `McpSessionService.accepting` is `false`, health checks are down, and each
+   * response closes its connection. Then `drainMs` begins. Choose a value above the time that the balancer takes to
    * notice. If an app has several endpoints, the longest value counts. With 0, new calls are refused at once, which
-   * suits development. `app.close()` without a signal does not wait, and neither does an app that listens for the
-   * signal only after `app.listen()`.
+   * suits development. The delay applies only to signals: `app.close()` does not wait, and neither does an app that
+   * enables shutdown hooks after `app.listen()`.
    *
-   * @default `3_000` (3 s) with a shared session store, `0` without
+   * @default `3_000` (3 s) with a shared session store; `0` without one
    */
   shutdownDelayMs?: number;
   /**
-   * The number of milliseconds without activity after which a session ends. Running calls and open streams are
-   * activity. State that outlives a call (`ctx.state()`) ends when it was not used for the same time. A lower value
-   * needs less memory, but a client that returns later must initialize again, which many clients do not do. A session
-   * whose client has sent nothing after `initialize` ends after a minute, or after this time if that is shorter.
+   * Sets the milliseconds without activity after which a session ends. Running calls and open streams are activity.
+   * State that outlives a call (`ctx.state()`) ends when it is not used for the same time. A lower value needs less
+   * memory, but a client that returns later must initialize again, which many clients do not do. If a client sends
+   * nothing after `initialize`, its session ends after a minute, or after this time if that is shorter.
    *
    * @default 1800000 (30 min)
    */
   idleTimeoutMs?: number;
   /**
-   * The maximum number of sessions. A further `initialize` replaces the session that is unused for longest: a session
-   * is unused if its client has sent nothing in at least 5 seconds after `initialize`. If there is no such session, the
-   * `initialize` gets 503; no session in use is evicted. A higher value lets sessions use more memory.
+   * Limits the number of sessions. A further `initialize` replaces the session that has been unused for longest. A
+   * session is unused if its client has sent nothing after `initialize` for at least 5 seconds. If there is no unused
+   * session, the `initialize` gets 503; a session in use is never evicted. A higher value lets sessions use more
+   * memory.
    *
    * @default 10000
    */
   maxSessions?: number;
   /**
-   * The maximum number of sessions per principal. A further `initialize` gets 429.
+   * Limits the number of sessions per principal. A further `initialize` gets 429. `Infinity` disables the limit.
    *
    * @default 100
    */
   maxSessionsPerPrincipal?: number;
   /**
-   * The maximum number of sessions of all anonymous callers together. A further `initialize` gets 429. If the value is
+   * Limits the number of sessions of all anonymous callers together. A further `initialize` gets 429. If the value is
    * lower than `maxSessions`, anonymous callers leave room for authenticated ones. Guards of the whole app
    * (`APP_GUARD`) do not change the default: set the option if they let anonymous callers in. Callers that guards
-   * accept without a principal are anonymous too: if all callers are, raise the value to `maxSessions`.
+   * accept without a principal are anonymous, too: if all callers are, raise the value to `maxSessions`.
    *
-   * @default half of `maxSessions`, rounded up, with the option `guards` or `auth`; `Infinity` (as many as `maxSessions`) without
+   * @default half of `maxSessions`, rounded up, with the option `guards` or `auth`; `Infinity` without (then only `maxSessions` limits them)
    */
   maxAnonymousSessions?: number;
   /**
-   * Whether sessions survive a restart of the process, so that clients stay connected when you save a file under `nest
-   * start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of the system,
-   * which only the user of the process can read. The option has no effect with your own session store, event store or
-   * backend. Do not use it in production: it serves one process at a time, and writes each change of a session
-   * synchronously.
+   * Decides whether sessions survive a restart of the process, so that clients stay connected when you save a file
+   * under `nest start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of
+   * the system, which only the user of the process can read. The option has no effect with your own session store,
+   * event store or backend. Do not use it in production: it serves one process at a time, and writes each change of a
+   * session synchronously.
    *
    * @default `true`; `false` if `NODE_ENV` is `production` or `test`
    */

@@ -14,9 +14,10 @@ import { MissingRequiredClientCapabilityError } from '../../protocol/spec.js';
 /** Lists the extensions of the protocol that an endpoint declares. @internal */
 export interface McpExtensionOptions {
   /**
-   * Declares extensions of the protocol by id, each with its settings; `{}` means that there are none. Clients of both
-   * eras read them in the capabilities of the server. Extensions of `@McpMethod()` and of modules of this package need
-   * no entry. The option does not work with the option `server`, whose server declares its own extensions.
+   * Declares extensions of the protocol: a record of their settings by id; `{}` declares an extension without settings.
+   * Clients of both eras read them in the capabilities of the server. Extensions of `@McpMethod()` and of modules of
+   * this package need no entry. With the option `server` the app does not start: that server declares its own
+   * extensions.
    *
    * @default none
    * @see https://modelcontextprotocol.io/seps/2133-extensions

@@ -10,25 +10,25 @@ import { MIN_SECRET_BYTES } from './request-state.js';
  */
 export interface McpRequestStateOptions {
   /**
-   * The keys are secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` prints. The
-   * first key encrypts, and all keys decrypt. To rotate, put a new key first, and remove the old one when
-   * `requestStateTtlMs` has passed. All nodes of a deployment need the same keys. An attacker who has a key can forge
-   * answers and results of `ctx.once()`.
+   * Lists the secrets that encrypt the request state. Each has at least 32 bytes, as bytes or as text: `openssl rand
+   * -base64 32` prints one. The first key encrypts, and all keys decrypt. To rotate, put a new key first, and remove
+   * the old one when `requestStateTtlMs` has passed. All nodes of a deployment need the same keys. An attacker who has
+   * a key can forge answers and results of `ctx.once()`.
    *
    * @default one random key per process
    */
   requestStateKeys?: readonly (string | Uint8Array)[];
   /**
-   * The number of milliseconds that a client has to answer the questions of one round. With a higher value users have
-   * more time. With a lower value a client can send the same answers again for a shorter time.
+   * Sets the milliseconds that a client has to answer the questions of one round. With a higher value users have more
+   * time. With a lower value a client can send the same answers again for a shorter time.
    *
    * @default 1800000 (30 min)
    */
   requestStateTtlMs?: number;
   /**
-   * The maximum size in bytes of the encrypted request state: the answers so far and the results of `ctx.once()`, plus
-   * a third for the encoding. A call that needs more fails. Each round sends the state twice, and encrypts and decrypts
-   * it, so a higher value costs bytes and time.
+   * Limits the encrypted request state, in bytes: the answers so far and the results of `ctx.once()`, plus a third for
+   * the encoding. A call that needs more fails. Each round sends the state twice, and encrypts and decrypts it, so a
+   * higher value costs bandwidth and time.
    *
    * @default 65536 (64 KiB)
    */

@@ -3,22 +3,21 @@ import { count, type OptionTable, type Resolved } from '../../common/options.js'
 /** Bounds the state that outlives a call. @internal */
 export interface McpStateOptions {
   /**
-   * The maximum number of states (`ctx.state()`, `ctx.principalState()`) per principal. A `patch` that would create one
+   * Limits the number of states (`ctx.state()`, `ctx.principalState()`) per principal. A `patch` that would create one
    * more fails with `TOO_MANY_STATES`. The option has no effect on a `stateStore` without quotas, such as a plain Keyv.
    *
    * @default 100
    */
   maxStatesPerPrincipal?: number;
   /**
-   * The maximum number of states of all anonymous callers together; otherwise it works like `maxStatesPerPrincipal`.
+   * Limits the number of states of all anonymous callers together; otherwise it works like `maxStatesPerPrincipal`.
    * Anonymous callers can make the server store at most this number times `maxStateBytes`.
    *
    * @default 10000
    */
   maxAnonymousStates?: number;
   /**
-   * The maximum size in bytes of the data of one state, as JSON. A `patch` that would make it larger fails with
-   * `STATE_TOO_LARGE`.
+   * Limits the data of one state, in bytes of JSON. A `patch` that would make it larger fails with `STATE_TOO_LARGE`.
    *
    * @default 65536 (64 KiB)
    */

@@ -31,21 +31,21 @@ export interface RequestFacts {
 /** Options of {@link compileHostRules}. @internal */
 export interface HostOriginOptions {
   /**
-   * The header `Host` may have these values, with or without a port. Without a port, every port is allowed. Case is
-   * ignored.
+   * Lists the values that the header `Host` may have, with or without a port. Without a port, every port is allowed.
+   * Case is ignored.
    *
-   * If the list is empty, connections on loopback may use only loopback names. Connections on network addresses may
-   * then use every host, and a warning is logged once. Pages of that host may call only if it is an IP address or a
-   * loopback name, or if `allowedOrigins` lists them. If a reverse proxy on the same machine forwards the public host
-   * name, list that name.
+   * If the list is empty, requests that arrive on a loopback address may name only loopback hosts. Requests that arrive
+   * on a network address may name any host, and a warning is logged once. Browser pages of such a host may call only if
+   * the host is an IP address or a loopback name, or if `allowedOrigins` lists the page. If a reverse proxy on the same
+   * machine forwards the public host name, list that name.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
    */
   readonly allowedHosts?: readonly string[];
   /**
-   * Browsers may call from these origins, such as `https://app.example.com`, in addition to the endpoint's own origin.
-   * `null` allows sandboxed frames and local files, and so every site that opens one.
+   * Lists the origins from which browsers may call, such as `https://app.example.com`, in addition to the endpoint's
+   * own origin. `null` allows sandboxed frames and local files, and so every site that opens one.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
