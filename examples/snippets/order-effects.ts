@@ -68,7 +68,7 @@ export class PaymentTools {
     name: 'ship_order',
     description: 'Ships an order',
     inputSchema: OrderId,
-    // Errors are free: `ship()` throws only before the parcel has left.
+    // After an error the key is free: `ship()` throws only before the parcel has left.
     idempotency: { key: ({ id }) => id, ttlMs: 7 * 24 * 3_600_000, errors: 'free' },
     confirm: ({ id }) => `Ship the order ${id} now?`,
   })

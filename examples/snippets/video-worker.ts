@@ -9,7 +9,7 @@ import {
 import { type Job, UnrecoverableError, Worker } from 'bullmq';
 import { type Conversion, redisUrl, VideoQueue, VIDEOS } from './video-queue.js';
 
-/** Converts a video step by step; yours calls ffmpeg, or a service. */
+/** Converts a video step by step. Your converter calls ffmpeg, or a service. */
 @Injectable()
 export class Converter {
   readonly steps = 4;
@@ -41,7 +41,7 @@ export class VideoWorker implements OnModuleInit, OnModuleDestroy {
   async #convert({ id, data }: Job<Conversion, string>): Promise<string> {
     for (let step = 1; step <= this.converter.steps; step++) {
       const job = await this.videos.jobs.getJob(id!);
-      if (job?.data.cancelled) throw new UnrecoverableError('Cancelled'); // no further attempt
+      if (job?.data.cancelled) throw new UnrecoverableError('Cancelled'); // BullMQ does not retry
       await this.converter.step(data.video, step);
       await job?.updateProgress((100 * step) / this.converter.steps);
     }
@@ -50,7 +50,7 @@ export class VideoWorker implements OnModuleInit, OnModuleDestroy {
 }
 
 /**
- * An app of its own, without an endpoint:
+ * Runs as an app of its own, without an endpoint:
  * `NestFactory.createApplicationContext(WorkerModule)`.
  */
 @Module({ providers: [VideoQueue, Converter, VideoWorker] })
