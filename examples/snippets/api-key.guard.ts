@@ -31,7 +31,7 @@ export class ApiKeyGuard implements CanActivate {
         'This server needs an API key: Authorization: Bearer acme_…',
       );
     request.user = { id: row.owner };
-    // For @RequireScopes(). Handlers do not see the key itself.
+    // For @RequireScopes(). The token is the id here, so that the key is not in logs.
     request.auth = { token: row.id, clientId: `key ${row.id}`, scopes: [...row.scopes] };
     return true;
   }
