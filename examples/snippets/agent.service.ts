@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { McpToolCaller } from 'nestjs-mcp-streamable';
 import { map, type Observable } from 'rxjs';
 
-/** What the model of an agent wants to call. */
+/** The model of an agent asks for such a call. */
 interface Wanted {
   name: string;
   arguments: Record<string, unknown>;
@@ -13,7 +13,7 @@ interface Wanted {
 export class OrderAgent {
   constructor(@Inject(McpToolCaller) private readonly tools: McpToolCaller) {}
 
-  /** A tool that fails says so in `isError`, for the model to read. */
+  /** If the tool fails, the result has `isError`, and the model reads why. */
   async call(
     { name, arguments: args }: Wanted,
     user: { id: string },
@@ -27,7 +27,7 @@ export class OrderAgent {
     return JSON.stringify(content);
   }
 
-  /** Progress, then the result. Unsubscribing cancels the export. */
+  /** Emits progress, and then the result. Unsubscribing cancels the export. */
   export$(): Observable<string> {
     return this.tools
       .callTool$('export_orders')

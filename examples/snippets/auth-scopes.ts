@@ -10,7 +10,7 @@ const note = z.object({ text: z.string() });
 export class NotesTools {
   @Tool({ name: 'list_notes' })
   list(@McpCtx() ctx: McpContext) {
-    return `The notes of ${ctx.principal}: …`; // https://idp.example.com/|ann
+    return `The notes of ${ctx.principal}: …`; // such as https://idp.example.com/|ann
   }
 
   @Tool({ name: 'add_note', inputSchema: note })

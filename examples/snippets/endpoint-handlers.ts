@@ -11,7 +11,7 @@ export class StaffTools {
   }
 }
 
-/** Does not name an endpoint: the module decides where it is served. */
+/** This class names no endpoint: the module decides where it is served. */
 @Injectable()
 export class OpeningHours {
   @Tool({ name: 'opening_hours', description: 'Says when the shop is open' })

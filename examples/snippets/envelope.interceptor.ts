@@ -15,7 +15,7 @@ import {
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { map, type Observable } from 'rxjs';
 
-/** An interceptor of the app: puts `{ data }` around the results of its routes. */
+/** This interceptor puts `{ data }` around the results of routes, not of handlers. */
 @Injectable()
 export class EnvelopeInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

@@ -8,7 +8,7 @@ const serverInfo = { name: 'orders', version: '1.0.0' };
 
 @Injectable()
 export class OrdersServer {
-  /** Called once per session. */
+  /** The endpoint calls this once for each session. */
   create(): McpServer {
     const server = new McpServer(serverInfo);
     server.registerTool(

@@ -17,7 +17,7 @@ import { UsersModule } from './guarded-app.js';
 const IS_PUBLIC = Symbol('is public');
 export const Public = () => SetMetadata(IS_PUBLIC, true);
 
-/** A guard of the app, for its pages. */
+/** This guard of the app protects its pages. */
 @Injectable()
 export class LoginGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
@@ -27,7 +27,7 @@ export class LoginGuard implements CanActivate {
       context.getHandler(),
       context.getClass(),
     ]);
-    // Around a handler the guards of the endpoint have let the caller in.
+    // Around a handler: the guards of the endpoint have already let the caller in.
     if (isPublic || McpExecutionContext.isMcp(context)) return true;
     const { headers } = context
       .switchToHttp()
@@ -40,8 +40,8 @@ export class LoginGuard implements CanActivate {
 
 // #region throttler
 /**
- * Counts by caller: the guards of the endpoint have set `user` before a handler is
- * called.
+ * Counts the calls of each caller. The guards of the endpoint have set `user` before a
+ * handler is called.
  */
 @Injectable()
 export class CallerThrottlerGuard extends ThrottlerGuard {

@@ -13,7 +13,7 @@ export class InvoicesController {
 // #endregion
 
 // #region module
-/** The rest of the package, and the SDK, are loaded here or nowhere. */
+/** Only this function loads the rest of the package, and the SDK. */
 const mcp = async () => ({ module: (await import('./off-by-default.mcp.js')).McpModule });
 
 @Module({

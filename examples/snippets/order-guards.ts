@@ -13,7 +13,7 @@ import { Orders } from './orders.service.js';
 
 export const Roles = Reflector.createDecorator<string[]>();
 
-/** Nothing in it is about MCP: it guards controllers just as well. */
+/** This guard has no code for MCP, so it also works on the routes of your app. */
 @Injectable()
 export class RolesGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
@@ -33,7 +33,7 @@ export class RolesGuard implements CanActivate {
 const OrderId = z.object({ id: z.string() });
 
 // #region args
-/** Reads the arguments, so it does not decide what lists show. */
+/** This guard reads the arguments, so it does not decide what lists show. */
 @Injectable()
 export class OwnOrderGuard implements CanActivate {
   constructor(@Inject(Orders) private readonly orders: Orders) {}

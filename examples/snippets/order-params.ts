@@ -7,7 +7,7 @@ import {
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 
 // #region params
-/** A decorator that you have already, for your controllers. */
+/** Your app may have this decorator already, for its controllers. */
 export const User = createParamDecorator((_: unknown, context: ExecutionContext) => {
   return context.switchToHttp().getRequest<{ user?: { id: string } }>().user;
 });
@@ -26,7 +26,7 @@ export class ParamTools {
     return `At most ${limit} orders of ${user?.id ?? ctx.principal ?? 'an anonymous caller'}`;
   }
 
-  /** Without decorators: the arguments, and the context. */
+  /** A method without param decorators gets the arguments and the context. */
   @Tool({ name: 'who_am_i' })
   whoAmI(_args: object, ctx: McpContext): string {
     return `You use ${ctx.session?.clientInfo.name}.`;

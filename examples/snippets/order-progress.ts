@@ -8,7 +8,7 @@ import { Orders } from './orders.service.js';
 export class ExportTools {
   constructor(@Inject(Orders) private readonly orders: Orders) {}
 
-  /** A client that cancels unsubscribes: the export stops. */
+  /** When the client cancels, the Observable is unsubscribed: the export stops. */
   @Tool({ name: 'export_orders', description: 'Exports all orders' })
   export(): Observable<ToolEvent<string>> {
     return this.orders

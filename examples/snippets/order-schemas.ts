@@ -54,8 +54,8 @@ const RegionalOrder = z.object({
 @Injectable()
 export class RegionalTools {
   /**
-   * Clients send `Mcp-Param-Region` along: a proxy can choose the region without a look
-   * at the body.
+   * Clients also send the region in the header `Mcp-Param-Region`, so a proxy can route
+   * the call without reading the body.
    */
   @Tool({ name: 'order_in_region', inputSchema: RegionalOrder })
   order(@McpArgs() { item, region }: z.infer<typeof RegionalOrder>): string {

@@ -4,7 +4,7 @@ import { McpExecutionContext } from 'nestjs-mcp-streamable';
 export interface InstalledPlugin {
   name: string;
   description: string;
-  /** JSON Schema of its arguments. */
+  /** This JSON Schema describes the arguments. */
   schema: Record<string, unknown>;
 }
 

@@ -5,7 +5,7 @@ import { McpRegistry, McpSessionService } from 'nestjs-mcp-streamable';
 export interface Plugin {
   name: string;
   description: string;
-  /** JSON Schema of its arguments. */
+  /** This JSON Schema describes the arguments. */
   schema: Record<string, unknown>;
   run: (args: Record<string, unknown>) => Promise<string>;
 }

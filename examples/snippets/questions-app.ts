@@ -12,7 +12,7 @@ const serverInfo = { name: 'rooms', version: '1.0.0' };
     McpStreamableModule.forRootAsync({
       useFactory: () => ({
         serverInfo,
-        // Made by `openssl rand -base64 32`: "new,old" while keys are changed.
+        // `openssl rand -base64 32` makes a key. Write "new,old" while you change it.
         requestStateKeys: process.env['MCP_REQUEST_STATE_KEYS']?.split(','),
       }),
     }),

@@ -3,7 +3,7 @@ import { Inject, Injectable, Scope } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import { Tool } from 'nestjs-mcp-streamable';
 
-/** Made for each HTTP request that needs it. */
+/** Nest makes an instance for each HTTP request that needs one. */
 @Injectable({ scope: Scope.REQUEST })
 export class TenantTools {
   constructor(

@@ -6,7 +6,7 @@ import {
   McpToolCaller,
 } from 'nestjs-mcp-streamable';
 
-/** A model that calls tools: the API of a provider, behind a framework or not. */
+/** Extend this class with your model: it may use a framework, or the API of a provider. */
 export abstract class Model {
   abstract next(
     messages: readonly Message[],
@@ -37,8 +37,8 @@ export class UserAgent {
       const turn = await this.model.next(messages, tools);
       if ('text' in turn) return turn.text;
       const { name, arguments: args } = turn.call;
-      // The model may ask for a tool that it was not told of: then this throws, as for
-      // a client.
+      // If the model asks for a tool that is not in its list, this throws, as for a
+      // client.
       const { content } = await this.tools.callTool(name, args, caller);
       messages.push({ role: 'tool', content: JSON.stringify(content) });
     }
@@ -48,15 +48,15 @@ export class UserAgent {
 // #endregion
 
 // #region frameworks
-/** `tools` of OpenAI's chat completions. */
+/** Makes one of the `tools` of OpenAI's chat completions. */
 export const forOpenAi = ({ name, description, inputSchema }: McpListedTool) => ({
   type: 'function' as const,
   function: { name, description, parameters: inputSchema },
 });
 
 /**
- * `tools` of the AI SDK, with its `tool()` and `jsonSchema()`; LangChain's `tool()`
- * takes `{ name, description, schema }`. `user` as for `listTools()`.
+ * Makes the `tools` of the AI SDK. Wrap each in its `tool()` and `jsonSchema()`, as the
+ * comment shows. LangChain's `tool()` takes `{ name, description, schema }`.
  */
 export const forAiSdk = (
   tools: readonly McpListedTool[],

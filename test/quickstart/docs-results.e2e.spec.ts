@@ -5,9 +5,15 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ChartTools } from '../../examples/snippets/chart-tools.js';
 import { AppModule as HandlersApp } from '../../examples/snippets/handlers-app.js';
 import { OrdersController } from '../../examples/snippets/orders.controller.js';
+import { OrderTools } from '../../examples/snippets/orders.module.js';
+import { ProductsController } from '../../examples/snippets/products.controller.js';
 import { closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
-@Module({ imports: [HandlersApp], providers: [ChartTools], controllers: [OrdersController] })
+@Module({
+  imports: [HandlersApp],
+  providers: [ChartTools, OrderTools],
+  controllers: [OrdersController, ProductsController],
+})
 class DocsApp {}
 
 const docs = new URL('../../docs/', import.meta.url);

@@ -41,7 +41,7 @@ it('weighs a parcel', async () => {
 // #endregion
 
 // #region guard
-it('destroys a parcel for those whom the guard lets in', async () => {
+it('destroys a parcel if the guard lets the caller in', async () => {
   await start((builder) =>
     builder.overrideGuard(CustomerGuard).useValue({ canActivate: () => true }),
   );
@@ -50,7 +50,7 @@ it('destroys a parcel for those whom the guard lets in', async () => {
   await mcp.close();
 });
 
-it('refuses strangers, and does not list to them what they may not call', async () => {
+it('refuses a stranger, and does not list the tool for this caller', async () => {
   await start();
   const mcp = await createMcpTestClient(app);
   const refusal = await refusalOf(mcp.callTool('destroy', { id: 'P-17' }));
@@ -79,7 +79,7 @@ it('destroys a parcel for a customer whose token says so', async () => {
 // #endregion
 
 // #region progress
-it('says how far a delivery is', async () => {
+it('reports the progress of a delivery', async () => {
   await start();
   const mcp = await createMcpTestClient(app);
   const { text, progress } = await mcp.callTool(
