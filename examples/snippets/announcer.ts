@@ -7,8 +7,9 @@ export class Announcer {
   constructor(@Inject(McpSessionService) private readonly sessions: McpSessionService) {}
 
   /**
-   * Notifies all sessions; a predicate could pick some of them. @returns the number of
-   * sessions
+   * Notifies all sessions; a predicate could pick some of them.
+   *
+   * @returns the number of sessions
    */
   announce(text: string): Promise<number> {
     const params = { level: 'notice', data: text };

@@ -5,7 +5,7 @@ import { OAuthError } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
 import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
 
-/** Opaque tokens: asks the authorization server about each (RFC 7662). */
+/** Accepts opaque tokens: it asks the authorization server about each (RFC 7662). */
 @Injectable()
 export class Introspection implements OAuthTokenVerifier {
   async verifyAccessToken(token: string): Promise<AuthInfo> {

@@ -3,7 +3,7 @@ import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/com
 import type { AuthInfo } from 'nestjs-mcp-streamable/auth';
 
 /**
- * Runs after Passport, or a guard of your own: makes the `AuthInfo` of the MCP SDK from
+ * Runs after Passport, or a guard of your own. It makes the `AuthInfo` of the MCP SDK from
  * `request.user`.
  */
 @Injectable()

@@ -29,7 +29,7 @@ export class AuthGuard implements CanActivate {
       ])
     )
       return true;
-    // A call of a handler: the endpoint has verified the token of its caller.
+    // This is a call of a handler: the endpoint has verified the token of its caller.
     if (McpExecutionContext.isMcp(context)) return true;
     const { headers } = context
       .switchToHttp()

@@ -2,7 +2,7 @@
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 
 /**
- * Anywhere below a handler: the caller, its session, and whether the call was
+ * Finds, anywhere below a handler, the caller, its session, and whether the call was
  * cancelled.
  */
 export async function deleteOrder(id: string): Promise<void> {
@@ -16,7 +16,7 @@ export async function deleteOrder(id: string): Promise<void> {
 
 // #region close-stream
 /**
- * Work that takes minutes: closes the connection; the client comes back for the result.
+ * Closes the connection for work that takes minutes. The client comes back for the result.
  */
 export async function longWork(work: () => Promise<string>): Promise<string> {
   currentMcpCall()?.closeStream();

@@ -14,7 +14,7 @@ export class Purchasing {
     return tools.map(({ name }) => name);
   }
 
-  /** Progress, then the result. Unsubscribing cancels the export on the server. */
+  /** Emits progress, then the result. Unsubscribing cancels the export on the server. */
   export$(): Observable<string> {
     return this.orders
       .callTool$('export_orders')
