@@ -1,5 +1,9 @@
 // The official client, which finds its way from a 401 to a token by itself, and to a wider one when a tool needs it.
-import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
+import {
+  Client,
+  StreamableHTTPClientTransport,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client';
 import { UserWithoutBrowser } from './user.js';
 
 /** Runs something; where it needs the user's consent, gets that and runs it again. */

@@ -31,8 +31,14 @@ export class LoginProxy {
   static async start(options: LoginProxyOptions): Promise<Server> {
     const callbackUrl = new URL('/callback', options.issuer).href;
     const upstream = await Upstream.discover(options.upstream, callbackUrl);
-    const proxy = new LoginProxy(new Provider(options.issuer, await configurationOf(options)), upstream, options);
-    const server = createServer((request, response) => void proxy.#serve(request, response));
+    const proxy = new LoginProxy(
+      new Provider(options.issuer, await configurationOf(options)),
+      upstream,
+      options,
+    );
+    const server = createServer(
+      (request, response) => void proxy.#serve(request, response),
+    );
     const { hostname, port } = new URL(options.issuer);
     await new Promise<void>((resolve) => server.listen(Number(port), hostname, resolve));
     return server;
@@ -43,26 +49,35 @@ export class LoginProxy {
       const { pathname, search } = new URL(request.url!, this.options.issuer);
       const [, room, uid, step] = pathname.split('/');
       if (pathname === '/callback') return this.#returned(search, response);
-      if (room !== 'interaction' || uid === undefined) return await this.provider.callback()(request, response);
+      if (room !== 'interaction' || uid === undefined)
+        return await this.provider.callback()(request, response);
       // Throws unless the cookie of this interaction came with the request: another browser cannot go on with it.
       const interaction = await this.provider.interactionDetails(request, response);
-      if (interaction.uid !== uid) throw new errors.SessionNotFound('interaction of another browser');
+      if (interaction.uid !== uid)
+        throw new errors.SessionNotFound('interaction of another browser');
       if (interaction.prompt.name === 'login') {
-        if (step === 'callback') return await this.#loggedIn(request, response, uid, search);
+        if (step === 'callback')
+          return await this.#loggedIn(request, response, uid, search);
         redirect(response, await this.upstream.begin(uid));
         return;
       }
       await this.#consent(request, response, interaction);
     } catch (error) {
       const { status = 500, message } = error as { status?: number; message: string };
-      if (!response.headersSent) response.writeHead(status >= 400 ? status : 500, PAGE_HEADERS);
-      response.end(failurePage(status < 500 ? message : 'The login failed. Begin again.'));
+      if (!response.headersSent)
+        response.writeHead(status >= 400 ? status : 500, PAGE_HEADERS);
+      response.end(
+        failurePage(status < 500 ? message : 'The login failed. Begin again.'),
+      );
       if (status >= 500) console.error(error);
     }
   }
 
   // #region callback
-  /** The identity provider knows this one URL. The method redirects to the path of the interaction, to which browsers send its cookie. */
+  /**
+   * The identity provider knows this one URL. The method redirects to the path of the
+   * interaction, to which browsers send its cookie.
+   */
   #returned(search: string, response: ServerResponse): void {
     const uid = this.upstream.interactionOf(new URLSearchParams(search).get('state'));
     if (uid === undefined) throw new errors.SessionNotFound('unknown state');
@@ -70,39 +85,69 @@ export class LoginProxy {
   }
 
   /** Takes the code of the identity provider, in the browser that began the login. */
-  async #loggedIn(request: IncomingMessage, response: ServerResponse, uid: string, search: string): Promise<void> {
+  async #loggedIn(
+    request: IncomingMessage,
+    response: ServerResponse,
+    uid: string,
+    search: string,
+  ): Promise<void> {
     const accountId = await this.upstream.finish(uid, search);
     await this.provider.interactionFinished(request, response, { login: { accountId } });
   }
   // #endregion
 
   // #region consent
-  /** Asks the user about each client: the identity provider does not know it, and has only asked about the proxy, once. */
-  async #consent(request: IncomingMessage, response: ServerResponse, interaction: Interaction): Promise<void> {
+  /**
+   * Asks the user about each client: the identity provider does not know it, and has only
+   * asked about the proxy, once.
+   */
+  async #consent(
+    request: IncomingMessage,
+    response: ServerResponse,
+    interaction: Interaction,
+  ): Promise<void> {
     const { params, prompt, session, grantId } = interaction;
     const client = (await this.provider.Client.find(String(params['client_id'])))!;
-    const wanted = prompt.details as { missingOIDCScope?: string[]; missingResourceScopes?: Record<string, string[]> };
+    const wanted = prompt.details as {
+      missingOIDCScope?: string[];
+      missingResourceScopes?: Record<string, string[]>;
+    };
     const scopes = Object.values(wanted.missingResourceScopes ?? {}).flat();
     if (request.method !== 'POST') {
       const { clientId, clientName = clientId } = client;
-      const page = consentPage({ clientName, redirectUri: String(params['redirect_uri']), scopes });
+      const page = consentPage({
+        clientName,
+        redirectUri: String(params['redirect_uri']),
+        scopes,
+      });
       response.writeHead(200, PAGE_HEADERS).end(page);
       return;
     }
-    // The cookie is `SameSite`, but a page on another port or subdomain counts as the same site.
+    // The cookie is `SameSite`, but a page on another port or subdomain counts as the
+    // same site.
     const from = request.headers['sec-fetch-site'];
-    if (from !== undefined && from !== 'same-origin') throw new errors.InvalidRequest('decision of another page');
+    if (from !== undefined && from !== 'same-origin')
+      throw new errors.InvalidRequest('decision of another page');
     if ((await formOf(request)).get('decision') !== 'allow') {
-      const denied = { error: 'access_denied', error_description: 'The user has denied it' };
+      const denied = {
+        error: 'access_denied',
+        error_description: 'The user has denied it',
+      };
       return this.provider.interactionFinished(request, response, denied);
     }
     const { Grant } = this.provider;
     const known = grantId === undefined ? undefined : await Grant.find(grantId);
-    const grant = known ?? new Grant({ accountId: session!.accountId, clientId: client.clientId });
+    const grant =
+      known ?? new Grant({ accountId: session!.accountId, clientId: client.clientId });
     grant.addOIDCScope((wanted.missingOIDCScope ?? []).join(' '));
     grant.addResourceScope(this.options.resource, scopes.join(' '));
     const consent = { grantId: await grant.save() };
-    await this.provider.interactionFinished(request, response, { consent }, { mergeWithLastSubmission: true });
+    await this.provider.interactionFinished(
+      request,
+      response,
+      { consent },
+      { mergeWithLastSubmission: true },
+    );
   }
   // #endregion
 }
@@ -110,7 +155,10 @@ export class LoginProxy {
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
 
 /** @returns what the proxy is, as an authorization server */
-async function configurationOf({ resource, scopes }: LoginProxyOptions): Promise<Configuration> {
+async function configurationOf({
+  resource,
+  scopes,
+}: LoginProxyOptions): Promise<Configuration> {
   // In production: a key and cookie secrets that are kept, and an `adapter` with a database, which several nodes share.
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   return {
@@ -119,7 +167,10 @@ async function configurationOf({ resource, scopes }: LoginProxyOptions): Promise
     // #region provider
     scopes: ['openid', 'offline_access', ...scopes],
     pkce: { required: () => true },
-    clientDefaults: { id_token_signed_response_alg: 'ES256', token_endpoint_auth_method: 'none' },
+    clientDefaults: {
+      id_token_signed_response_alg: 'ES256',
+      token_endpoint_auth_method: 'none',
+    },
     features: {
       devInteractions: { enabled: false },
       registration: { enabled: true }, // MCP clients register at the proxy (RFC 7591)
@@ -165,18 +216,26 @@ const APP_SCHEMES = ['cursor:', 'vscode:'];
 /**
  * The package lets native clients register any scheme, `javascript:` too.
  *
- * @throws InvalidRedirectUri unless it is https, http on a loopback host, or the scheme of an app (RFC 8252)
+ * @throws InvalidRedirectUri unless it is https, http on a loopback host, or the scheme of an
+ * app (RFC 8252)
  */
 function assertSafe(uri: string): void {
   const { protocol, hostname } = new URL(uri);
-  const local = protocol === 'http:' && ['127.0.0.1', '[::1]', 'localhost'].includes(hostname);
+  const local =
+    protocol === 'http:' && ['127.0.0.1', '[::1]', 'localhost'].includes(hostname);
   const app = protocol.includes('.') || APP_SCHEMES.includes(protocol);
   if (protocol !== 'https:' && !local && !app) throw new errors.InvalidRedirectUri();
 }
 // #endregion
 
 function redirect(response: ServerResponse, location: string): void {
-  response.writeHead(303, { location, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }).end();
+  response
+    .writeHead(303, {
+      location,
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+    })
+    .end();
 }
 
 /** A form of the consent page has one field. */

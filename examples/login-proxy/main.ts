@@ -10,10 +10,19 @@ import { LoginProxy } from './login-proxy.js';
 const { PORT = '3000', ISSUER_PORT = '3001', IDP_PORT = '3002' } = process.env;
 const issuer = `http://127.0.0.1:${ISSUER_PORT}`;
 const resource = `http://127.0.0.1:${PORT}/mcp`;
-const upstream = { issuer: `http://127.0.0.1:${IDP_PORT}`, clientId: 'login-proxy', clientSecret: 'of this machine' };
+const upstream = {
+  issuer: `http://127.0.0.1:${IDP_PORT}`,
+  clientId: 'login-proxy',
+  clientSecret: 'of this machine',
+};
 
 const identityProvider = await localIdentityProvider(upstream, `${issuer}/callback`);
-const proxy = await LoginProxy.start({ issuer, resource, scopes: ['notes:read', 'notes:write'], upstream });
+const proxy = await LoginProxy.start({
+  issuer,
+  resource,
+  scopes: ['notes:read', 'notes:write'],
+  upstream,
+});
 const app = await NestFactory.create(AppModule.protectedBy(issuer, resource), {
   logger: ['error', 'warn'],
   forceCloseConnections: true,

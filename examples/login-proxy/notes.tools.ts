@@ -10,7 +10,11 @@ const note = z.object({ text: z.string().min(1) });
 export class NotesTools {
   readonly #notes = new Map<string, string[]>();
 
-  @Tool({ name: 'list_notes', description: 'Lists your notes', annotations: { readOnlyHint: true } })
+  @Tool({
+    name: 'list_notes',
+    description: 'Lists your notes',
+    annotations: { readOnlyHint: true },
+  })
   list(@McpCtx() ctx: McpContext): string {
     return this.#of(ctx).join('\n') || 'There are no notes yet.';
   }

@@ -29,14 +29,16 @@ export class UserWithoutBrowser implements OAuthClientProvider {
   #callback: URLSearchParams | undefined;
 
   clientInformation = (): OAuthClientInformationMixed | undefined => this.#information;
-  saveClientInformation = (information: OAuthClientInformationMixed): void => void (this.#information = information);
+  saveClientInformation = (information: OAuthClientInformationMixed): void =>
+    void (this.#information = information);
   tokens = (): OAuthTokens | undefined => this.#tokens;
   saveTokens = (tokens: OAuthTokens): void => void (this.#tokens = tokens);
   codeVerifier = (): string => this.#verifier;
   saveCodeVerifier = (verifier: string): void => void (this.#verifier = verifier);
 
   discoveryState = (): OAuthDiscoveryState | undefined => this.#discovery;
-  saveDiscoveryState = (state: OAuthDiscoveryState): void => void (this.#discovery = state);
+  saveDiscoveryState = (state: OAuthDiscoveryState): void =>
+    void (this.#discovery = state);
 
   /** What was shown to the user, in order. */
   readonly pages: string[] = [];
@@ -46,7 +48,9 @@ export class UserWithoutBrowser implements OAuthClientProvider {
     let next = url;
     let form: string | undefined;
     while (!next.href.startsWith(REDIRECT_URL)) {
-      const cookie = Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ');
+      const cookie = Array.from(cookies, ([name, value]) => `${name}=${value}`).join(
+        '; ',
+      );
       const post = { method: 'POST', body: new URLSearchParams(form) };
       const response = await fetch(next, {
         redirect: 'manual',
@@ -64,7 +68,8 @@ export class UserWithoutBrowser implements OAuthClientProvider {
         continue;
       }
       const page = await response.text();
-      if (!page.includes('<form')) throw new Error(`${next.href} was answered with ${response.status}: ${page}`);
+      if (!page.includes('<form'))
+        throw new Error(`${next.href} was answered with ${response.status}: ${page}`);
       this.pages.push(page);
       form = 'decision=allow';
     }

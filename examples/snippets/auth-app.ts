@@ -8,7 +8,8 @@ import { McpStreamableModule } from 'nestjs-mcp-streamable';
       serverInfo: { name: 'notes', version: '1.0.0' },
       auth: {
         resource: 'https://api.example.com/mcp', // the endpoint, as clients know it
-        authorizationServers: ['https://idp.example.com/'], // where they log in, as it calls itself
+        // where they log in: its issuer, as its own metadata has it
+        authorizationServers: ['https://idp.example.com/'],
         requiredScopes: ['notes:read'],
       },
     }),

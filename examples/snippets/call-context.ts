@@ -8,9 +8,8 @@ import { currentMcpCall } from 'nestjs-mcp-streamable';
 export async function deleteOrder(id: string): Promise<void> {
   const call = currentMcpCall();
   call?.signal.throwIfAborted();
-  console.log(
-    `${call?.principal ?? 'An anonymous caller'} deletes order ${id} with ${call?.session?.clientInfo.name}`,
-  );
+  const caller = call?.principal ?? 'An anonymous caller';
+  console.log(`${caller} deletes order ${id} with ${call?.session?.clientInfo.name}`);
 }
 // #endregion
 

@@ -20,7 +20,8 @@ export function makeServer(): McpServer {
     async ({ mcpReq }) => {
       const progressToken = mcpReq._meta?.progressToken;
       for (let page = 1; page <= 10; page++) {
-        await exportPage(page, mcpReq.signal); // aborts when the client cancels or the session ends
+        // The signal aborts when the client cancels or the session ends.
+        await exportPage(page, mcpReq.signal);
         if (progressToken === undefined) continue;
         await mcpReq.notify({
           method: 'notifications/progress',

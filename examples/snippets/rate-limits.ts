@@ -51,7 +51,7 @@ export class ReportTools {
     ThrottlerModule.forRoot({
       throttlers: [{ ttl: 60_000, limit: 100 }],
       errorMessage: (_context, { limit, timeToBlockExpire }) =>
-        `At most ${limit} calls a minute. Try again in ${timeToBlockExpire} seconds, and not before.`,
+        `At most ${limit} calls a minute. Try again in ${timeToBlockExpire} seconds.`,
     }),
     McpStreamableModule.forRoot({
       serverInfo: { name: 'reports', version: '1.0.0' },

@@ -9,7 +9,10 @@ import {
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import type { Observable } from 'rxjs';
 
-/** Provide `Sentry` itself, of `import * as Sentry from '@sentry/nestjs'`: `{ provide: SENTRY, useValue: Sentry }`. */
+/**
+ * Provide `Sentry` itself, of `import * as Sentry from '@sentry/nestjs'`:
+ * `{ provide: SENTRY, useValue: Sentry }`.
+ */
 export const SENTRY = Symbol('Sentry');
 
 export interface SentryScope {

@@ -18,7 +18,7 @@ export class ShopSkills {
   @Roles(['staff'])
   refunds(@McpCtx() { principal }: McpContext): McpSkillContent {
     return {
-      'SKILL.md': `# Refunds\n\nYou act for ${principal}. Find the order, then send templates/email.md.\n`,
+      'SKILL.md': `# Refunds\n\nYou act for ${principal}. Send templates/email.md afterwards.\n`,
       'templates/email.md': 'Dear {name},\n\nyour money is on its way.\n',
     };
   }

@@ -165,7 +165,7 @@ describeRedis(
       try {
         const status = async (path: string): Promise<number> =>
           (await fetch(`http://127.0.0.1:${port}/health/${path}`)).status;
-        const [, check] = /HEALTHCHECK[^[]*CMD (\[.*\])/.exec(read('Dockerfile'))!;
+        const [, check] = /HEALTHCHECK[^[]*CMD (\[.*\])/.exec(read('Dockerfile').replaceAll('\\\n', ''))!;
         const [, ...args] = JSON.parse(check!.replace(':3000/', `:${port}/`)) as string[];
         const exitCode = async (): Promise<unknown> => (await once(spawn(process.execPath, args), 'exit'))[0];
         const mcp = await createMcpTestClient(app);
