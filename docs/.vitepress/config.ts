@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { defineConfig, type DefaultTheme } from 'vitepress';
 import { miniSearch, withQuestions } from './search.js';
 import llmstxt, { copyOrDownloadAsMarkdownButtons } from 'vitepress-plugin-llms';
@@ -9,6 +11,8 @@ const { homepage, repository } = JSON.parse(readFileSync(new URL('../../package.
 };
 const site = new URL(homepage);
 const github = repository.url.replace(/^git\+|\.git$/g, '');
+
+const docs = fileURLToPath(new URL('..', import.meta.url));
 
 /** Made by TypeDoc: `npm run x -- docs:build` runs it first. */
 const api = JSON.parse(readFileSync(new URL('../api/typedoc-sidebar.json', import.meta.url), 'utf8')) as object[];
@@ -149,7 +153,7 @@ export default defineConfig({
   // llms.txt, llms-full.txt, and each page as Markdown beside it. The API reference repeats the pages.
   vite: {
     // Its types are those of another Vite than VitePress has.
-    plugins: [llmstxt({ domain: site.origin, ignoreFiles: ['api/**'] }) as never],
+    plugins: [llmstxt({ domain: site.origin, ignoreFiles: ['api/**'], sidebar: { '/': flat(sidebar) } }) as never],
   },
   outDir: '../build/docs',
   cacheDir: '../build/docs-cache',
@@ -158,7 +162,9 @@ export default defineConfig({
   transformPageData: ({ relativePath, frontmatter }) => {
     // Pages of TypeDoc are not in the repository: there is nothing to edit.
     if (relativePath.startsWith('api/')) return { frontmatter: { ...frontmatter, editLink: false } };
-    return undefined;
+    // Its drawings are as wide as the page.
+    if (relativePath === 'path-of-a-call.md') frontmatter['aside'] = false;
+    return { description: firstParagraph(readFileSync(join(docs, relativePath), 'utf8')) };
   },
   markdown: {
     // The same anchors as on GitHub, where the pages are read too.
@@ -173,6 +179,22 @@ export default defineConfig({
         const outside = outsideOfDocs(token.attrGet('href') ?? '', env.relativePath);
         if (outside !== undefined) token.attrSet('href', `${github}/blob/main/${outside}`);
         return render(tokens, at, options, env, self);
+      };
+      // The page shows the picture of its own scheme.
+      const image = md.renderer.rules.image!;
+      md.renderer.rules.image = (...args) => inBothSchemes(image(...args));
+      const block = md.renderer.rules.html_block!;
+      md.renderer.rules.html_block = (...args) => inBothSchemes(block(...args));
+      // A wide table scrolls in a box of its own.
+      md.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>';
+      md.renderer.rules.table_close = () => '</table></div>';
+      const text = md.renderer.rules.text!;
+      md.renderer.rules.text = (...args) =>
+        text(...args).replaceAll(UNBROKEN, (words) => `<span class="unbroken">${words}</span>`);
+      const fence = md.renderer.rules.fence!;
+      md.renderer.rules.fence = (tokens, at, ...rest) => {
+        const html = fence(tokens, at, ...rest);
+        return DRAWING.test(tokens[at]!.content) ? html.replace('class="', 'class="drawing ') : html;
       };
     },
   },
@@ -198,9 +220,43 @@ export default defineConfig({
     outline: [2, 3],
     socialLinks: [{ icon: 'github', link: github }],
     editLink: { pattern: `${github}/edit/main/docs/:path` },
+    notFound: {
+      quote: 'The page may have moved. The search above finds it by its words.',
+      linkText: 'To the first page',
+    },
     footer: { message: 'MIT License' },
   },
 });
+
+/** Revisions of MCP and measured values: a line does not end within. */
+const UNBROKEN = /\b20\d\d-\d\d-\d\d\b|\b[\d.,]+ (?:µs|ms|s|MB|kB|KiB|MiB)(?!\w)/gu;
+
+/** Code that draws boxes and arrows, and so must not wrap. */
+const DRAWING = /[│├└┌▶]/u;
+
+/** Returns groups without groups in them: the plugin for llms.txt forgets `base` in those. */
+function flat(groups: DefaultTheme.SidebarItem[]): DefaultTheme.SidebarItem[] {
+  return groups.flatMap(({ items = [], ...group }) => [
+    { ...group, items: items.map(({ items: _, ...item }) => item) },
+    ...flat(items.filter((item) => item.items !== undefined)),
+  ]);
+}
+
+/** Returns the first paragraph of a page as text. It says what the page is for. */
+function firstParagraph(markdown: string): string | undefined {
+  const paragraph = /^# .+\n\n(?<text>[A-Z][^]*?)\n\n/m.exec(markdown)?.groups?.['text'];
+  return paragraph
+    ?.replaceAll(/\[([^\]]+)\]\([^)]*\)/g, '$1')
+    .replaceAll(/[`*]|\n/g, (mark) => (mark === '\n' ? ' ' : ''));
+}
+
+/** Puts the picture `…-dark.png` beside each picture `…-light.png`; the theme hides one of the two. */
+function inBothSchemes(html: string): string {
+  return html.replaceAll(/<img [^>]*-light\.png"[^>]*>/g, (light) => {
+    const dark = light.replace('-light.png', '-dark.png');
+    return light.replace('<img', '<img class="light-only"') + dark.replace('<img', '<img class="dark-only"');
+  });
+}
 
 /** A heading as GitHub makes an anchor of it. */
 function githubSlug(heading: string): string {

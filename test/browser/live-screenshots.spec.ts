@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { Injectable } from '@nestjs/common';
+import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import type { Browser, Page } from 'playwright-core';
 import { it } from 'vitest';
@@ -22,6 +23,21 @@ const CLIENTS = [
   ['nightly-report', '1.0.0', 'svc-reports'],
 ] as const;
 
+/** Tools that are called often, beside those that tests have. */
+@Injectable()
+class Warehouse {
+  @Tool({ name: 'stock_level', description: 'Counts an article in all warehouses' })
+  stock(): string {
+    return '7';
+  }
+
+  @Tool({ name: 'track_parcel', description: 'Asks the courier where a parcel is' })
+  async track(): Promise<string> {
+    await delay(40 + 200 * Math.random() ** 4);
+    return 'Hamburg';
+  }
+}
+
 /** `SCREENSHOTS=65 npx vitest run test/browser/live-screenshots.spec.ts` makes the pictures of docs/live-page.md, after so many seconds. */
 describeChromium('pictures of the live page', (browser) => {
   it.runIf(process.env['SCREENSHOTS'])(
@@ -36,7 +52,7 @@ describeChromium('pictures of the live page', (browser) => {
           }),
           McpLiveModule.forRoot({ unguarded: 'loopback', payloads: true }),
         ],
-        providers: [ShopTools, WholeShop],
+        providers: [ShopTools, WholeShop, Warehouse],
       });
       const clients = await Promise.all(CLIENTS.map((client) => begun(app, client)));
       const modern = new ModernClient(app.client().url, { 'x-user': 'svc-pricing' });
@@ -50,9 +66,12 @@ describeChromium('pictures of the live page', (browser) => {
       for (const [name, scheme, width, height, hash] of [
         ['live-light', 'light', 1440, 780, ''],
         ['live-dark', 'dark', 1440, 780, ''],
-        ['live-phone', 'light', 400, 860, ''],
-        ['live-tool', 'light', 1280, 800, '#tool=place_order'],
-        ['live-try', 'light', 1280, 960, '#tool=place_order&try'],
+        ['live-phone-light', 'light', 400, 860, ''],
+        ['live-phone-dark', 'dark', 400, 860, ''],
+        ['live-tool-light', 'light', 1280, 800, '#tool=place_order'],
+        ['live-tool-dark', 'dark', 1280, 800, '#tool=place_order'],
+        ['live-try-light', 'light', 1280, 960, '#tool=place_order&try'],
+        ['live-try-dark', 'dark', 1280, 960, '#tool=place_order&try'],
       ] as const) {
         await shoot(browser(), app, `${folder}${name}.png`, { scheme, width, height, hash });
       }
@@ -80,7 +99,7 @@ async function busily(clients: RawClient[], modern: ModernClient, app: TestApp, 
       if (chance < 0.1)
         return client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'resources/read', params: { uri } });
       if (chance < 0.25) return modern.ask('tools/call', { name: 'price_quote', arguments: {} });
-      return client.call(chance < 0.6 ? 'price_quote' : 'find_order', { id: 'A-7' });
+      return client.call(called(chance), { id: 'A-7' });
     });
     await Promise.all(calls);
     if (turn % 30 === 0) {
@@ -92,6 +111,12 @@ async function busily(clients: RawClient[], modern: ModernClient, app: TestApp, 
     }
     await delay(100);
   }
+}
+
+function called(chance: number): string {
+  if (chance < 0.5) return 'price_quote';
+  if (chance < 0.75) return 'find_order';
+  return chance < 0.92 ? 'stock_level' : 'track_parcel';
 }
 
 async function begun(app: TestApp, [name, version, user]: readonly [string, string, string]): Promise<RawClient> {

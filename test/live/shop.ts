@@ -14,24 +14,28 @@ export const held = {
 /** Tools as an operator sees them called. */
 @Injectable()
 export class ShopTools {
-  @Tool({ name: 'find_order', description: 'Finds', inputSchema: z.object({ id: z.string().optional() }) })
+  @Tool({
+    name: 'find_order',
+    description: 'Finds an order by its number',
+    inputSchema: z.object({ id: z.string().optional() }),
+  })
   find(@McpArgs() _: object): string {
     return 'secret result';
   }
 
-  @Tool({ name: 'price_quote', description: 'Quotes', inputSchema: z.object({}) })
+  @Tool({ name: 'price_quote', description: 'Quotes the price of an article today', inputSchema: z.object({}) })
   async quote(@McpArgs() _: object): Promise<string> {
     // Real time: the page of screenshots shows how long calls take.
     await new Promise((resolve) => setTimeout(resolve, 3 + 20 * Math.random() ** 3));
     return '12';
   }
 
-  @Tool({ name: 'refund', description: 'Refunds', inputSchema: z.object({}) })
+  @Tool({ name: 'refund', description: 'Pays an order back', inputSchema: z.object({}) })
   refund(@McpArgs() _: object): string {
     throw new Error('secret failure');
   }
 
-  @Tool({ name: 'reindex', description: 'Works until it is released' })
+  @Tool({ name: 'reindex', description: 'Builds the index of the catalog anew' })
   async reindex(@McpCtx() ctx: McpContext): Promise<string> {
     await Promise.race([
       held.promise,

@@ -1,11 +1,11 @@
 import DefaultTheme from 'vitepress/theme';
-import CopyOrDownloadAsMarkdownButtons from 'vitepress-plugin-llms/vitepress-components/CopyOrDownloadAsMarkdownButtons.vue';
 import './style.css';
+import CopyPage from './copy-page.js';
 
 export default {
   extends: DefaultTheme,
   /** @param {import('vitepress').EnhanceAppContext} context */
   enhanceApp({ app }) {
-    app.component('CopyOrDownloadAsMarkdownButtons', CopyOrDownloadAsMarkdownButtons);
+    app.component('CopyOrDownloadAsMarkdownButtons', CopyPage);
   },
 };
