@@ -23,6 +23,15 @@ describe('what was tried, to copy', () => {
     expect(JSON.parse(given[given.indexOf('-d') + 1]!).params.arguments).toEqual({ q: hostile });
   });
 
+  it('a shell runs nothing of a name, a header or a URL that ends like a variable', () => {
+    const name = 'x$(echo run)$TOKEN';
+    const odd = { method: 'tools/call', params: { name }, headers: { 'mcp-param-q': '`echo run` $SESSION' } } as const;
+    const at = `${url}?q=$(echo run)$TOKEN`;
+    const given = words(curlOf({ url: at, revision: '2026-07-28', withToken: true, request: odd }));
+    expect(given).toEqual(expect.arrayContaining([at, `mcp-name: ${name}`, 'mcp-param-q: `echo run` $SESSION']));
+    expect(given).toContain('authorization: Bearer t');
+  });
+
   it('of a session, begins one first', () => {
     const text = curlOf({ url, revision: '2025-11-25', withToken: false, request });
     expect(text).toMatch(/initialize.*SESSION/s);

@@ -18,25 +18,32 @@ export interface Tried {
 }
 
 export function curlOf({ url, revision, withToken, request }: Tried): string {
-  const token: Record<string, string> = withToken ? { authorization: 'Bearer $TOKEN' } : {};
-  if (revision === MODERN) return post(url, { ...modernHeaders(request), ...token }, modernMessage(1, request));
+  const token = withToken ? [TOKEN] : [];
+  if (revision === MODERN) {
+    return post(url, [...linesOf(modernHeaders(request)), ...token], modernMessage(1, request));
+  }
   const begin = post(url, token, initializeMessage(), '-i ');
-  const session = { 'mcp-session-id': '$SESSION', 'mcp-protocol-version': revision };
-  const call = post(url, { ...session, ...token }, legacyMessage(2, request));
+  const session = [SESSION, ...linesOf({ 'mcp-protocol-version': revision })];
+  const call = post(url, [...session, ...token], legacyMessage(2, request));
   return `${begin}\n\n# SESSION is the header Mcp-Session-Id of that response.\n${call}`;
 }
 
-function post(url: string, headers: Readonly<Record<string, string>>, body: object, options = '-N '): string {
-  const all = { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
-  const lines = Object.entries(all).map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)} \\`);
-  return [`curl ${options}${quoted(url)} \\`, ...lines, `  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`].join(
-    '\n',
-  );
+/** Headers with a variable of the shell; all other texts are quoted. */
+const TOKEN = '-H "authorization: Bearer $TOKEN"';
+const SESSION = '-H "mcp-session-id: $SESSION"';
+
+function post(url: string, headers: readonly string[], body: object, options = '-N '): string {
+  const all = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const given = [...linesOf(all), ...headers, `-d ${quoted(JSON.stringify(body))}`];
+  return [`curl ${options}${quoted(url)}`, ...given].join(' \\\n  ');
 }
 
-/** Quotes for a shell: only our own variables are left to it. */
+function linesOf(headers: Readonly<Record<string, string>>): string[] {
+  return Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
+}
+
+/** Quotes for a shell, which then takes the text as it is. */
 function quoted(text: string): string {
-  if (/\$(?:TOKEN|SESSION)$/.test(text)) return `"${text}"`;
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
