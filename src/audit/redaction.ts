@@ -34,14 +34,17 @@ export class Redaction {
     this.#names = new Set(namesOf(options).map(plainName));
   }
 
-  /** @param schema of the arguments, if it is known */
-  of(call: McpCallInfo, schema: object | undefined): Arguments {
+  /**
+   * @param schema of the arguments, if it is known
+   * @param root references of the schema begin here
+   */
+  of(call: McpCallInfo, schema: object | undefined, root = schema): Arguments {
     const { arguments: args } = call;
     if (!args) return NOTHING;
     const { redact, maxArgumentLength } = this.options;
-    const root = schema && this.#hasMarks(schema) ? (schema as Schema) : undefined;
-    const copy = new RedactedCopy(this.#names, maxArgumentLength, root);
-    let recorded = copy.of(args, root ? [root] : NO_SCHEMAS);
+    const marked = schema && this.#hasMarks(schema) ? (schema as Schema) : undefined;
+    const copy = new RedactedCopy(this.#names, maxArgumentLength, marked && (root as Schema));
+    let recorded = copy.of(args, marked ? [marked] : NO_SCHEMAS);
     let { cut } = copy;
     if (typeof redact === 'function') {
       try {

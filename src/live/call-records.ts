@@ -1,7 +1,7 @@
 import type { RunningCall } from '../core/calls/call-observer.js';
 import type { CallWatcher, OutboundMessage } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo } from '../core/calls/mcp-instrumentation.js';
-import type { Payloads } from './payloads.js';
+import type { Payloads, ToolSchemas } from './payloads.js';
 
 /** So many calls that have ended can be opened. */
 const KEPT = 200;
@@ -25,7 +25,7 @@ export interface Step {
  * A call is recorded if a page is open when it begins, or with the option `payloads`; the end of each other call is an event
  * alone. The records of the latest 200 recorded calls are kept.
  *
- * Invariant: a record holds neither the call nor its messages, but copies of bounded size.
+ * Invariant: a record of a call that has ended holds neither the call nor its messages, but copies of bounded size.
  */
 export class CallRecords {
   readonly #running = new WeakMap<McpCallInfo, CallRecord>();
@@ -64,8 +64,10 @@ class CallRecord implements CallWatcher {
   readonly #steps: Step[] = [];
   readonly #begin: number;
   readonly #traceId: string | undefined;
-  readonly #name: string | undefined;
-  readonly #arguments: unknown;
+  /** The call, until its tool is found or it ends. */
+  #info: McpCallInfo | undefined;
+  #tool: ToolSchemas | undefined;
+  #arguments: unknown;
   #left = 0;
   #entered: number | undefined;
   #returned: number | undefined;
@@ -82,8 +84,18 @@ class CallRecord implements CallWatcher {
     this.#begin = at;
     const { traceparent } = info.meta ?? {};
     this.#traceId = typeof traceparent === 'string' ? TRACE.exec(traceparent)?.[1] : undefined;
-    this.#name = info.method === 'tools/call' ? info.name : undefined;
-    this.#arguments = payloads?.arguments(info);
+    if (!payloads) return;
+    this.#tool = payloads.toolOf(info);
+    this.#arguments = payloads.arguments(info, this.#tool);
+    if (!this.#tool) this.#info = info;
+  }
+
+  /** The tool may be one of a catalogue, whose schemas were not known at the begin. */
+  toolFound(tool: ToolSchemas): void {
+    if (!this.#info) return;
+    this.#tool = tool;
+    this.#arguments = this.payloads?.arguments(this.#info, tool);
+    this.#info = undefined;
   }
 
   entered(): void {
@@ -117,7 +129,8 @@ class CallRecord implements CallWatcher {
   end({ outcome, result }: McpCallEnd): void {
     this.#ended = this.#now;
     this.#outcome = outcome;
-    if (result) this.#result = this.payloads?.result(result, this.#name);
+    if (result) this.#result = this.payloads?.result(result, this.#tool);
+    this.#info = this.#tool = undefined;
   }
 
   shown(): object {

@@ -2,12 +2,19 @@ import { type ResolvedAuditOptions, resolveAuditOptions } from '../audit/audit.o
 import { Redaction } from '../audit/redaction.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import type { HandlerTable } from '../core/handlers/registry/handler-table.js';
+import { isObject } from '../core/protocol/json-rpc.js';
 
 /** Longer copies are cut, in characters of JSON. */
 const LONGEST = 8_192;
 const LONGEST_STEP = 1_000;
-/** A longer text of a result is not read as JSON. */
+/** A longer text of a result is not read as JSON, and not shown if it may be some: nothing in it would be redacted. */
 const LONGEST_JSON = 64 * 1024;
+
+/** The parts of a tool that say what is sensitive in its calls. */
+export interface ToolSchemas {
+  readonly inputSchema: object;
+  readonly outputSchema?: object | undefined;
+}
 
 /**
  * Copies what is in calls, for the option `payloads`: redacted by the rules of the audit log, and bounded. With a function of the
@@ -21,6 +28,8 @@ export class Payloads {
   constructor(
     private readonly table: HandlerTable,
     audit: ResolvedAuditOptions | undefined,
+    /** Whether the tools are those of a server of the app: their schemas are not known. */
+    private readonly hasOwnTools: boolean,
   ) {
     const given = audit?.redact;
     const redact = typeof given === 'function' ? undefined : given;
@@ -30,50 +39,79 @@ export class Payloads {
     this.#short = of(LONGEST_STEP);
   }
 
-  arguments(call: McpCallInfo): unknown {
-    const schema = call.method === 'tools/call' ? this.table.get('tool', call.name ?? '')?.wire.inputSchema : undefined;
-    return this.#whole.of(call, schema).arguments;
+  /** @returns `undefined` for a tool that the endpoint does not have, or not yet */
+  toolOf({ method, name = '' }: McpCallInfo): ToolSchemas | undefined {
+    return method === 'tools/call' ? this.table.get('tool', name)?.wire : undefined;
+  }
+
+  /** @returns `undefined` while it is not known what is sensitive in the arguments of a tool */
+  arguments(call: McpCallInfo, tool: ToolSchemas | undefined): unknown {
+    if (call.method === 'tools/call' && !tool && !this.hasOwnTools) return undefined;
+    return this.#whole.of(call, tool?.inputSchema).arguments;
   }
 
   /** @param tool by whose schema the structured part is redacted */
-  result(result: object, tool: string | undefined): unknown {
-    const schema = tool === undefined ? undefined : this.table.get('tool', tool)?.wire.outputSchema;
-    const properties = { structuredContent: schema ?? {} };
-    const { $defs } = (schema ?? {}) as { $defs?: unknown };
-    return copyOf(this.#whole, this.#withTextsRead(result), { type: 'object', properties, $defs });
+  result(result: object, tool: ToolSchemas | undefined): unknown {
+    const output = tool?.outputSchema;
+    // A text may be a copy of the structured part.
+    const content = { items: { properties: { text: output } } };
+    const schema = output && { properties: { structuredContent: output, content } };
+    return copyOf(this.#whole, withTextsRead(result), schema, output);
   }
 
   step(data: unknown): unknown {
-    return copyOf(this.#short, { data }, undefined)?.data;
+    return copyOf(this.#short, { data })?.data;
   }
 
   text(text: string): string {
     return text.length > LONGEST_STEP ? `${text.slice(0, LONGEST_STEP)}…` : text;
   }
+}
 
-  /** Parses the texts that are JSON, such as copies of structured content: a name in a text would not be redacted. */
-  #withTextsRead(result: object): object {
-    const { content } = result as { content?: unknown };
-    if (!Array.isArray(content)) return result;
-    const read = content.map((block: unknown) => {
-      const { text } = (block ?? {}) as { text?: unknown };
-      const json =
-        typeof text === 'string' && text.length <= LONGEST_JSON && /^\s*[[{]/.test(text) ? parsed(text) : undefined;
-      return json === undefined ? block : { ...(block as object), text: json };
-    });
-    return { ...result, content: read };
+/** The parts of results that have texts. */
+const TEXT_PARTS = ['content', 'contents', 'messages'] as const;
+/** A message has a block, which has a resource. */
+const MOST_NESTED = 2;
+
+/** Parses the texts that are JSON, such as copies of structured content: a name in a text would not be redacted. */
+function withTextsRead(result: object): object {
+  const read: Record<string, unknown> = { ...result };
+  for (const part of TEXT_PARTS) {
+    const blocks = read[part];
+    if (Array.isArray(blocks)) read[part] = blocks.map((block) => withTextRead(block, 0));
   }
+  return read;
 }
 
-function copyOf(redaction: Redaction, value: object, schema: object | undefined): Record<string, unknown> | undefined {
-  const copy = redaction.of({ arguments: value } as unknown as McpCallInfo, schema).arguments;
-  return copy as Record<string, unknown> | undefined;
+/** Parses the text of a block, and of the content or resource in it. */
+function withTextRead(block: unknown, depth: number): unknown {
+  if (!isObject(block) || depth > MOST_NESTED) return block;
+  const { text, resource, content } = block;
+  return {
+    ...block,
+    ...(typeof text === 'string' && { text: readText(text) }),
+    ...(isObject(resource) && { resource: withTextRead(resource, depth + 1) }),
+    ...(isObject(content) && { content: withTextRead(content, depth + 1) }),
+  };
 }
 
-function parsed(text: string): unknown {
+/** @returns the value of a text that is JSON; of other texts, the text */
+function readText(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return text;
+  if (text.length > LONGEST_JSON) return `[a text of ${text.length} characters, which may be JSON]`;
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    return text;
   }
+}
+
+function copyOf(
+  redaction: Redaction,
+  value: object,
+  schema?: object,
+  root?: object,
+): Record<string, unknown> | undefined {
+  const copy = redaction.of({ arguments: value } as unknown as McpCallInfo, schema, root).arguments;
+  return copy as Record<string, unknown> | undefined;
 }

@@ -84,6 +84,8 @@ export interface OutboundOptions {
 
 /** Sees what happens in a call while it is served: the live page shows it. Its methods do not throw. @internal */
 export interface CallWatcher {
+  /** Its tool is found, and has not run. */
+  toolFound(tool: { readonly inputSchema: object; readonly outputSchema?: object | undefined }): void;
   /** The guards have accepted the caller and the arguments are valid: the method runs. */
   entered(): void;
   /** The method has returned, or its promise has settled. */

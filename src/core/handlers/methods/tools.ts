@@ -46,6 +46,7 @@ export function toolMethods(
       if (isThenable(tool)) return tool.then(() => call.serve(params, served));
       served.bound = tool.bound ?? boundOf?.(tool);
       served.onTool?.(tool.wire.inputSchema);
+      served.watcher?.toolFound(tool.wire);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
     },
   };

@@ -1,0 +1,115 @@
+import { Injectable, Logger } from '@nestjs/common';
+import {
+  McpCatalogue,
+  type McpCatalogueTool,
+  McpStreamableModule,
+  Prompt,
+  Resource,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { McpLiveModule } from 'nestjs-mcp-streamable/live';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { serverInfo, TestApp } from '../support/app.js';
+import { send } from '../support/http.js';
+import { ModernClient } from '../support/modern-client.js';
+import { LiveReader } from './live-reader.js';
+
+Logger.overrideLogger(false);
+
+const SECRET = '4000-1234';
+const pin = { type: 'string', 'x-mcp-sensitive': true };
+
+@McpCatalogue()
+@Injectable()
+class Plugins {
+  list(): McpCatalogueTool[] {
+    const schema = { type: 'object' as const, properties: { pin, next: { $ref: '#' } } };
+    return [{ name: 'pay', inputSchema: schema, outputSchema: schema }];
+  }
+  call(_name: string, args: Record<string, unknown>): object {
+    const { pin: value } = args;
+    args['pin'] = 'changed by the handler';
+    return { pin: value, next: { pin: value } };
+  }
+}
+
+class Tools {
+  @Tool({ name: 'report' })
+  report(): string {
+    const rows = Array.from({ length: 3_000 }, (_, id) => ({ id, name: 'an article of the shop' }));
+    return JSON.stringify({ password: SECRET, rows });
+  }
+
+  @Resource({ name: 'account', uri: 'account://1', mimeType: 'application/json' })
+  read(): string {
+    return JSON.stringify({ password: SECRET });
+  }
+
+  @Prompt({ name: 'account' })
+  prompt(): object {
+    const resource = { uri: 'account://1', text: JSON.stringify({ password: SECRET }) };
+    return { messages: [{ role: 'user', content: { type: 'resource', resource } }] };
+  }
+}
+
+describe('the data of calls on the page', () => {
+  let app: TestApp;
+  let reader: LiveReader;
+  let calls = 0;
+  beforeEach(async () => {
+    app = await TestApp.of('fastify', {
+      imports: [
+        McpStreamableModule.forRoot({ serverInfo }),
+        McpLiveModule.forRoot({ unguarded: 'loopback', payloads: true }),
+      ],
+      providers: [Plugins, Tools],
+    });
+    reader = await LiveReader.open(`${app.base}/mcp-live`);
+    calls = 0;
+  });
+  afterEach(async () => {
+    reader.close();
+    await app.close();
+  });
+
+  /** Calls a handler, and returns what the page shows of the call. */
+  async function shownOf(name: string, args: object = {}, method = 'tools/call') {
+    const params = method === 'resources/read' ? { uri: name } : { name, arguments: args };
+    const { result } = await new ModernClient(app.url).ask(method, params);
+    const before = calls;
+    await reader.until(({ events }) => (calls = events.filter(({ call }) => call).length) > before);
+    const { call } = reader.events.findLast((event) => event['call'])!;
+    const query = new URLSearchParams({ endpoint: '0', kind: 'call', key: String(call) });
+    const details = await send(`${app.base}/mcp-live/details?${query.toString()}`, { method: 'GET' });
+    return { result, shown: await details.json() };
+  }
+
+  it('lacks what the schemas of a tool of a catalogue mark', async () => {
+    const { result, shown } = await shownOf('pay', { pin: SECRET, order: 'A' });
+    expect(result.structuredContent).toEqual({ pin: SECRET, next: { pin: SECRET } });
+    expect(shown.arguments).toEqual({ pin: '[redacted]', order: 'A' });
+    expect(JSON.stringify(shown)).not.toContain(SECRET);
+  });
+
+  it('lacks the arguments of a tool that does not exist', async () => {
+    const { shown } = await shownOf('pau', { pin: SECRET });
+    expect(shown.outcome).toBe(-32602);
+    expect(JSON.stringify(shown)).not.toContain(SECRET);
+  });
+
+  it('lacks a text that is too long to be read as JSON', async () => {
+    const { shown } = await shownOf('report');
+    expect(shown.outcome).toBe('ok');
+    expect(JSON.stringify(shown)).not.toContain(SECRET);
+  });
+
+  it('lacks what is redacted in a resource whose text is JSON, and in one of a prompt', async () => {
+    const read = await shownOf('account://1', {}, 'resources/read');
+    expect(read.result.contents[0].text).toContain(SECRET);
+    const got = await shownOf('account', {}, 'prompts/get');
+    for (const { shown } of [read, got]) {
+      expect(JSON.stringify(shown.result)).toContain('[redacted]');
+      expect(JSON.stringify(shown)).not.toContain(SECRET);
+    }
+  });
+});
