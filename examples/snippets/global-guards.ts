@@ -17,7 +17,7 @@ import { UsersModule } from './guarded-app.js';
 const IS_PUBLIC = Symbol('is public');
 export const Public = () => SetMetadata(IS_PUBLIC, true);
 
-/** This guard of the app protects its pages. */
+/** This guard protects the pages of the app. */
 @Injectable()
 export class LoginGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}

@@ -9,7 +9,7 @@ class UpdateProductDto {
 }
 
 @Controller('products')
-@Tools() // products_find, and products_update with id, price and note
+@Tools() // makes products_find, and products_update with id, price and note
 export class ProductsController {
   @Get(':id')
   find(@Param('id', ParseIntPipe) id: number): object {

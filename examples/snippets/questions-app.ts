@@ -12,7 +12,7 @@ const serverInfo = { name: 'rooms', version: '1.0.0' };
     McpStreamableModule.forRootAsync({
       useFactory: () => ({
         serverInfo,
-        // `openssl rand -base64 32` makes a key. Write "new,old" while you change it.
+        // `openssl rand -base64 32` makes a key. Write "new,old" while you change keys.
         requestStateKeys: process.env['MCP_REQUEST_STATE_KEYS']?.split(','),
       }),
     }),

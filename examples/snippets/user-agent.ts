@@ -19,8 +19,8 @@ export type Turn =
   { text: string } | { call: { name: string; arguments: Record<string, unknown> } };
 
 /**
- * An agent for one user: it sees the tools that the user may call, and calls them as
- * this user.
+ * This agent works for one user: it sees the tools that the user may call, and calls
+ * them as this user.
  */
 @Injectable()
 export class UserAgent {
