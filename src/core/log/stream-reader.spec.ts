@@ -26,7 +26,7 @@ interface Listening {
   leave(): void;
 }
 
-async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
+async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000, id = 'stream') {
   const clock = new ManualClock();
   const log = new InMemoryEventStore({ maxEvents }, new ManualClock());
   await log.open('s');
@@ -42,7 +42,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   /** Logs so many events. @returns the signal of it, for the reader to hear or not */
   const write = async (count = 1, end = false): Promise<StreamSignal> => {
     const events = Array.from({ length: count }, () => `${++last}`);
-    const { first } = await log.append('s', 'stream', events, { writer: 'w', seq: ++seq, end });
+    const { first } = await log.append('s', id, events, { writer: 'w', seq: ++seq, end });
     return { first, events, ended: end };
   };
 
@@ -50,11 +50,11 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   const listen = (after = 0, onEvent: (event: McpStoredEvent, at: Listening) => void = () => {}): Listening => {
     const listening = { got: [], events: [], end: undefined } as unknown as Listening;
     const target: ReadableLog = {
-      id: 'stream',
+      id,
       retry,
       evicted: (...of) => evicted.push(of),
       caughtUp: () => {},
-      read: (cursor, limit) => store.read('s', 'stream', cursor, limit, cursor),
+      read: (cursor, limit) => store.read('s', id, cursor, limit, cursor),
     };
     const observer: Observer<McpStoredEvent> = {
       next: (event) => {
@@ -348,7 +348,7 @@ describe('a reader that a newer one has replaced', () => {
   });
 
   it('delivers nothing when the stream ends, and is given its position at its own end', async () => {
-    const { clock, write, caughtUp } = await setup();
+    const { clock, write, caughtUp } = await setup({}, 1_000, '0');
     await write(2);
     const older = await caughtUp();
     older.reader.silence();
@@ -358,6 +358,16 @@ describe('a reader that a newer one has replaced', () => {
     older.reader.end(5);
     older.reader.end(6);
     expect([older.got, older.events.at(-1), older.end]).toEqual([[1, 2], { index: 5, data: NO_DATA }, 'complete']);
+  });
+
+  it('of a call is given no position after the last event that it has delivered', async () => {
+    const { write, caughtUp } = await setup();
+    await write(2);
+    const older = await caughtUp();
+    older.reader.silence();
+    await write(3, true);
+    older.reader.end(5);
+    expect([older.events.at(-1), older.end]).toEqual([{ index: 2, data: NO_DATA }, 'complete']);
   });
 
   it('is given no position before the last event that it has delivered', async () => {

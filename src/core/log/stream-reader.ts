@@ -2,6 +2,7 @@ import type { Observer, Subscription } from 'rxjs';
 import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../calls/mcp-exchange.js';
+import { STANDALONE_STREAM } from '../protocol/events.js';
 import { EventsEvictedError } from './event-store.errors.js';
 import type { McpReadResult, McpStoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
@@ -129,10 +130,16 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.#silent = true;
   }
 
-  /** Ends the response of a silent reader. @param upTo index up to which the newer reader has handed out events */
+  /**
+   * Ends the response of a silent reader. A client may read stream `0` twice, so it gets no event again. Of a call it gets an event
+   * rather twice than never: claims of two nodes may cross, and the newest in the log be a response that nobody reads (G7).
+   *
+   * @param upTo index up to which the newer reader has handed out events
+   */
   end(upTo: number): void {
     if (this.#done) return;
-    this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
+    const moves = this.log.id === STANDALONE_STREAM && this.#cursor >= this.#own;
+    this.#emit(moves ? Math.max(this.#cursor, upTo) : this.#cursor, NO_DATA);
     this.complete();
   }
 
