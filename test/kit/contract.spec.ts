@@ -244,6 +244,14 @@ describe('the contract of an endpoint', () => {
     }
   });
 
+  it('that was edited by hand fails as one that differs, whatever is in its entries', async () => {
+    const app = await appOf(Shop, {});
+    const complain = { arguments: [null, 5, { name: 'topic', required: 'x' }], inputSchema: 5, scopes: {} };
+    const edited = { contract: 1, roles: { anyone: { prompts: ['complain'] } }, prompts: { complain } };
+    writeFileSync(file, JSON.stringify(edited));
+    await expect(expectContract(app, file)).rejects.toThrow(/The endpoint is not what .*prompt complain.*arguments is written/s);
+  });
+
   it('says which role sees something now, or does not any more', async () => {
     const app = await appOf(Shop);
     await expectContract(app, file, { as: AS });

@@ -106,7 +106,7 @@ function fieldChanges(field: string, was: unknown, is: unknown): Change[] {
 /** Returns the changes of the arguments of a prompt. */
 function argumentChanges(was: unknown, is: unknown): Change[] {
   const byName = (given: unknown): Map<string, Entry> =>
-    new Map((Array.isArray(given) ? (given as Entry[]) : []).map((argument) => [String(argument['name']), argument]));
+    new Map(listOf(given).map((argument) => [String(argument['name']), argument]));
   const [before, after] = [byName(was), byName(is)];
   return [...new Set([...before.keys(), ...after.keys()])].flatMap((name): Change[] => {
     const [old, now] = [before.get(name), after.get(name)];
@@ -127,6 +127,11 @@ function argumentChanges(was: unknown, is: unknown): Change[] {
       ...changes,
     ];
   });
+}
+
+/** Returns the objects of a list: a file may have been edited by hand. */
+function listOf(given: unknown): Entry[] {
+  return Array.isArray(given) ? given.filter((each) => isObject(each)) : [];
 }
 
 function setChanges(

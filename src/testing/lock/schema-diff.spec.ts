@@ -320,6 +320,19 @@ describe('a change of a schema', () => {
     expect(({} as Schema)['type']).toBeUndefined();
   });
 
+  it('is found among a hundred thousand values and required names', () => {
+    const names = Array.from({ length: 100_000 }, (_, at) => `v${at}`);
+    const others = [...names.slice(1), 'new'];
+    expect(diff({ enum: names }, { enum: others })).toEqual([
+      'breaking a: "v0" is gone from the values',
+      'additive a: "new" is new among the values',
+    ]);
+    expect(diff({ required: names }, { required: others })).toEqual([
+      'additive a.v0: is not required any more',
+      'breaking a.new: is required now',
+    ]);
+  });
+
   it('in a schema that is too deep or too large is said to be looked at, not passed over', () => {
     const deep = (leaf: Schema): Schema => {
       let schema = leaf;

@@ -198,8 +198,10 @@ class SchemaWalk {
     if (!before && !after) return;
     if (!before) return this.report('narrower', path, `accepts only ${namedValues(after!)}`);
     if (!after) return this.report('wider', path, `accepts not only ${namedValues(before)}`);
-    const removed = before.filter((value) => !after.includes(value));
-    const added = after.filter((value) => !before.includes(value));
+    // A list of values may have many thousands.
+    const [known, accepted] = [new Set(before), new Set(after)];
+    const removed = before.filter((value) => !accepted.has(value));
+    const added = after.filter((value) => !known.has(value));
     if (removed.length > 0) this.report('narrower', path, `${namedValues(removed)} is gone from the values`);
     if (added.length > 0) this.report('wider', path, `${namedValues(added)} is new among the values`);
     if (removed.length + added.length === 0 && before.join() !== after.join()) {
@@ -209,17 +211,17 @@ class SchemaWalk {
 
   #compareProperties(old: Schema, now: Schema, path: string, depth: number): void {
     const [before, after] = [recordOf(old['properties']), recordOf(now['properties'])];
-    const [required, nowRequired] = [listOf(old['required']), listOf(now['required'])];
+    const [required, nowRequired] = [new Set(listOf(old['required'])), new Set(listOf(now['required']))];
     for (const name of new Set([...before.keys(), ...after.keys(), ...required, ...nowRequired])) {
       const at = `${path}.${/^[\w-]+$/.test(name) ? name : JSON.stringify(name)}`;
-      const isRequired = nowRequired.includes(name);
+      const isRequired = nowRequired.has(name);
       if (before.has(name) && !after.has(name)) this.report('gone', at, 'is gone');
       else if (!before.has(name) && after.has(name)) {
-        const breaks = isRequired && !required.includes(name) && this.direction === 'input';
+        const breaks = isRequired && !required.has(name) && this.direction === 'input';
         this.report(breaks ? 'narrower' : 'new', at, isRequired ? 'is new, and required' : 'is new');
       } else {
-        if (isRequired && !required.includes(name)) this.report('narrower', at, 'is required now');
-        if (!isRequired && required.includes(name)) this.report('wider', at, 'is not required any more');
+        if (isRequired && !required.has(name)) this.report('narrower', at, 'is required now');
+        if (!isRequired && required.has(name)) this.report('wider', at, 'is not required any more');
         if (before.has(name)) this.compare(before.get(name), after.get(name), at, depth + 1);
       }
     }
