@@ -15,7 +15,7 @@ const github = repository.url.replace(/^git\+|\.git$/g, '');
 const docs = fileURLToPath(new URL('..', import.meta.url));
 
 /** Made by TypeDoc: `npm run x -- docs:build` runs it first. */
-const api = JSON.parse(readFileSync(new URL('../api/typedoc-sidebar.json', import.meta.url), 'utf8')) as object[];
+const [entry] = JSON.parse(readFileSync(join(docs, 'api/typedoc-sidebar.json'), 'utf8')) as DefaultTheme.SidebarItem[];
 
 const sidebar: DefaultTheme.SidebarItem[] = [
   {
@@ -216,7 +216,7 @@ export default defineConfig({
       { text: 'API', link: '/api/' },
       { text: 'Troubleshooting', link: '/troubleshooting' },
     ],
-    sidebar: { '/': sidebar, '/api/': api as DefaultTheme.SidebarItem[] },
+    sidebar: { '/': sidebar, '/api/': entries(entry!) },
     outline: [2, 3],
     socialLinks: [{ icon: 'github', link: github }],
     editLink: { pattern: `${github}/edit/main/docs/:path` },
@@ -233,6 +233,13 @@ const UNBROKEN = /\b20\d\d-\d\d-\d\d\b|\b[\d.,]+ (?:µs|ms|s|MB|kB|KiB|MiB)(?!\w
 
 /** Code that draws boxes and arrows, and so must not wrap. */
 const DRAWING = /[│├└┌▶]/u;
+
+/** Returns a group for each entry of the package. TypeDoc puts the others into that of the main entry, after its own names. */
+function entries({ items = [], ...main }: DefaultTheme.SidebarItem): DefaultTheme.SidebarItem[] {
+  const own = items.filter(({ link }) => link === undefined);
+  const others = items.filter(({ link }) => link !== undefined);
+  return [{ ...main, text: 'main entry', items: own }, ...others.map((each) => ({ ...each, text: `…/${each.text}` }))];
+}
 
 /** Returns groups without groups in them: the plugin for llms.txt forgets `base` in those. */
 function flat(groups: DefaultTheme.SidebarItem[]): DefaultTheme.SidebarItem[] {

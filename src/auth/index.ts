@@ -1,3 +1,5 @@
+/** @module nestjs-mcp-streamable/auth */
+
 export type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 export type { McpAuthOption, McpAuthOptions, McpJwtOptions } from './auth.options.js';
 export { McpBearerGuard } from './bearer.guard.js';

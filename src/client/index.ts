@@ -1,3 +1,5 @@
+/** @module nestjs-mcp-streamable/client */
+
 export { StreamableClientTransport } from './streamable-client-transport.js';
 export { McpTaskTransport } from './task-transport.js';
 export type {

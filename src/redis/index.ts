@@ -1,3 +1,5 @@
+/** @module nestjs-mcp-streamable/redis */
+
 export { RedisMessageBus } from './bus/redis-message-bus.js';
 export type { RedisClient } from './connection/redis-clients.js';
 export { RedisConnection } from './connection/redis-connection.js';

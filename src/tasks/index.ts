@@ -1,3 +1,5 @@
+/** @module nestjs-mcp-streamable/tasks */
+
 export type { McpTask } from '../core/calls/mcp-task.js';
 export { InMemoryTaskStore } from './in-memory-task-store.js';
 export { type McpTaskCounts, McpTaskService } from './mcp-task.service.js';

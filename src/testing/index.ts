@@ -1,3 +1,5 @@
+/** @module nestjs-mcp-streamable/testing */
+
 export type { McpContractTestApi } from './contract.js';
 export { eventStoreContract } from './event-store.contract.js';
 export type { McpEventStoreHarness, McpEventStoreLimits } from './event-store.contract.support.js';
