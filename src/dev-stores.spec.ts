@@ -177,12 +177,12 @@ describe('the stores of an app under development', () => {
 
   it('are for one process at a time, and only for its user', async () => {
     await start('one');
-    await expect(DevStores.open(path, {}, clock, 'two')).rejects.toThrow('another app of this process keeps them');
+    await expect(DevStores.open(path, {}, clock, 'two')).rejects.toThrow('another app of this process uses their file');
     expect(statSync(path).mode & 0o077).toBe(0);
     expect(statSync(join(path, '..')).mode & 0o077).toBe(0);
     for (const stores of open.splice(0)) stores.close();
     writeFileSync(`${path}.lock`, String(process.ppid));
-    await expect(DevStores.open(path, {}, clock, 'two')).rejects.toThrow(`process ${process.ppid} keeps them`);
+    await expect(DevStores.open(path, {}, clock, 'two')).rejects.toThrow(`process ${process.ppid} uses their file`);
     expect(readFileSync(`${path}.lock`, 'utf8')).toBe(String(process.ppid));
   });
 });

@@ -136,13 +136,13 @@ async function lock(path: string): Promise<void> {
   const file = lockOf(path);
   const since = performance.now();
   for (;;) {
-    if (held.has(path)) throw new Error('another app of this process keeps them.');
+    if (held.has(path)) throw new Error('another app of this process uses their file.');
     const text = readIfThere(file);
     const owner = parseInt(text, 10);
     // The id of this process may have been that of another one before, as in containers.
     if (!owner || owner === process.pid || !isAlive(owner)) break;
     const patienceMs = text.endsWith(STOPPING) ? STOPPING_MS : SIGNALLED_MS;
-    if (performance.now() - since > patienceMs) throw new Error(`process ${owner} keeps them.`);
+    if (performance.now() - since > patienceMs) throw new Error(`process ${owner} uses their file.`);
     await delay(LOOK_MS);
   }
   rmSync(file, { force: true });

@@ -125,7 +125,10 @@ export function namesOf({ redact }: Pick<ResolvedAuditOptions, 'redact'>): reado
 /** Checks the sink that a class or a factory has made. @throws McpOptionError */
 export function assertSink(sink: unknown): asserts sink is McpAuditSink {
   if (typeof (sink as Partial<McpAuditSink> | null | undefined)?.write === 'function') return;
-  throw new McpOptionError('sink', 'The option "sink" names a class whose instances have no method write(record).');
+  throw new McpOptionError(
+    'sink',
+    'The option "sink" names a class whose instances have no method write(record). Add it.',
+  );
 }
 
 /** A function that is no class, such as an arrow function, has no prototype. */

@@ -104,7 +104,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
   #write(record: McpAuditRecord): Promise<void> | undefined {
     const { maxPending } = this.options;
     if (this.pending >= maxPending) {
-      return this.#lost(new Error(`The sink is writing ${maxPending} records already ("maxPending").`));
+      return this.#lost(new Error(`The sink has not finished ${maxPending} earlier records ("maxPending").`));
     }
     try {
       const writing = this.#sink!.write(record);
@@ -158,7 +158,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
     this.#loggedAt = now;
     const reason = error instanceof Error ? error.message : shown(error);
     logger.error(
-      `${what}: ${reason.replace(/\.$/, '')}. Records that were not written since the start: ${this.#failures}. Failures within the next minute are counted, and not logged.`,
+      `${what}: ${reason.replace(/\.$/, '')}. The number of records that were not written since the start is ${this.#failures}. Failures within the next minute are counted, but not logged.`,
       (error as Partial<Error> | undefined)?.stack,
     );
   }

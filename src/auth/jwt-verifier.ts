@@ -110,11 +110,11 @@ export class JwtVerifier implements OAuthTokenVerifier {
       if (more !== undefined) throw new Error('encrypted');
       claimed = (JSON.parse(Buffer.from(payload!, 'base64url').toString()) as { iss?: unknown }).iss;
     } catch {
-      throw new TokenRefusedError('invalid_token', 'Token is not a JWT');
+      throw new TokenRefusedError('invalid_token', 'The token is not a JWT');
     }
     const issuer = this.#issuers.get(claimed as string);
     if (issuer) return issuer;
-    const text = `Token of another issuer: ${shown(claimed)}, not ${[...this.#issuers.keys()].join(' or ')}`;
+    const text = `The token is from the issuer ${shown(claimed)}, not from ${[...this.#issuers.keys()].join(' or ')}`;
     throw new TokenRefusedError('invalid_token', text, 'auth.jwt.issuer');
   }
 
@@ -222,13 +222,13 @@ class IssuerKeys {
 
 /** Maps errors of `jose` to texts for the client; after any other error the token could not be verified. */
 const REFUSALS: Readonly<Record<string, string>> = {
-  ERR_JWT_EXPIRED: 'Token expired',
+  ERR_JWT_EXPIRED: 'The token has expired',
   ERR_JWT_INVALID: 'Token malformed',
   ERR_JWS_INVALID: 'Token malformed',
-  ERR_JOSE_NOT_SUPPORTED: 'Token has a form that is not supported',
-  ERR_JOSE_ALG_NOT_ALLOWED: 'Token signed by an algorithm that is not accepted',
-  ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'Token signature not valid',
-  ERR_JWKS_NO_MATCHING_KEY: 'Token signed with an unknown key',
+  ERR_JOSE_NOT_SUPPORTED: 'The token has a form that is not supported',
+  ERR_JOSE_ALG_NOT_ALLOWED: 'The token is signed by an algorithm that is not accepted',
+  ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'The signature of the token is not valid',
+  ERR_JWKS_NO_MATCHING_KEY: 'The token is signed with an unknown key',
 };
 
 function refusalFor(error: unknown): TokenRefusedError | undefined {
@@ -246,7 +246,7 @@ function withoutKeys(issuer: string, cause: unknown): Error {
 
 function claimFault(error: unknown): string {
   const { claim } = error as Jose.errors.JWTClaimValidationFailed;
-  return claim === 'nbf' ? 'Token not yet valid' : `Token without a valid claim ${shown(claim)}`;
+  return claim === 'nbf' ? 'The token is not valid yet' : `The token has no valid claim ${shown(claim)}`;
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -119,10 +119,10 @@ export class ResourceServer implements Challenger {
 
   /** Checks the result of a verifier: expiry, audience, caller and scopes. @throws TokenRefusedError */
   #accepted(given: AuthInfo | undefined, token: string): AuthInfo {
-    if (!given) throw new TokenRefusedError('invalid_token', 'Token not valid');
+    if (!given) throw new TokenRefusedError('invalid_token', 'The token is not valid');
     const { expiresAt, scopes = [] } = given as Partial<AuthInfo>;
     if (expiresAt !== undefined && !(expiresAt * 1_000 + this.options.clockToleranceMs > this.clock.now()))
-      throw new TokenRefusedError('invalid_token', 'Token expired');
+      throw new TokenRefusedError('invalid_token', 'The token has expired');
     this.#assertMeantForUs(given);
     if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string')) {
       const source = this.options.jwt ? 'auth.jwt.scopes' : 'auth.verifier';
@@ -152,7 +152,7 @@ export class ResourceServer implements Challenger {
     const isOurs = (audience: string): boolean =>
       audiences.includes(audience) || audiences.includes(canonicalUri(audience));
     if (named.some(isOurs)) return;
-    const text = `Token for another audience: ${named.join(' ')}, not ${audiences.join(' or ')}`;
+    const text = `The token is for the audience ${named.join(' ')}, not for ${audiences.join(' or ')}`;
     throw new TokenRefusedError('invalid_token', text, 'auth.jwt.audience');
   }
 
@@ -254,7 +254,8 @@ function hasBearer({ headers }: AuthRequest): boolean {
 
 /** Returns the token of a header. @throws TokenRefusedError */
 function tokenIn(authorization: string): string {
-  if (authorization.length > MAX_TOKEN_CHARACTERS) throw new TokenRefusedError('invalid_token', 'Token too long');
+  if (authorization.length > MAX_TOKEN_CHARACTERS)
+    throw new TokenRefusedError('invalid_token', 'The token is too long');
   const [, token] = BEARER.exec(authorization) ?? [];
   if (token !== undefined) return token;
   throw new TokenRefusedError('invalid_request', 'The header Authorization is not: Bearer <token>');
@@ -277,7 +278,7 @@ function callerOf({ clientId, extra }: AuthInfo, clientsAreCallers: boolean): { 
   if (byClient && !clientsAreCallers) return {};
   const id = idText(byClient ? clientId : sub);
   if (id === undefined) {
-    const text = byClient ? 'Token names neither a subject nor a client' : 'Token without a valid subject';
+    const text = byClient ? 'The token names neither a subject nor a client' : 'The token has no valid subject';
     throw new TokenRefusedError('invalid_token', text);
   }
   const text = typeof iss === 'string' ? `${iss}|${id}` : id;
@@ -285,7 +286,7 @@ function callerOf({ clientId, extra }: AuthInfo, clientsAreCallers: boolean): { 
   if (clientsAreCallers && text.startsWith(CLIENT)) {
     throw new TokenRefusedError(
       'invalid_token',
-      `Token with a subject that begins with "${CLIENT}", as those of clients do`,
+      `The token has a subject that begins with "${CLIENT}", which is reserved for clients`,
     );
   }
   return { id, principal: text };

@@ -27,7 +27,7 @@ export class TokenRefusedError extends Error {
 export function refusalBy(error: unknown): TokenRefusedError | undefined {
   if (error instanceof TokenRefusedError) return error;
   if (error instanceof HttpException && error.getStatus() === 401)
-    return new TokenRefusedError('invalid_token', 'Token not valid');
+    return new TokenRefusedError('invalid_token', 'The token is not valid');
   const { code, errorCode = code, message } = (error ?? {}) as Record<string, unknown>;
   if (errorCode !== 'invalid_token' && errorCode !== 'insufficient_scope') return undefined;
   return new TokenRefusedError(errorCode, typeof message === 'string' && message !== '' ? message : shown(errorCode));

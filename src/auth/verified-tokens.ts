@@ -69,7 +69,7 @@ export class VerifiedTokens implements TokenVerifier {
         (error) => (refusalBy(error) ? 'answer' : 'failure'),
       );
       // A verifier that answers with nothing refuses the token.
-      if (!info) throw new TokenRefusedError('invalid_token', 'Token not valid');
+      if (!info) throw new TokenRefusedError('invalid_token', 'The token is not valid');
       const { expiresAt = Infinity } = info;
       const until = Math.min(expiresAt * 1_000, this.clock.now() + this.keepMs);
       this.#refused.delete(key);

@@ -120,7 +120,7 @@ export class McpStreamLostError extends McpClientTransportError {
   override readonly name = 'McpStreamLostError';
 
   constructor(reason: string, options?: ErrorOptions) {
-    const message = `The response ended before the answer (${reason}); the request may have been carried out. Repeat the request if that does no harm.`;
+    const message = `The response ended before the answer, ${reason}. The request may have been carried out: repeat it if that does no harm.`;
     super('STREAM_LOST', message, options, true);
   }
 }

@@ -163,7 +163,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
         return true;
       }
       if (!action || headers[ACTION_HEADER] === '1') return false;
-      const message = `Send the header "${ACTION_HEADER}: 1" with an action.`;
+      const message = `The header "${ACTION_HEADER}: 1" is missing. Send it with each action.`;
       this.answer(response, 403, { error: 'MISSING_HEADER', message });
       return true;
     }

@@ -71,11 +71,11 @@ export class FolderSkills {
     const parts = [...byFolder];
     for (const [path, reason] of others) logger.warn(`${folder.given}/${path} is left out: ${reason}.`);
     for (const path of misnamed(found.files)) {
-      logger.warn(`${folder.given}/${path} is no skill: rename the file to "${SKILL_FILE}".`);
+      logger.warn(`${folder.given}/${path} is not a skill: rename the file to "${SKILL_FILE}".`);
     }
     if (parts.length === 0) {
       logger.warn(
-        `The folder of skills "${folder.given}" has none: a skill is a folder below it with a "${SKILL_FILE}".`,
+        `The folder of skills "${folder.given}" has no skills: a skill is a folder below it with a "${SKILL_FILE}".`,
       );
     }
     for (let start = 0; start < parts.length; start += AT_A_TIME) {

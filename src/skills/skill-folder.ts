@@ -65,7 +65,7 @@ export class SkillFolder {
         error,
       );
     }
-    throw refusal(`is no folder, but the file ${shown(path)}. Give the folder that has the folders of the skills.`);
+    throw refusal(`is not a folder, but the file ${shown(path)}. Give the folder that has the folders of the skills.`);
   }
 
   /** Finds all files, in the order of their paths. @throws Error when the folder itself cannot be read */
@@ -116,7 +116,7 @@ export class SkillFolder {
     });
     try {
       const opened = await file.stat();
-      if (!opened.isFile()) throw new SkillFileError('it is no file any more');
+      if (!opened.isFile()) throw new SkillFileError('it is no longer a file');
       // A folder above it may have become a link meanwhile.
       const there = (await realpath(full)) === full ? await stat(full) : undefined;
       if (there?.ino !== opened.ino || there.dev !== opened.dev) throw new SkillFileError('a link leads to it');
@@ -174,7 +174,7 @@ export async function readSkillFolder(folder: string): Promise<Record<string, Ui
   const [fault] = faults;
   const has = files.some(({ path }) => path === SKILL_FILE);
   const problem = fault ? `${fault[0]}: ${fault[1]}` : has ? excessOf(files) : `it has no "${SKILL_FILE}"`;
-  if (problem !== undefined) throw new Error(`The folder ${shown(folder)} is no skill: ${problem}.`);
+  if (problem !== undefined) throw new Error(`The folder ${shown(folder)} is not a skill: ${problem}.`);
   const read = files.map(async ({ path, size }): Promise<[string, Uint8Array]> => [
     path,
     await opened.read(path, size),

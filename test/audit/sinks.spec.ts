@@ -64,12 +64,12 @@ describe('a sink', () => {
       for (let count = 0; count < 3; count++) expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
       expect(it_.audit).toMatchObject({ failures: 3, written: 0, pending: 0 });
       expect(lines()).toEqual([
-        expect.stringMatching(/The (disk is full|table is locked)\. Records that .* start: 1\./),
+        expect.stringMatching(/The (disk is full|table is locked)\. The number of records .* is 1\./),
       ]);
       await clock.advance(60_000);
       await client.ask('tools/call', refund);
       expect(lines()).toHaveLength(2);
-      expect(lines()[1]).toContain('since the start: 4.');
+      expect(lines()[1]).toContain('since the start is 4.');
       sink.release();
       await client.ask('tools/call', refund);
       expect(it_.audit).toMatchObject({ failures: 4, written: 1 });

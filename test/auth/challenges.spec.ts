@@ -123,7 +123,7 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
       expect(response.status).toBe(401);
       expect(challengeIn(response)).toEqual({
         error: 'invalid_token',
-        error_description: 'Token is not a JWT',
+        error_description: 'The token is not a JWT',
         scope: 'notes:read',
         resource_metadata: METADATA_URL,
       });

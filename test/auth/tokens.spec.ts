@@ -59,20 +59,20 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
 
   describe.each(ERAS)('A5: in the %s era', (era) => {
     it.each<[string, (at: number) => Claims, string]>([
-      ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'another audience'],
-      ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'another audience'],
-      ['for a part of the resource', () => ({ aud: `${RESOURCE}#admin` }), 'another audience'],
-      ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'another audience'],
-      ['for several others', () => ({ aud: ['https://a.test', 'https://b.test'] }), 'another audience'],
-      ['for an audience that is no text', () => ({ aud: [7] as never }), 'another audience'],
+      ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'The token is for the audience'],
+      ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'The token is for the audience'],
+      ['for a part of the resource', () => ({ aud: `${RESOURCE}#admin` }), 'The token is for the audience'],
+      ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'The token is for the audience'],
+      ['for several others', () => ({ aud: ['https://a.test', 'https://b.test'] }), 'The token is for the audience'],
+      ['for an audience that is no text', () => ({ aud: [7] as never }), 'The token is for the audience'],
       ['for nobody', () => ({ aud: undefined }), "claim 'aud'"],
-      ['of another issuer', () => ({ iss: 'https://evil.test/' }), 'another issuer'],
-      ['of the same issuer with a slash', () => ({ iss: `${idp().issuer}/` }), 'another issuer'],
-      ['of no issuer', () => ({ iss: undefined }), 'another issuer'],
-      ['that has expired', (at) => ({ exp: at - 60 }), 'Token expired'],
+      ['of another issuer', () => ({ iss: 'https://evil.test/' }), 'The token is from the issuer'],
+      ['of the same issuer with a slash', () => ({ iss: `${idp().issuer}/` }), 'The token is from the issuer'],
+      ['of no issuer', () => ({ iss: undefined }), 'The token is from the issuer'],
+      ['that has expired', (at) => ({ exp: at - 60 }), 'The token has expired'],
       ['that never expires', () => ({ exp: undefined }), "claim 'exp'"],
-      ['that is not valid yet', (at) => ({ nbf: at + 60 }), 'Token not yet valid'],
-      ['with an empty subject', () => ({ sub: '' }), 'without a valid subject'],
+      ['that is not valid yet', (at) => ({ nbf: at + 60 }), 'The token is not valid yet'],
+      ['with an empty subject', () => ({ sub: '' }), 'no valid subject'],
     ])('a token %s is refused', async (_what, claims, text) => {
       const response = await knocker(await start(), era)(await bearer(idp(), '', claims(now())));
       expect(response.status).toBe(401);
@@ -103,12 +103,20 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       ['none, spelt otherwise', `${base64({ alg: 'NoNe', kid })}.${base64(claims)}.`, 'not accepted'],
       ['HS256 with the public key as its secret', hs256(pem), 'not accepted'],
       ['HS256 with the key as JSON', hs256(JSON.stringify(jwk)), 'not accepted'],
-      ['a key of a stranger under a known id', forged, 'signature not valid'],
+      ['a key of a stranger under a known id', forged, 'The signature of the token is not valid'],
       ['an unknown key', await idp().token({ aud: RESOURCE }, { key: stranger.privateKey, kid: 'x' }), 'unknown key'],
       ['another algorithm', await idp().token({ aud: RESOURCE }, { key: rsa.privateKey, alg: 'RS256' }), 'unknown key'],
-      ['a key that the token brings along', `${embedded}.${body}.${forged.split('.')[2]}`, 'signature not valid'],
-      ['another body', `${head}.${base64({ ...claims, sub: 'root' })}.${signature}`, 'signature not valid'],
-      ['no signature', `${head}.${body}.`, 'signature not valid'],
+      [
+        'a key that the token brings along',
+        `${embedded}.${body}.${forged.split('.')[2]}`,
+        'The signature of the token is not valid',
+      ],
+      [
+        'another body',
+        `${head}.${base64({ ...claims, sub: 'root' })}.${signature}`,
+        'The signature of the token is not valid',
+      ],
+      ['no signature', `${head}.${body}.`, 'The signature of the token is not valid'],
       [
         'critical headers that are unknown',
         `${base64({ alg: 'ES256', kid, crit: ['x'], x: 1 })}.${body}.${signature}`,
@@ -191,7 +199,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       await response.text();
     }
     // A mistake of the configuration, mostly: said once, with the option.
-    expect(app.log.texts('warn')).toEqual([expect.stringContaining(`Token for another audience`)]);
+    expect(app.log.texts('warn')).toEqual([expect.stringContaining('The token is for the audience ')]);
   });
 
   it('scopes are found where issuers put them', async () => {
@@ -268,7 +276,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       descriptions.push(response.status === 200 || challengeIn(response)['error_description']);
       await response.text();
     }
-    expect(descriptions).toEqual([true, true, 'Token signature not valid', 'Token expired']);
+    expect(descriptions).toEqual([true, true, 'The signature of the token is not valid', 'The token has expired']);
   });
 
   it.each([
@@ -425,7 +433,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
         const response = await knock({ authorization: `Bearer ${forged}` });
         expect([response.status, challengeIn(response)['error_description']]).toEqual([
           401,
-          'Token signature not valid',
+          'The signature of the token is not valid',
         ]);
         return verify.mock.calls.length;
       };

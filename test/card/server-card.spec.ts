@@ -221,7 +221,7 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
     [
       'a plain name',
       { serverInfo: { ...serverInfo, name: 'orders' }, serverCard },
-      /"serverCard\.name" is needed.*"com\.example\/orders"; "orders" is none/,
+      /"serverCard\.name" is needed.*"com\.example\/orders"; "orders" does not have this form/,
     ],
     [
       'no description',
@@ -231,7 +231,7 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
     [
       'a long description',
       { serverCard: { ...serverCard, description: 'x'.repeat(101) } },
-      /100 characters; that .* has 101/,
+      /100 characters; the one .* has 101/,
     ],
     [
       'a range as version',

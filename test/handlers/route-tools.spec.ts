@@ -697,9 +697,11 @@ describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
 
   it('a log line at the start when it has no description', async () => {
     const { app } = await start(adapter, [NotesController, DocumentedController]);
-    const lines = app.log.texts('warn').filter((line) => line.includes('have no description'));
+    const lines = app.log
+      .texts('warn')
+      .filter((line) => line.includes('Models choose tools by their descriptions, and these have none'));
     expect(lines).toEqual([
-      'These tools have no description, by which models choose: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
+      'Models choose tools by their descriptions, and these have none: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
     ]);
     await app.close();
   });
@@ -829,7 +831,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
       @Tool()
       post(@Body() _body: Bare): void {}
     }
-    expect(await failureOf(Untyped)).toContain('its @Body() has a type of which nothing is known at run time');
+    expect(await failureOf(Untyped)).toContain('its @Body() has a type that is not known at run time');
     expect(await failureOf(List)).toContain('its @Body() is a list, while the arguments of a tool are an object.');
     expect(await failureOf(NoRules)).toContain('its @Body() has the class Bare, which is no schema');
   });

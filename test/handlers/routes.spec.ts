@@ -299,7 +299,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(withResponse).toContain('a parameter has @Res(), which an MCP call does not have');
     expect(withResponse).toContain('@Res({ passthrough: true })');
     for (const failure of [withResponse, await failureOf(WithFile), await failureOf(WithRedirect)]) {
-      expect(failure).toContain('A route that is to be no tool: @Tool(false).');
+      expect(failure).toContain('If the route must not be a tool, use @Tool(false).');
     }
     expect(await failureOf(WithFile)).toContain('@UploadedFile()');
     expect(await failureOf(WithRedirect)).toContain('@Redirect()');

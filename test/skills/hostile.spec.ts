@@ -296,8 +296,10 @@ describe.each(ONE_ADAPTER)('what a method with @Skill() may return, on %s', (ada
     const { path, write } = await folder({ ...GOOD, 'empty/x.txt': '' });
     await write({ '../secret.txt': SECRET, 'linked/SKILL.md': skillMd('linked') });
     await symlink(join(path, '../secret.txt'), join(path, 'linked/secret'));
-    await expect(readSkillFolder(join(path, 'empty'))).rejects.toThrow(/is no skill: it has no "SKILL\.md"/);
-    await expect(readSkillFolder(join(path, 'linked'))).rejects.toThrow(/is no skill: secret: it is a symbolic link/);
+    await expect(readSkillFolder(join(path, 'empty'))).rejects.toThrow(/is not a skill: it has no "SKILL\.md"/);
+    await expect(readSkillFolder(join(path, 'linked'))).rejects.toThrow(
+      /is not a skill: secret: it is a symbolic link/,
+    );
     await expect(readSkillFolder(join(path, 'none'))).rejects.toThrow(/cannot be read: ENOENT/);
     expect(Object.keys(await readSkillFolder(join(path, 'good')))).toEqual(['SKILL.md', 'a/b.txt']);
   });

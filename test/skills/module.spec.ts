@@ -89,7 +89,7 @@ describe('McpSkillsModule', () => {
       withFolder(`${path}/none`),
       /The folder of skills ".*none" cannot be read: ENOENT.*working directory/,
     );
-    await refused(withFolder(`${path}/a/SKILL.md`), /is no folder, but the file/);
+    await refused(withFolder(`${path}/a/SKILL.md`), /is not a folder, but the file/);
   });
 
   it('belongs to one endpoint', async () => {

@@ -61,7 +61,7 @@ export class McpExecutionContext {
     const call = handlerCallOf(context);
     if (!call) {
       throw new Error(
-        'McpExecutionContext.create() was given a context that is not of an MCP handler. A guard, interceptor or decorator that serves both must check McpExecutionContext.isMcp(context) first.',
+        'McpExecutionContext.create() was given a context that is not of an MCP handler. A guard, interceptor or decorator that also serves HTTP routes must check McpExecutionContext.isMcp(context) first.',
       );
     }
     return new McpExecutionContext(call);

@@ -78,7 +78,7 @@ function idOf(user: unknown): unknown {
 function principalOfToken({ principal, id, user: ofToken }: RequestCredentials, user: unknown): string {
   if (principal === undefined) {
     const text =
-      'A request was refused: the verifier gives no subject for its token ("extra.sub" of the AuthInfo is undefined). By the client id, all users of a client app would be one caller. Let the option "auth.verifier" return the subject as "extra.sub"; if clients call for themselves (client credentials), set "auth.clientsAreCallers: true".';
+      'A request was refused: the verifier gives no subject for its token ("extra.sub" of the AuthInfo is undefined). With the client id as principal, all users of a client app would be one caller. Let the option "auth.verifier" return the subject as "extra.sub"; if clients call for themselves (client credentials), set "auth.clientsAreCallers: true".';
     throw new UnknownPrincipalError(text, 'auth.clientsAreCallers');
   }
   const other = user === ofToken ? undefined : principalText(idOf(user));

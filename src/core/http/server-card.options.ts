@@ -75,7 +75,7 @@ function repositoryOf(given: McpServerRepository, name: string): McpServerReposi
   if (texts && known && typeof url === 'string' && /^https?:\/\//.test(url) && URL.canParse(url)) return given;
   throw refused(
     name,
-    'an object { url, source }, with a URL of http or https, and "subfolder" and "id" if you like',
+    'an object { url, source }, with a URL of http or https, and optionally "subfolder" and "id"',
     given,
   );
 }

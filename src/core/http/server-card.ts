@@ -72,16 +72,16 @@ export function identityOf({ serverInfo, serverCard }: Pick<CardSource, 'serverI
   if (!NAME.test(name) || name.length > MAX_NAME) {
     throw lacks(
       'name',
-      `a domain of yours, reversed, and a name, such as "com.example/orders"; ${shown(name)} is none`,
+      `a domain of yours, reversed, and a name, such as "com.example/orders"; ${shown(name)} does not have this form`,
     );
   }
   if (description === undefined || !isText(description)) {
     const got =
-      description === undefined ? 'there is none' : `that of "serverInfo" or "serverCard" has ${description.length}`;
+      description === undefined ? 'there is none' : `the one in "serverInfo" or "serverCard" has ${description.length}`;
     throw lacks('description', `what the server can do, in 1 to ${MAX_TEXT} characters; ${got}`);
   }
   if (version.length > MAX_VERSION || RANGE.test(version)) {
-    const text = `The option "serverInfo.version" is ${shown(version)}, which a card cannot have: give one version, such as "1.0.0".`;
+    const text = `The option "serverInfo.version" is ${shown(version)}, which a card cannot have. Give a single version, such as "1.0.0".`;
     throw new McpOptionError('serverInfo.version', text);
   }
   if (title !== undefined && !isText(title)) {

@@ -88,8 +88,11 @@ export function mcpServerJson(
   // The registry takes no server that others cannot reach.
   const remotes = url && !isLoopback(url.hostname) ? [remoteOf(url)] : [];
   if (remotes.length + packages.length === 0) {
-    const reason = 'needs "url", at which others reach the server, or "packages", by which they run it';
-    throw new McpOptionError('url', `server.json ${reason}. Without both, nobody could use the server.`);
+    const reason = 'needs "url", at which others reach the server, or "packages", with which they run it';
+    throw new McpOptionError(
+      'url',
+      `server.json ${reason}. Give at least one of the two; a URL of this machine does not count.`,
+    );
   }
   return {
     $schema: SCHEMA,

@@ -82,7 +82,7 @@ export async function expectHealthy(
       `The doctor has ${count}:`,
       ...lines,
       '',
-      'Rules that do not matter here: expectHealthy(app, { except: […] }).',
+      'To leave out rules that do not matter here: expectHealthy(app, { except: […] }).',
     ].join('\n'),
   );
 }

@@ -32,12 +32,12 @@ export async function refusalOf(attempt: Promise<unknown>): Promise<McpTestRefus
   } catch (error) {
     const refusal = BEHIND.get(error as object);
     if (refusal) return refusal;
-    throw new Error(`It failed, but not with 401 or 403: ${String(error)}`, { cause: error });
+    throw new Error(`The request failed, but not with 401 or 403: ${String(error)}`, { cause: error });
   }
   if (typeof (value as Partial<AsyncDisposable> | undefined)?.[Symbol.asyncDispose] !== 'function')
-    throw new Error(`It was not refused, and gave ${JSON.stringify(value)}.`);
+    throw new Error(`The request was not refused, and returned ${JSON.stringify(value)}.`);
   await (value as AsyncDisposable)[Symbol.asyncDispose]();
-  throw new Error('It was not refused: the client has connected.');
+  throw new Error('The client was not refused: it has connected.');
 }
 
 /** Notes refusals on their way to a client. */

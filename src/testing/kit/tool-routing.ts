@@ -70,7 +70,8 @@ export async function toolRouting(
   model: McpRoutingModel | undefined,
   { as, endpoint, atLeast = 1 }: McpRoutingOptions = {},
 ): Promise<McpRoutingReport> {
-  if (cases.length === 0) throw new TypeError('There is no routing case, so nothing would be tested.');
+  if (cases.length === 0)
+    throw new TypeError('There is no routing case, so nothing would be tested. Give at least one.');
   if (!(atLeast >= 0 && atLeast <= 1)) {
     throw new TypeError(`The option "atLeast" is a share of the cases, from 0 to 1, such as 0.9; got ${atLeast}.`);
   }

@@ -55,7 +55,7 @@ export async function expectContract(
   }
   if (text === undefined) {
     if (!isSet('CI')) return write(path, served);
-    const missing = `There is no contract at ${path}, and in CI none is written. Run the test on your machine, and commit the file.`;
+    const missing = `There is no contract at ${path}, and CI writes none. Run the test on your machine, and commit the file.`;
     throw new Error(missing);
   }
   const known = parsed(text, path);

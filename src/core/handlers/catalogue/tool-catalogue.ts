@@ -193,7 +193,7 @@ export class ToolCatalogue {
     if (ignored !== undefined) {
       throw new McpHandlerDefinitionError(
         origin,
-        `it has "${ignored}", which a tool of a catalogue cannot have: it would run without. Use @Tool() or McpRegistry, or decide in "call".`,
+        `it has "${ignored}", which a tool of a catalogue cannot have: the tool would run without it. Use @Tool() or McpRegistry, or decide in "call".`,
       );
     }
     const given = Object.entries(options).filter(([, value]) => value !== undefined);

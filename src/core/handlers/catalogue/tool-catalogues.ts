@@ -151,7 +151,7 @@ export class ToolCatalogues {
       const known = namesText(this.names);
       throw new McpHandlerDefinitionError(
         shown(type.name),
-        `changed() takes a class with @McpCatalogue() that a module of this endpoint provides, and this is none. ${known}`,
+        `changed() takes a class with @McpCatalogue() that a module of this endpoint provides; this class is not one. ${known}`,
       );
     }
     catalogue.drop(principal === undefined ? undefined : new Set([principal]));

@@ -121,7 +121,7 @@ export class DeclaredHandlers {
     if (silent.length === 0 || this.options.doctor) return;
     const named = silent.length > NAMED ? [...silent.slice(0, NAMED), `and ${silent.length - NAMED} more`] : silent;
     logger.warn(
-      `These tools have no description, by which models choose: ${named.join(', ')}. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.`,
+      `Models choose tools by their descriptions, and these have none: ${named.join(', ')}. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.`,
     );
   }
 

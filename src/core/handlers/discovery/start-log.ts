@@ -25,7 +25,7 @@ export function logWhatIsServed(
   table: HandlerTable | 'server',
   catalogues: readonly string[] = [],
 ): void {
-  if (table === 'server') return logger.log(`${endpoint}: served by the option "server".`);
+  if (table === 'server') return logger.log(`${endpoint} is served by the server that the option "server" creates.`);
   const all = Object.keys(NOUNS) as HandlerKind[];
   // Few endpoints have extensions.
   const kinds = all.filter((kind) => (kind !== 'method' && kind !== 'skill') || table.size(kind) > 0);

@@ -112,7 +112,7 @@ function nameFindings({ wire: { name } }: ExaminedTool): McpFinding[] {
   }
   if (!/^[A-Za-z_][\w-]*$/.test(name)) {
     const advice =
-      'Use A-Z a-z 0-9 _ - alone, and a letter or _ at the beginning: several model APIs refuse other names.';
+      'Use only the characters A-Z a-z 0-9 _ -, and begin with a letter or _: several model APIs refuse other names.';
     found.push(finding('name-characters', name, 'has a name with characters that some clients refuse', advice));
   }
   return found;
@@ -154,7 +154,7 @@ function schemaFindings({ wire: { name, inputSchema } }: ExaminedTool): McpFindi
   }
   const cycle = cyclicRef(inputSchema);
   if (cycle !== undefined) {
-    const advice = 'Limit the depth: write the levels that are needed one into the other, or take the tree as text.';
+    const advice = 'Limit the depth: write out the levels that are needed, or take the tree as text.';
     found.push(finding('schema-cycle', name, `has a schema that refers to itself (${cycle})`, advice));
   }
   const properties: string[] = [];
@@ -180,7 +180,7 @@ function schemaFindings({ wire: { name, inputSchema } }: ExaminedTool): McpFindi
 
 function similarFindings(tools: readonly ExaminedTool[]): McpFinding[] {
   return similarTexts(tools.map(({ wire }) => wire)).map(([first, ...others]) => {
-    const advice = 'Say in each description when to use this tool and not the other, or make them one.';
+    const advice = 'Say in each description when to use this tool and not the other, or merge the tools.';
     return finding('similar-text', first, `has nearly the same description as ${named(others)}`, advice);
   });
 }
@@ -196,7 +196,9 @@ function weightFindings(weights: McpDiagnosis['weights'], tokens: number): McpFi
   if (tokens > MAX_LIST_TOKENS) {
     const heaviest = weights.slice(0, 3).map((weight) => `${weight.tool} (${weight.tokens})`);
     const problem = `has a "tools/list" of about ${tokens} tokens, the most of them for ${heaviest.join(', ')}`;
-    found.push(finding('heavy-list', undefined, problem, `Shorten texts and schemas of the heaviest. ${fewer}`));
+    found.push(
+      finding('heavy-list', undefined, problem, `Shorten the texts and schemas of the heaviest tools. ${fewer}`),
+    );
   }
   if (weights.length > MAX_TOOLS) {
     found.push(finding('many-tools', undefined, `has ${weights.length} tools, more than clients pass on`, fewer));

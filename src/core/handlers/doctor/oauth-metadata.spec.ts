@@ -13,7 +13,7 @@ describe('the metadata of an authorization server', () => {
     ['that is no JSON', 'https://a.org', () => Promise.resolve(new Response('<html>')), /is not valid JSON/],
     ['that is not there', 'https://a.org', () => Promise.resolve(new Response('', { status: 404 })), /answered 404/],
     ['of a host that does not answer', 'https://a.org', () => Promise.reject(new Error('no route')), /no route/],
-    ['at what is no URL', 'a.org', answers({ issuer: 'a.org' }), /not found: it is no URL/],
+    ['at what is no URL', 'a.org', answers({ issuer: 'a.org' }), /not found: it is not a URL/],
   ])('%s is a finding', async (_, issuer, request, problem) => {
     const findings = await issuerFindings([issuer], request);
     expect(findings).toMatchObject([

@@ -19,7 +19,7 @@ export async function issuerFindings(issuers: readonly string[], request: typeof
 async function issuerFinding(issuer: string, request: typeof fetch): Promise<McpFinding[]> {
   const signal = AbortSignal.timeout(LIMIT_MS);
   const isUrl = URL.canParse(issuer);
-  const faults = isUrl ? [] : ['it is no URL'];
+  const faults = isUrl ? [] : ['it is not a URL'];
   for (const url of isUrl ? metadataUrls(issuer) : []) {
     try {
       const response = await request(url, { signal, headers: { accept: 'application/json' } });

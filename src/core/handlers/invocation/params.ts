@@ -338,9 +338,9 @@ export function isRouteMethod(method: unknown): method is Method {
 const BARE =
   'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
 /** Advises the author of a class with `@Tools()`, whose other routes are tools. */
-const NO_TOOL = 'A route that is to be no tool: @Tool(false).';
+const NO_TOOL = 'If the route must not be a tool, use @Tool(false).';
 const EVENTS =
-  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both. A route that is to be no tool: @Tool(false).';
+  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both. If the route must not be a tool, use @Tool(false).';
 
 function isArgument(key: string): boolean {
   const type = typeOf(key);

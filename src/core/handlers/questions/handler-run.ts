@@ -204,7 +204,7 @@ export class HandlerRun implements McpClientPort {
       for (let round = 1; isInputRequiredResult(result); round++) {
         if (round > MAX_ROUNDS)
           throw new RoundFailure(
-            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended it.`,
+            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended the call.`,
           );
         await this.#fulfil(result);
         result = await this.#once(handler);

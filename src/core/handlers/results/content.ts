@@ -63,7 +63,7 @@ export function assertContentAlone(value: unknown): void {
   const media = parts.find((part) => isContentBlock(part) && part.type !== 'text');
   if (!media) return;
   throw new McpHandlerResultError(
-    `A handler returned content of the type "${media.type}" beside something that is no content. Return all parts as content: a text as text("…"), which "nestjs-mcp-streamable" exports, data as text(JSON.stringify(data)), or beside "content" in "structuredContent".`,
+    `A handler returned content of the type "${media.type}" beside something that is not content. Return all parts as content: a text as text("…"), which "nestjs-mcp-streamable" exports, data as text(JSON.stringify(data)), or beside "content" in "structuredContent".`,
   );
 }
 

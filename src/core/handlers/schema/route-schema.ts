@@ -257,8 +257,8 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
   const what =
     type === Array || list
       ? 'is a list, while the arguments of a tool are an object'
-      : 'has a type of which nothing is known at run time: it may be no class, be imported as a type, or the build (esbuild, tsx) emits no decorator metadata';
-  const reason = `its ${at(param)} ${what}. Give it a class whose properties have decorators of class-validator, or a schema (Nest 12: ${DECORATORS[part].slice(0, -1)}{ schema })); or give @Tool() an "inputSchema" with all arguments. A route that is to be no tool: @Tool(false).`;
+      : 'has a type that is not known at run time: the type may not be a class, may be imported as a type, or the build (esbuild, tsx) emits no decorator metadata';
+  const reason = `its ${at(param)} ${what}. Give it a class whose properties have decorators of class-validator, or a schema (Nest 12: ${DECORATORS[part].slice(0, -1)}{ schema })); or give @Tool() an "inputSchema" with all arguments. If the route must not be a tool, use @Tool(false).`;
   throw new McpHandlerDefinitionError(origin, reason);
 }
 
@@ -270,7 +270,7 @@ function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSche
     return use.piped(param) ? { json } : { json, check: validate };
   } catch (error) {
     const why = ((error as Error).cause as Error | undefined)?.message ?? (error as Error).message;
-    const reason = `its ${at(param)} has the class ${type.name}, which is no schema: ${why} Or give @Tool() an "inputSchema" with all arguments. A route that is to be no tool: @Tool(false).`;
+    const reason = `its ${at(param)} has the class ${type.name}, which is no schema: ${why} Or give @Tool() an "inputSchema" with all arguments. If the route must not be a tool, use @Tool(false).`;
     throw new McpHandlerDefinitionError(origin, reason, { cause: error });
   }
 }

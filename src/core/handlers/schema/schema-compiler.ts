@@ -172,7 +172,7 @@ const REMEDIES: readonly (readonly [RegExp, Readonly<Record<SchemaUse, string>>]
   [
     /\bTransforms\b/,
     {
-      input: 'Put what clients send in front: z.string().transform(…).',
+      input: 'Begin with what clients send: z.string().transform(…).',
       output: 'Say what the transform returns: .transform(…).pipe(z.object({ … })).',
     },
   ],
