@@ -1,4 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
+import { isThenable } from '../core/common/promises.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import { canonicalJson } from '../core/handlers/questions/request-state.js';
 import { isObject } from '../core/protocol/json-rpc.js';
@@ -49,6 +50,10 @@ export class Redaction {
     if (typeof redact === 'function') {
       try {
         const kept: unknown = redact(recorded as Record<string, unknown>, call);
+        if (isThenable(kept)) {
+          Promise.resolve(kept).catch(() => {});
+          throw new TypeError('It returned a promise: it must return what is recorded, and not be async.');
+        }
         // It may have returned anything: a cycle, an entity, something huge.
         const again = new RedactedCopy(this.#names, maxArgumentLength);
         recorded = kept === undefined ? undefined : again.of(kept, NO_SCHEMAS);
