@@ -61,6 +61,14 @@ class Bank {
     return `slow ${this.effects.length}`;
   }
 
+  @Tool({ name: 'brief', inputSchema: Payment, idempotency: { ...idempotency, ttlMs: 1_000 } })
+  async brief(@McpArgs() { amount }: Payment): Promise<string> {
+    this.effects.push(`brief ${amount}`);
+    Bank.began.open();
+    await Bank.door.promise;
+    return `brief ${this.effects.length}`;
+  }
+
   @Tool({ name: 'narrow', inputSchema: Payment, idempotency, maxConcurrent: 2 })
   async narrow(@McpArgs() { amount }: Payment): Promise<string> {
     this.effects.push(`narrow ${amount}`);
@@ -488,6 +496,27 @@ describe('idempotent tools on several nodes', () => {
     await clock.advance(1_000);
     expect(await Promise.all([first, repeats[0]])).toEqual(['slow 1', 'slow 1']);
     expect(effectsOf(other.app)).toEqual([]);
+    await deployment.close();
+  });
+
+  it('a call that takes longer than its result is kept has its key until it ends', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [one, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(one.app, 'brief', args);
+    await Bank.began.promise;
+    await clock.advance(60_000);
+    const repeat = call(other.app, 'brief', args);
+    await clock.advance(1_000);
+    expect(effectsOf(other.app)).toEqual([]);
+    Bank.door.open();
+    expect(await first).toBe('brief 1');
+    await clock.advance(500);
+    await clock.advance(500);
+    expect(await repeat).toBe('brief 1');
+    await clock.advance(1_000);
+    expect(await call(other.app, 'brief', args)).toBe('brief 1');
+    expect(effectsOf(other.app)).toEqual(['brief 1']);
     await deployment.close();
   });
 

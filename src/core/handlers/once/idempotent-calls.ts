@@ -14,6 +14,9 @@ const LAST_LOOK_MS = 1_000;
 /** A result that cannot be stored is tried again for so many milliseconds. */
 const PATIENCE = { firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: 60_000 };
 
+/** A call holds its key for so many milliseconds at least, though its result is kept for less: it may run for long. */
+const RUNNING_MS = 86_400_000;
+
 /** It is remembered for so many milliseconds that a key was freed: longer than a node takes between two commands. */
 const FREED_MS = 600_000;
 
@@ -131,7 +134,8 @@ export class IdempotentCalls {
     try {
       await this.lease.hold();
       const record: StoredCall = { state: 'running', args, run, node: this.lease.node };
-      const added = await this.store.add(key, record, options.ttlMs, quota).catch((error: unknown) => {
+      const heldMs = Math.max(RUNNING_MS, options.ttlMs);
+      const added = await this.store.add(key, record, heldMs, quota).catch((error: unknown) => {
         this.lease.release();
         throw error;
       });
