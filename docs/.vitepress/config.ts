@@ -191,6 +191,11 @@ export default defineConfig({
       const text = md.renderer.rules.text!;
       md.renderer.rules.text = (...args) =>
         text(...args).replaceAll(UNBROKEN, (words) => `<span class="unbroken">${words}</span>`);
+      const code = md.renderer.rules.code_inline!;
+      md.renderer.rules.code_inline = (tokens, at, ...rest) => {
+        if (tokens[at]!.content.length <= 20) tokens[at]!.attrJoin('class', 'unbroken');
+        return code(tokens, at, ...rest);
+      };
       const fence = md.renderer.rules.fence!;
       md.renderer.rules.fence = (tokens, at, ...rest) => {
         const html = fence(tokens, at, ...rest);
