@@ -41,7 +41,8 @@ export class VideoWorker implements OnModuleInit, OnModuleDestroy {
   async #convert({ id, data }: Job<Conversion, string>): Promise<string> {
     for (let step = 1; step <= this.converter.steps; step++) {
       const job = await this.videos.jobs.getJob(id!);
-      if (job?.data.cancelled) throw new UnrecoverableError('Cancelled'); // BullMQ does not retry
+      // BullMQ does not retry.
+      if (job?.data.cancelled) throw new UnrecoverableError('Cancelled');
       await this.converter.step(data.video, step);
       await job?.updateProgress((100 * step) / this.converter.steps);
     }
