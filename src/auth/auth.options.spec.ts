@@ -67,7 +67,7 @@ function failureOf(auth: object): Error {
 }
 
 describe('the option "auth"', () => {
-  it('A10: is refused when the resource is not what tokens can be for', () => {
+  it('A10: the option "auth" is refused when the resource is not what tokens can be for', () => {
     for (const [resource, text] of [
       ['http://mcp.test/mcp', 'it is not "https" (only a loopback host may use "http")'],
       [`${RESOURCE}#part`, 'it has a fragment'],
@@ -79,7 +79,7 @@ describe('the option "auth"', () => {
     }
   });
 
-  it('A1, A5, A9: is refused by a text that says what to do about it', () => {
+  it('A1, A5, A9: the option "auth" is refused by a text that says what to do about it', () => {
     for (const [auth, text] of [
       [{ authorizationServers: [] }, 'The option "auth.authorizationServers" is empty. Name at least one'],
       [{ jwt: { audience: [] } }, 'The option "auth.jwt.audience" is empty, so no token could be valid.'],
@@ -110,7 +110,7 @@ describe('the option "auth"', () => {
     }
   });
 
-  it.each(Object.entries(BAD))('refuses wrong values of %s', (name, values) => {
+  it.each(Object.entries(BAD))('the option "auth" refuses wrong values of %s', (name, values) => {
     for (const value of values) {
       const resolve = () => resolveAuthOptions({ ...GOOD, [name]: value });
       expect(resolve, `${name}: ${JSON.stringify(value)}`).toThrow(McpOptionError);
@@ -128,7 +128,7 @@ describe('the option "auth"', () => {
     }
   });
 
-  it('A10: compares URIs in canonical form, and leaves other names alone', () => {
+  it('A10: the option "auth" compares URIs in canonical form, and leaves other names alone', () => {
     for (const [given, canonical] of [
       ['HTTPS://API.Example.com/Mcp/', 'https://api.example.com/Mcp'],
       ['https://api.example.com:443/mcp', 'https://api.example.com/mcp'],

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseAuthChallenge } from './auth-challenge.js';
 
 describe('parseAuthChallenge', () => {
-  it('C8: reads the parameters of a Bearer challenge', () => {
+  it('C8: parseAuthChallenge reads the parameters of a Bearer challenge', () => {
     const header =
       'Bearer realm="a, b=c", error="insufficient_scope", error_description="say \\"please\\"", scope="x y", resource_metadata="https://h/.well-known/p"';
     expect(parseAuthChallenge(header)).toEqual({
@@ -33,11 +33,11 @@ describe('parseAuthChallenge', () => {
     expect(challenge.scope).toBe(scope);
   });
 
-  it.each([null, '', ',', '"', 'x'.repeat(10_000)])('finds nothing in %j', (header) => {
+  it.each([null, '', ',', '"', 'x'.repeat(10_000)])('parseAuthChallenge finds nothing in %j', (header) => {
     expect(parseAuthChallenge(header)).toBeUndefined();
   });
 
-  it('is not slow on hostile headers', () => {
+  it('parseAuthChallenge is not slow on hostile headers', () => {
     for (const part of ['"', 'a ', 'a=', ',', ' ', 'a="\\"', 'B r=']) {
       const began = performance.now();
       parseAuthChallenge(part.repeat(8_192 / part.length));

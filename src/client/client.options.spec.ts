@@ -7,7 +7,7 @@ import { networkErrorOf, setbackOf } from './retry.js';
 import { StreamableClientTransport } from './streamable-client-transport.js';
 
 describe('the options of the transport', () => {
-  it('have defaults', () => {
+  it('the options of the transport have defaults', () => {
     expect(resolveClientOptions()).toMatchObject({
       reconnect: { firstDelayMs: 500, maxDelayMs: 30_000, maxAttempts: 8 },
       recover: false,
@@ -33,13 +33,13 @@ describe('the options of the transport', () => {
     ['silenceMs', { silenceMs: 0 }],
     ['clock', { clock: {} }],
     ['sessionId', { sessionId: '' }],
-  ])('refuse a wrong %s by its name', (option, options) => {
+  ])('the options of the transport refuse a wrong %s by its name', (option, options) => {
     expect(() => resolveClientOptions(options as StreamableClientTransportOptions)).toThrow(
       expect.objectContaining({ code: 'OPTION', option }),
     );
   });
 
-  it.each(['', 'mcp', '/mcp', 'file:///mcp', 'ws://h/mcp'])('refuse the URL %j', (url) => {
+  it.each(['', 'mcp', '/mcp', 'file:///mcp', 'ws://h/mcp'])('the options of the transport refuse the URL %j', (url) => {
     expect(() => resolveUrl(url)).toThrow(expect.objectContaining({ option: 'url' }));
   });
 });
@@ -63,7 +63,7 @@ describe('a network error', () => {
   });
 
   it.each([new Error('of a wrapper'), Object.assign(new Error('x'), { code: 'invalid_grant' }), 'text'])(
-    'is none: %s',
+    'a network error is none: %s',
     (error) => {
       expect(networkErrorOf(error, 'http://h/mcp')).toBeUndefined();
     },
@@ -71,7 +71,7 @@ describe('a network error', () => {
 });
 
 describe('the transport', () => {
-  it('is one for both official clients', () => {
+  it('the transport is one for both official clients', () => {
     const transport = new StreamableClientTransport('http://127.0.0.1:9/mcp', { clock: new ManualClock() });
     const forV2: ClientTransport = transport;
     const forV1: TransportV1 = transport;

@@ -41,12 +41,15 @@ describe('readEvents', () => {
     { id: undefined, event: undefined, data: 'last' },
   ];
 
-  it.each(['\n', '\r', '\r\n'])('C3: gives the same whatever the pieces, lines ending in %j', async (end) => {
-    const lines = ['id: a_1', 'data: {"é":"€😀"}', '', ': comment', 'event: message', 'data: two', 'data: lines', ''];
-    const text = `\uFEFF${[...lines, 'id', 'data', '', 'retry: 5', 'data: last', '', 'data: lost'].join(end)}`;
-    for (let size = 1; size < 24; size++) expect(await events(text, size)).toEqual(wanted);
-    expect(await events(text, 10_000)).toEqual(wanted);
-  });
+  it.each(['\n', '\r', '\r\n'])(
+    'C3: readEvents gives the same whatever the pieces, lines ending in %j',
+    async (end) => {
+      const lines = ['id: a_1', 'data: {"é":"€😀"}', '', ': comment', 'event: message', 'data: two', 'data: lines', ''];
+      const text = `\uFEFF${[...lines, 'id', 'data', '', 'retry: 5', 'data: last', '', 'data: lost'].join(end)}`;
+      for (let size = 1; size < 24; size++) expect(await events(text, size)).toEqual(wanted);
+      expect(await events(text, 10_000)).toEqual(wanted);
+    },
+  );
 
   it('C12: a flood of events leaves other work of the process its turns', async () => {
     const controller = new AbortController();
@@ -89,7 +92,7 @@ describe('readEvents', () => {
 });
 
 describe('readText', () => {
-  it('decodes characters that are cut in pieces, and stops at the limit', async () => {
+  it('readText decodes characters that are cut in pieces, and stops at the limit', async () => {
     const limits = { clock: new ManualClock(), maxMessageBytes: 10, signal: new AbortController().signal };
     expect(await readText(body('€😀', 1), limits)).toBe('€😀');
     await expect(readText(body('x'.repeat(11), 3), limits)).rejects.toMatchObject({ code: 'MESSAGE_TOO_LARGE' });

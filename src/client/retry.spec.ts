@@ -9,7 +9,7 @@ const least = () => 0;
 const most = () => 1;
 
 describe('delayMs', () => {
-  it('doubles up to the limit, and takes a random part of it', () => {
+  it('delayMs doubles up to the limit, and takes a random part of it', () => {
     expect([0, 1, 2, 3, 4, 50].map((failures) => delayMs(POLICY, failures, undefined, most))).toEqual([
       100, 200, 400, 800, 1_000, 1_000,
     ]);
@@ -71,7 +71,7 @@ const request = (method: string, params?: Record<string, unknown>): JsonRpcReque
 const call = (name: string): JsonRpcRequest => request('tools/call', { name });
 
 describe('Idempotency', () => {
-  it('C7: knows the methods that may run twice, and the tools that say so', () => {
+  it('C7: Idempotency knows the methods that may run twice, and the tools that say so', () => {
     const known = new Idempotency('idempotent');
     const list = request('tools/list');
     const annotated = (name: string, annotations?: object) => ({ name, annotations });
@@ -98,7 +98,7 @@ describe('Idempotency', () => {
     known.learn(list, { tools: 'none' });
   });
 
-  it('follows the option; a subscription is never begun again', () => {
+  it('Idempotency follows the option; a subscription is never begun again', () => {
     expect(new Idempotency('always').mayReplay(call('buys'))).toBe(true);
     expect(new Idempotency('never').mayReplay(request('ping'))).toBe(false);
     const asked: unknown[] = [];

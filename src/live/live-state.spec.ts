@@ -12,12 +12,12 @@ const state = (facts: Record<string, unknown>, ...sessions: Row[]): EndpointStat
 });
 
 describe('what has changed of an endpoint', () => {
-  it('is nothing when all is the same, lists included', () => {
+  it('what has changed of an endpoint is nothing when all is the same, lists included', () => {
     const [one, other] = [1, 2].map(() => state({ live: 1, rate: [1, 2] }, { key: 'a', calls: 0 }));
     expect(changeOf(one!, other!)).toBeUndefined();
   });
 
-  it('is fields of rows, new rows, and keys of those that are gone', () => {
+  it('what has changed of an endpoint is fields of rows, new rows, and keys of those that are gone', () => {
     const before = state({ live: 2, node: 'n' }, { key: 'a', calls: 0, client: 'x' }, { key: 'b', calls: 0 });
     const after = state({ live: 2, node: 'n' }, { key: 'a', calls: 1, client: 'x' }, { key: 'c', calls: 0 });
     expect(changeOf(before, after)).toEqual({

@@ -12,7 +12,7 @@ const ended = (name: string | undefined, more: Partial<McpCallEnd> = {}, method 
 });
 
 describe('Timeline', () => {
-  it('counts by period, and leaves out the one that has not ended', () => {
+  it('Timeline counts by period, and leaves out the one that has not ended', () => {
     const line = new Timeline(1_000, 3);
     for (const at of [10_000, 10_999, 11_000, 12_500]) line.add(at);
     expect(line.values(12_999)).toEqual([0, 2, 1]);
@@ -21,7 +21,7 @@ describe('Timeline', () => {
     expect(line.values(99_000)).toEqual([0, 0, 0]);
   });
 
-  it('goes on in the same period when the clock is set back', () => {
+  it('Timeline goes on in the same period when the clock is set back', () => {
     const line = new Timeline(1_000, 2);
     line.add(50_000);
     line.add(20_000);
@@ -30,7 +30,7 @@ describe('Timeline', () => {
 });
 
 describe('ToolStatistics', () => {
-  it('has percentiles of the latest 256 calls', () => {
+  it('ToolStatistics has percentiles of the latest 256 calls', () => {
     const tools = new ToolStatistics();
     for (let call = 0; call < 1_000; call++) tools.note(ended('old', { durationMs: 9_000 }), false, 0);
     for (let call = 1; call <= 256; call++) tools.note(ended('old', { durationMs: call }), call > 250, 0);
@@ -39,7 +39,7 @@ describe('ToolStatistics', () => {
     ]);
   });
 
-  it('keeps tools and methods of one name apart, and names that a client invents in one row', () => {
+  it('ToolStatistics keeps tools and methods of one name apart, and names that a client invents in one row', () => {
     const tools = new ToolStatistics();
     tools.note(ended('tools/list'), false, 0);
     tools.note(ended(undefined, {}, 'tools/list'), false, 0);
@@ -53,7 +53,7 @@ describe('ToolStatistics', () => {
     ]);
   });
 
-  it('has at most 300 tools, and the rest in one row', () => {
+  it('ToolStatistics has at most 300 tools, and the rest in one row', () => {
     const tools = new ToolStatistics();
     for (let tool = 0; tool < 1_000; tool++) tools.note(ended(`tool ${tool}`), false, 0);
     const rows = tools.rows(0);

@@ -21,12 +21,12 @@ const IDS = [
 ];
 
 describe('the code of an id', () => {
-  it('is that of no other id, and leads back', () => {
+  it('the code of an id is that of no other id, and leads back', () => {
     expect(new Set(IDS.map(encoded)).size).toBe(IDS.length);
     for (const id of IDS) expect(decoded(encoded(id))).toBe(id);
   });
 
-  it('is of letters, digits and little else: no brace, no colon, no space, no pattern; never empty', () => {
+  it('the code of an id is of letters, digits and little else: no brace, no colon, no space, no pattern; never empty', () => {
     for (const id of IDS) expect(encoded(id)).toMatch(/^[A-Za-z0-9_.%-]+$/);
   });
 
@@ -40,7 +40,7 @@ describe('the keys', () => {
   const tagOf = (key: string) => /\{([^}]+)\}/.exec(key)?.[1];
   const keys = new RedisKeys('mcp', 3);
 
-  it('of one session share a tag, which is that of no other session and of nothing else', () => {
+  it('the keys of one session share a tag, which is that of no other session and of nothing else', () => {
     const others = [keys.sessions, keys.bus, keys.calls('n')].map(tagOf);
     expect(new Set(others).size).toBe(3);
     for (const id of IDS) {

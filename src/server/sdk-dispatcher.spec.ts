@@ -147,7 +147,7 @@ function note(said: unknown[], what: string) {
 }
 
 describe('the server of a session', () => {
-  it('is made for its initialize, with what is known of it, and serves it until it ends', async () => {
+  it('the server of a session is made for its initialize, with what is known of it, and serves it until it ends', async () => {
     const { contexts, servers, begin } = setup((server, count) => {
       server.setRequestHandler('tools/call', () => ({ content: [{ type: 'text', text: `of ${count}` }] }));
     });
@@ -172,12 +172,12 @@ describe('the server of a session', () => {
     await two.session.end('deleted');
   });
 
-  it('may be an McpServer', async () => {
+  it('the server of a session may be an McpServer', async () => {
     const { begin } = setup(() => new McpServer({ name: 'spec', version: '2' }));
     expect((await begin()).answer).toMatchObject({ result: { serverInfo: { version: '2' } } });
   });
 
-  it('S1: is only asked for revisions that have this transport', async () => {
+  it('S1: the server of a session is only asked for revisions that have this transport', async () => {
     const { begin } = setup();
     const { session, answer } = await begin('s', { ...INITIALIZE, protocolVersion: '2024-11-05' });
     expect(answer).toMatchObject({ result: { protocolVersion: '2025-11-25' } });
@@ -202,7 +202,7 @@ describe('the server of a session', () => {
     },
   );
 
-  it('that answers initialize with an error of its own has no session', async () => {
+  it('the server of a session that answers initialize with an error of its own has no session', async () => {
     const { reports, begin } = setup((server) => {
       server.setRequestHandler('initialize', () =>
         Promise.reject(Object.assign(new Error('not you'), { code: -32050 })),
@@ -213,7 +213,7 @@ describe('the server of a session', () => {
     expect([session.initialized, reports]).toEqual([false, []]);
   });
 
-  it('that is made too late, when its session has ended, serves nothing', async () => {
+  it('the server of a session that is made too late, when its session has ended, serves nothing', async () => {
     const hold = deferred();
     const { servers, reports, begin, sessions } = setup(() => hold.promise);
     const begun = begin();
@@ -225,7 +225,7 @@ describe('the server of a session', () => {
     expect([servers[0]!.transport, reports]).toEqual([undefined, []]);
   });
 
-  it('knows its calls by their ids: one that is used again is that of the later request', async () => {
+  it('the server of a session knows its calls by their ids: one that is used again is that of the later request', async () => {
     const holds = [deferred(), deferred()];
     let calls = 0;
     const { begin } = setup((server) => {
@@ -274,7 +274,7 @@ describe('the server of a session', () => {
     expect(reasons.map((reason) => (reason instanceof Error ? reason.name : reason))).toEqual(['enough', 'AbortError']);
   });
 
-  it('P8: whose answer comes to a request that is over is an event, and nothing more', async () => {
+  it('P8: the server of a session whose answer comes to a request that is over is an event, and nothing more', async () => {
     const { servers, events, begin } = setup();
     const { session } = await begin();
     await servers[0]!.transport!.send({ jsonrpc: '2.0', id: 'over', result: {} });
@@ -287,7 +287,7 @@ describe('the server of a session', () => {
     });
   });
 
-  it('S14: ends its session by being closed', async () => {
+  it('S14: the server of a session ends its session by being closed', async () => {
     const { servers, ended, begin } = setup();
     const { session } = await begin();
     await servers[0]!.close();
@@ -296,7 +296,7 @@ describe('the server of a session', () => {
 });
 
 describe('a request of a server', () => {
-  it('goes out under an id of the session, with its progress token, and both are mapped back', async () => {
+  it('a request of a server goes out under an id of the session, with its progress token, and both are mapped back', async () => {
     const { servers, begin } = setup();
     const { session } = await begin();
     const stream = await listen(session);
@@ -318,7 +318,7 @@ describe('a request of a server', () => {
     await session.end('deleted');
   });
 
-  it('D24: whose answer is an error fails with it', async () => {
+  it('D24: a request of a server whose answer is an error fails with it', async () => {
     const { servers, begin } = setup();
     const { session } = await begin();
     const stream = await listen(session);
@@ -330,7 +330,7 @@ describe('a request of a server', () => {
     await session.end('deleted');
   });
 
-  it('D24: is given up by its signal, and the client is told; a late answer is ignored', async () => {
+  it('D24: a request of a server is given up by its signal, and the client is told; a late answer is ignored', async () => {
     const { servers, events, begin } = setup();
     const { session } = await begin();
     const stream = await listen(session);
@@ -348,7 +348,7 @@ describe('a request of a server', () => {
     await session.end('deleted');
   });
 
-  it('P7: that cannot be sent fails with the reason', async () => {
+  it('P7: a request of a server that cannot be sent fails with the reason', async () => {
     const { servers, begin } = setup();
     const { session } = await begin();
     await expect(servers[0]!.request({ method: 'roots/list' })).rejects.toMatchObject({ code: 'NO_STREAM' });
@@ -356,7 +356,7 @@ describe('a request of a server', () => {
     await session.end('deleted');
   });
 
-  it('ends with the session', async () => {
+  it('a request of a server ends with the session', async () => {
     const { servers, begin } = setup();
     const { session } = await begin();
     await listen(session);
@@ -374,7 +374,7 @@ const ping = (id: RequestId): JsonRpcRequest => ({ jsonrpc: '2.0', id, method: '
 const pong = (id: RequestId) => ({ jsonrpc: '2.0', id, result: {} });
 
 describe('a session that is rebuilt', () => {
-  it('has a new server, which is told what the client has said: in calls of the session, and no client hears of it', async () => {
+  it('a session that is rebuilt has a new server, which is told what the client has said: in calls of the session, and no client hears of it', async () => {
     const said: unknown[] = [];
     const { contexts, reports, store, rebuild } = setup((server) => hearing(server, said));
     const session = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
@@ -391,7 +391,7 @@ describe('a session that is rebuilt', () => {
     await session.end('deleted');
   });
 
-  it('has it before it is asked for, since it may have something to say', async () => {
+  it('a session that is rebuilt has it before it is asked for, since it may have something to say', async () => {
     const said: unknown[] = [];
     const { rebuild } = setup((server) => hearing(server, said));
     const session = await rebuild();
@@ -400,7 +400,7 @@ describe('a session that is rebuilt', () => {
     await session.end('deleted');
   });
 
-  it('has one, however much comes meanwhile, which that finds in its order', async () => {
+  it('a session that is rebuilt has one, however much comes meanwhile, which that finds in its order', async () => {
     const hold = deferred();
     const said: unknown[] = [];
     const { contexts, rebuild } = setup(async (server) => {
@@ -423,7 +423,7 @@ describe('a session that is rebuilt', () => {
     await session.end('deleted');
   });
 
-  it('P9: does not have it serve a request that was cancelled before it was there', async () => {
+  it('P9: a session that is rebuilt does not have it serve a request that was cancelled before it was there', async () => {
     const hold = deferred();
     const served: RequestId[] = [];
     const { rebuild } = setup(async (server) => {
@@ -443,7 +443,7 @@ describe('a session that is rebuilt', () => {
     await session.end('deleted');
   });
 
-  it('lets its server speak meanwhile: on the standalone stream, since no response waits for that', async () => {
+  it('a session that is rebuilt lets its server speak meanwhile: on the standalone stream, since no response waits for that', async () => {
     const { rebuild } = setup((server) => {
       server.setRequestHandler('logging/setLevel', async (_, { mcpReq }) => {
         await mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
@@ -458,7 +458,7 @@ describe('a session that is rebuilt', () => {
     await session.end('deleted');
   });
 
-  it('is served though its server refuses a subscription by now, and the operator is told', async () => {
+  it('a session that is rebuilt is served though its server refuses a subscription by now, and the operator is told', async () => {
     const said: unknown[] = [];
     const { events, rebuild } = setup((server) => {
       hearing(server, said);
@@ -482,26 +482,29 @@ describe('a session that is rebuilt', () => {
       'not you',
     ],
     ['its server is already connected', (server) => server.connect(deadTransport), 'is already connected'],
-  ])('cannot be served when %s: that is reported once, and the next request tries again', async (_, fail, why) => {
-    const said: unknown[] = [];
-    const { reports, dispatcher, rebuild } = setup((server, count) =>
-      count === 1 ? fail(server, count) : hearing(server, said),
-    );
-    const session = await rebuild({ logLevel: 'error' });
-    dispatcher.sessionChanged(session, { subscribe: ['doc:a'] });
-    const replies = await Promise.all([1, 2].map((id) => post(session, ping(id)).reply));
-    for (const [index, reply] of replies.entries()) {
-      expect([reply, bodyOf(reply)]).toMatchObject([{ status: 500 }, { id: index + 1, error: { code: -32603 } }]);
-      expect(JSON.stringify(reply)).not.toContain(why);
-    }
-    expect(reports).toEqual([expect.objectContaining({ message: expect.stringContaining(why) })]);
-    expect(session.over).toBe(false);
-    // Also what would have been told the first one.
-    expect(await answerTo(session, ping(3))).toEqual(pong(3));
-    expect(said.map((what) => (what as unknown[])[0])).toEqual(['initialized', 'error', '+doc:a']);
-    expect([reports.length, session.counts.inFlight]).toEqual([1, 0]);
-    await session.end('deleted');
-  });
+  ])(
+    'a session that is rebuilt cannot be served when %s: that is reported once, and the next request tries again',
+    async (_, fail, why) => {
+      const said: unknown[] = [];
+      const { reports, dispatcher, rebuild } = setup((server, count) =>
+        count === 1 ? fail(server, count) : hearing(server, said),
+      );
+      const session = await rebuild({ logLevel: 'error' });
+      dispatcher.sessionChanged(session, { subscribe: ['doc:a'] });
+      const replies = await Promise.all([1, 2].map((id) => post(session, ping(id)).reply));
+      for (const [index, reply] of replies.entries()) {
+        expect([reply, bodyOf(reply)]).toMatchObject([{ status: 500 }, { id: index + 1, error: { code: -32603 } }]);
+        expect(JSON.stringify(reply)).not.toContain(why);
+      }
+      expect(reports).toEqual([expect.objectContaining({ message: expect.stringContaining(why) })]);
+      expect(session.over).toBe(false);
+      // Also what would have been told the first one.
+      expect(await answerTo(session, ping(3))).toEqual(pong(3));
+      expect(said.map((what) => (what as unknown[])[0])).toEqual(['initialized', 'error', '+doc:a']);
+      expect([reports.length, session.counts.inFlight]).toEqual([1, 0]);
+      await session.end('deleted');
+    },
+  );
 
   it.each<[string, Make]>([
     ['is being made', () => new Promise(() => {})],
@@ -510,7 +513,7 @@ describe('a session that is rebuilt', () => {
       'does not answer what comes after',
       (server) => server.setRequestHandler('logging/setLevel', () => new Promise(() => {})),
     ],
-  ])('does not wait for a server that %s when it ends', async (_, make) => {
+  ])('a session that is rebuilt does not wait for a server that %s when it ends', async (_, make) => {
     const { rebuild, events, reports } = setup(make);
     const session = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
     const { reply } = post(session, ping(1));
@@ -521,7 +524,7 @@ describe('a session that is rebuilt', () => {
     expect([events, reports, session.counts.inFlight]).toEqual([[], [], 0]);
   });
 
-  it('tells its server of changes that other nodes have taken, until it ends', async () => {
+  it('a session that is rebuilt tells its server of changes that other nodes have taken, until it ends', async () => {
     const said: unknown[] = [];
     const { dispatcher, rebuild } = setup((server) => hearing(server, said));
     const session = await rebuild();
@@ -541,7 +544,7 @@ describe('a session that is rebuilt', () => {
     expect(said).toEqual(changes);
   });
 
-  it('tells its server of changes that other nodes have taken while it was being made, after what it had said', async () => {
+  it('a session that is rebuilt tells its server of changes that other nodes have taken while it was being made, after what it had said', async () => {
     const [made, told] = [deferred(), deferred()];
     const said: unknown[] = [];
     const { dispatcher, rebuild } = setup(async (server) => {
@@ -581,7 +584,7 @@ describe('the server of a modern request', () => {
   };
   const serve = (dispatcher: SdkDispatcher, { call }: ModernRequest) => runInCall(call, () => dispatcher.request(call));
 
-  it('is made for that request, serves it, and hears then that it is closed', async () => {
+  it('the server of a modern request is made for that request, serves it, and hears then that it is closed', async () => {
     let closed = 0;
     const { dispatcher, contexts } = setup((server, count) =>
       Object.assign(modern(server, count), { onclose: () => closed++ }),
@@ -600,7 +603,7 @@ describe('the server of a modern request', () => {
     );
   });
 
-  it('D3: gives HTTP a status for what was refused before a handler ran, and for nothing else', async () => {
+  it('D3: the server of a modern request gives HTTP a status for what was refused before a handler ran, and for nothing else', async () => {
     const { dispatcher } = setup((server, count) => {
       const made = modern(server, count);
       made.setRequestHandler('prompts/get', () => Promise.reject(Object.assign(new Error('mine'), { code: -32601 })));
@@ -614,7 +617,7 @@ describe('the server of a modern request', () => {
     expect(refused).not.toHaveProperty('status');
   });
 
-  it('ends its request when it is closed meanwhile', async () => {
+  it('the server of a modern request ends its request when it is closed meanwhile', async () => {
     const { dispatcher } = setup(modern);
     const request = modernRequest('tools/call', { name: 'closes', arguments: {} });
     await expect(serve(dispatcher, request)).rejects.toMatchObject({ code: -32000 });
@@ -631,7 +634,7 @@ describe('the server of a modern request', () => {
     expect(servers).toHaveLength(1);
   });
 
-  it('is not asked when its request was cancelled before it was there', async () => {
+  it('the server of a modern request is not asked when its request was cancelled before it was there', async () => {
     const hold = deferred();
     const { dispatcher } = setup(async (server, count) => {
       await hold.promise;
@@ -645,7 +648,7 @@ describe('the server of a modern request', () => {
     expect(request.said).toEqual([]);
   });
 
-  it('that speaks older revisions only is refused, with those that it has', async () => {
+  it('the server of a modern request that speaks older revisions only is refused, with those that it has', async () => {
     const { dispatcher, legacyServers } = setup();
     const outcome = serve(dispatcher, modernRequest('tools/list'));
     await expect(outcome).rejects.toMatchObject({
@@ -655,7 +658,7 @@ describe('the server of a modern request', () => {
     expect(legacyServers()).toBe(1);
   });
 
-  it('says what its caller may listen to', async () => {
+  it('the server of a modern request says what its caller may listen to', async () => {
     const { dispatcher } = setup(modern);
     const http: McpHttpCall = { era: 'modern', principal: undefined, request: undefined };
     expect(await dispatcher.capabilities(http)).toMatchObject(CAPABILITIES.capabilities);

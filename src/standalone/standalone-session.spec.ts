@@ -107,7 +107,7 @@ const until = (signal: AbortSignal) =>
   new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
 
 describe('a session without the module', () => {
-  it('serves a server: initialize, then requests, each answered as JSON', async () => {
+  it('a session without the module serves a server: initialize, then requests, each answered as JSON', async () => {
     const { session, post, expectRest } = await setup({ tools: { quick: () => 'quick' } });
     expect(session.info).toMatchObject({ protocolVersion: '2025-11-25', clientInfo: { name: 'spec' } });
     expect(await bodyOf(post(call('quick')))).toMatchObject({ id: 1, result: { content: [{ text: 'quick' }] } });
@@ -115,19 +115,19 @@ describe('a session without the module', () => {
     await expectRest();
   });
 
-  it('takes all messages of a POST or none', async () => {
+  it('a session without the module takes all messages of a POST or none', async () => {
     const { post, expectRest } = await setup({ tools: { quick: () => 'quick' } });
     expect(() => post(initialize())).toThrow(expect.objectContaining({ code: 'INVALID_REQUEST', requestId: 'init' }));
     expect(() => post(call('quick', 1), call('quick', 2))).toThrow('batches');
     await expectRest();
   });
 
-  it('knows nothing but initialize before that', async () => {
+  it('a session without the module knows nothing but initialize before that', async () => {
     const session = await createMcpSession(new Server({ name: 'spec', version: '1' }), { clock: new ManualClock() });
     expect(() => session.receive(HTTP, { batch: false, messages: [call('quick')] })).toThrow('before "initialize"');
   });
 
-  it('S11: refuses an id that is in flight, and leaves its request alone', async () => {
+  it('S11: a session without the module refuses an id that is in flight, and leaves its request alone', async () => {
     const { session, post } = await setup({ tools: { waits: (ctx) => until(ctx.mcpReq.signal).then(() => 'x') } });
     const serving = post(call('waits'));
     expect(() => post(call('waits'))).toThrow(expect.objectContaining({ code: 'INVALID_REQUEST', requestId: 1 }));
@@ -172,7 +172,7 @@ describe('a session without the module', () => {
     reading.leave();
   });
 
-  it('takes a new server of the SDK, and nothing else', async () => {
+  it('a session without the module takes a new server of the SDK, and nothing else', async () => {
     await expect(createMcpSession({} as never)).rejects.toThrow('must return a new McpServer or Server');
     const { server } = await setup();
     await expect(createMcpSession(server)).rejects.toThrow('is already connected');
@@ -244,7 +244,7 @@ describe('a request that ends without its answer', () => {
     await expectRest();
   });
 
-  it('is over after requestTimeoutMs, with an error', async () => {
+  it('a request that ends without its answer is over after requestTimeoutMs, with an error', async () => {
     const { clock, post, expectRest } = await setup({ tools, requestTimeoutMs: 100, sseAfterMs: 1_000 });
     const serving = post(call('waits'));
     await clock.advance(100);
@@ -252,7 +252,7 @@ describe('a request that ends without its answer', () => {
     await expectRest();
   });
 
-  it('is over when the log refuses its stream', async () => {
+  it('a request that ends without its answer is over when the log refuses its stream', async () => {
     const aborted: boolean[] = [];
     const { clock, post, store, expectRest } = await setup({
       tools: {
@@ -286,7 +286,7 @@ describe('a request to the client', () => {
   };
   const able = { elicitation: {} };
 
-  it('P7: goes out on the stream of its call under an id of its own, and its answer comes back', async () => {
+  it('P7: a request to the client goes out on the stream of its call under an id of its own, and its answer comes back', async () => {
     const { session, post, events, expectRest } = await setup({ tools: asks, capabilities: able });
     const reading = read(await post(call('asks')).reply);
     await new Promise(setImmediate);
@@ -307,7 +307,7 @@ describe('a request to the client', () => {
     ['CLIENT_LACKS_CAPABILITY', { elicitation: { url: {} } }, 'auto'],
     ['NO_STREAM', able, 'json'],
   ] as const)(
-    'P7, D20: fails at once with %s for %j, and nothing is sent',
+    'P7, D20: a request to the client fails at once with %s for %j, and nothing is sent',
     async (code, capabilities, responseMode) => {
       const { post, expectRest } = await setup({ tools: asks, capabilities, responseMode });
       expect(await bodyOf(post(call('fails')))).toMatchObject({ result: { content: [{ text: code }] } });
@@ -331,7 +331,7 @@ describe('a request to the client', () => {
     await expectRest();
   });
 
-  it('says that the log is away when it cannot tell whether a client listens', async () => {
+  it('a request to the client says that the log is away when it cannot tell whether a client listens', async () => {
     const { events, server, store } = await setup({ scope: 'shared' });
     store.faults = { refuse: ({ method }) => (method === 'read' ? new Error('away') : undefined) };
     const cause = expect.objectContaining({ message: 'away' }) as Error;
@@ -358,7 +358,7 @@ describe('a request to the client', () => {
     await expectRest();
   });
 
-  it('leaves nothing when its call is cancelled in the same breath', async () => {
+  it('a request to the client leaves nothing when its call is cancelled in the same breath', async () => {
     const asked: Promise<PromiseSettledResult<unknown>[]>[] = [];
     const { session, server, post, expectRest } = await setup({ capabilities: able });
     server.transport!.onmessage = (message) => {
@@ -372,7 +372,7 @@ describe('a request to the client', () => {
     await expectRest();
   });
 
-  it('leaves nothing when the session ends while it is looked for readers', async () => {
+  it('a request to the client leaves nothing when the session ends while it is looked for readers', async () => {
     const slowly: EventStoreFaults = { delayAnswer: ({ method }) => (method === 'read' ? 10 : 0) };
     const { clock, session, log: store, faults, expectRest } = await setupListened(able, slowly);
     faults();
@@ -389,7 +389,7 @@ describe('a request to the client', () => {
     await expectRest();
   });
 
-  it('D24: that is given up while it is looked for readers is not sent', async () => {
+  it('D24: a request to the client that is given up while it is looked for readers is not sent', async () => {
     const slowly: EventStoreFaults = { delayAnswer: ({ method }) => (method === 'read' ? 10 : 0) };
     const { clock, session, log: store, faults, expectRest } = await setupListened(able, slowly);
     faults();
@@ -415,7 +415,7 @@ describe('a request to the client', () => {
 });
 
 describe('the end of a session', () => {
-  it('S12: answers every open call, aborts its handler, ends every response, and says so once', async () => {
+  it('S12: the end of a session answers every open call, aborts its handler, ends every response, and says so once', async () => {
     const aborted: unknown[] = [];
     const waits: Tool = async (ctx) => {
       await ctx.mcpReq.notify(log('waiting'));
@@ -442,7 +442,7 @@ describe('the end of a session', () => {
     expect({ ...session.counts, timers: clock.pending }).toEqual({ ...REST, timers: 0 });
   });
 
-  it('is final: nothing is taken, opened or sent any more', async () => {
+  it('the end of a session is final: nothing is taken, opened or sent any more', async () => {
     const { session, server, post, events } = await setup();
     const { transport } = server;
     await session.end('terminated');
@@ -456,7 +456,7 @@ describe('the end of a session', () => {
     expect(session.counts).toEqual(REST);
   });
 
-  it('S14: comes with server.close(), also from within a handler that is being aborted', async () => {
+  it('S14: the end of a session comes with server.close(), also from within a handler that is being aborted', async () => {
     const tools: Record<string, Tool> = {
       closes: async (ctx, server) => {
         ctx.mcpReq.signal.addEventListener('abort', () => void server.close());
@@ -475,7 +475,7 @@ describe('the end of a session', () => {
     ]);
   });
 
-  it('is bounded in time, also when the log answers nobody', async () => {
+  it('the end of a session is bounded in time, also when the log answers nobody', async () => {
     const waits: Tool = async (ctx) => {
       await ctx.mcpReq.notify(log('waiting'));
       return 'x';

@@ -12,7 +12,7 @@ taskStoreContract(
 );
 
 describe('InMemoryTaskStore', () => {
-  it('needs no timer to let go of what has expired', async () => {
+  it('InMemoryTaskStore needs no timer to let go of what has expired', async () => {
     const clock = new ManualClock();
     const store = new InMemoryTaskStore(clock);
     const about = { principal: 'p', tool: 't', node: 'A', createdAt: 0, ttlMs: 1_000, pollIntervalMs: 1 };

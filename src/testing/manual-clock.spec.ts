@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ManualClock } from './manual-clock.js';
 
 describe('ManualClock', () => {
-  it('runs timers in order of their time, then of their arming, at their time', async () => {
+  it('ManualClock runs timers in order of their time, then of their arming, at their time', async () => {
     const clock = new ManualClock(1_000);
     const ran: string[] = [];
     const note = (name: string) => () => void ran.push(`${name} ${clock.now()}`);
@@ -18,7 +18,7 @@ describe('ManualClock', () => {
     expect([clock.now(), clock.pending]).toEqual([1_110, 0]);
   });
 
-  it('lets promises run in between, and the timers that they arm', async () => {
+  it('ManualClock lets promises run in between, and the timers that they arm', async () => {
     const clock = new ManualClock(0);
     const ran: number[] = [];
     const sleep = (ms: number) => new Promise<void>((resolve) => clock.setTimeout(resolve, ms));
@@ -36,7 +36,7 @@ describe('ManualClock', () => {
     expect(ran).toEqual([10, 20, 30, 40, 50]);
   });
 
-  it('repeats intervals until they are cleared', async () => {
+  it('ManualClock repeats intervals until they are cleared', async () => {
     const clock = new ManualClock(0);
     const ran: number[] = [];
     const timer = clock.setInterval(() => {
@@ -63,7 +63,7 @@ describe('ManualClock', () => {
     expect([ran, clock.pending]).toEqual([1, 0]);
   });
 
-  it('rejects with what a task throws', async () => {
+  it('ManualClock rejects with what a task throws', async () => {
     const clock = new ManualClock();
     clock.setTimeout(() => {
       throw new Error('of the task');

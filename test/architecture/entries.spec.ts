@@ -76,7 +76,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe('the entries of the package', () => {
-  it('are the same in package.json, in the types for older resolution, and in the reference of the docs', () => {
+  it('the entries of the package are the same in package.json, in the types for older resolution, and in the reference of the docs', () => {
     const { exports, typesVersions } = JSON.parse(read('package.json')) as {
       exports: Record<string, unknown>;
       typesVersions: { '*': Record<string, unknown> };
@@ -87,7 +87,7 @@ describe('the entries of the package', () => {
     expect(entryPoints).toEqual(['src/index.ts', ...folders.map((name) => `src/${name}/index.ts`)]);
   });
 
-  it('have at most 125 names in the main one, which is for authors of apps', () => {
+  it('the entries of the package have at most 125 names in the main one, which is for authors of apps', () => {
     expect(namesOf('.').length).toBeGreaterThan(50);
     expect(namesOf('.').length).toBeLessThanOrEqual(125);
   });
@@ -99,7 +99,7 @@ describe('the entries of the package', () => {
     expect(plain.filter((name) => !names.includes(name))).toEqual([]);
   });
 
-  it('have one thing under a name, whichever of them exports it', async () => {
+  it('the entries of the package have one thing under a name, whichever of them exports it', async () => {
     const main = (await import('nestjs-mcp-streamable')) as Record<string, unknown>;
     for (const folder of ['stores', 'client', 'tasks', 'skills', 'server', 'live']) {
       const entry = (await import(`../../src/${folder}/index.ts`)) as Record<string, unknown>;

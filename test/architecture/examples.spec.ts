@@ -51,14 +51,14 @@ describe.each(NAMES)('the example %s', (name) => {
       .map((specifier) => specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')),
   );
 
-  it('has the versions that the repository has, as "node scripts/check-examples.mjs --versions" writes them', () => {
+  it('an example has the versions that the repository has, as "node scripts/check-examples.mjs --versions" writes them', () => {
     const wanted = (dependency: string): string | undefined =>
       dependency === ours.name ? `^${ours.version}` : ours.devDependencies[dependency];
     const versions = Object.fromEntries(Object.keys(named).map((dependency) => [dependency, wanted(dependency)]));
     expect(named).toEqual(versions);
   });
 
-  it('names the packages that it imports, and no others', () => {
+  it('an example names the packages that it imports, and no others', () => {
     const typed = (dependency: string): boolean =>
       dependency === '@types/node' || packages.has(dependency.replace(/^@types\//, ''));
     const unused = Object.keys(named).filter(

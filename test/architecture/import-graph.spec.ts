@@ -31,7 +31,7 @@ function readDeclaredPackages(): Set<string> {
 describe('the sources', () => {
   const sources = readSources('src');
 
-  it('are found', () => {
+  it('the sources are found', () => {
     expect(sources.size).toBeGreaterThan(0);
   });
 
@@ -39,15 +39,15 @@ describe('the sources', () => {
     expect(describeViolations(findImportViolations(sources, readDeclaredPackages()))).toBe('');
   });
 
-  it('are named by no test outside of them, but by a few', () => {
+  it('the sources are named by no test outside of them, but by a few', () => {
     expect(describeViolations(findInsideImports(readSources('test')))).toBe('');
   });
 
-  it('write SSE text in "http" alone', () => {
+  it('the sources write SSE text in "http" alone', () => {
     expect(describeViolations(findSseText(sources))).toBe('');
   });
 
-  it(`have at most ${MAX_LINES} lines a file`, () => {
+  it(`the sources have at most ${MAX_LINES} lines a file`, () => {
     expect(describeViolations(findLongFiles(sources))).toBe('');
   });
 
@@ -109,7 +109,7 @@ describe('the check itself', () => {
     ['src/core/http/a.ts', `import { x } from '../../../test/b.js';`, 'outside src'],
     ['src/core/log/index.ts', `export * from './a.js';`, 'no `export *`'],
     ['src/index.ts', `export * as protocol from './core/protocol/accept.js';`, 'no `export *`'],
-  ])('finds in %s: %s', (path, text, message) => {
+  ])('the check of imports finds in %s: %s', (path, text, message) => {
     const found = check(path, `// a first line\n${text}\n`);
     expect(found).toHaveLength(1);
     expect(found[0]).toMatch(/^2: /);
@@ -141,11 +141,11 @@ describe('the check itself', () => {
     ['src/server/a.ts', `import { Server } from '@modelcontextprotocol/server';`],
     ['src/core/protocol/sdk-tools.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],
     ['src/core/log/a.ts', `// import { x } from '../http/x.js'\nconst text = "import '../http/x.js'";`],
-  ])('lets pass in %s: %s', (path, text) => {
+  ])('the check of imports lets pass in %s: %s', (path, text) => {
     expect(check(path, text)).toEqual([]);
   });
 
-  it('names file and line', () => {
+  it('the check of imports names file and line', () => {
     const files = new Map([['src/core/protocol/a.ts', `\n\nimport { x } from '../http/x.js';`]]);
     expect(describeViolations(findImportViolations(files, declared))).toBe(
       'src/core/protocol/a.ts:3: "../http/x.js": "protocol" may import no other room, not "http"',
@@ -159,7 +159,7 @@ describe('the check itself', () => {
     ['src/core/sessions/a.ts', `const comment = ':\\n\\n';`],
     ['src/stdio/a.ts', `if (line.startsWith('id: ')) cursor = line.slice(4);`],
     ['src/stdio/a.spec.ts', 'const data = /^data: (.+)$/m.exec(text);'],
-  ])('finds SSE text in %s: %s', (path, text) => {
+  ])('the check of imports finds SSE text in %s: %s', (path, text) => {
     expect(findSseText(new Map([[path, text]])).map(({ line }) => line)).toEqual([1]);
   });
 
@@ -169,11 +169,11 @@ describe('the check itself', () => {
     ['src/core/handlers/a.ts', `const isUrl = source.startsWith('data:');`],
     ['src/core/handlers/a.ts', `const text = 'id: it is required';`],
     ['src/core/handlers/a.ts', `const event = { id: '1', data: 'x' }; // data: x`],
-  ])('finds no SSE text in %s: %s', (path, text) => {
+  ])('the check of imports finds no SSE text in %s: %s', (path, text) => {
     expect(findSseText(new Map([[path, text]]))).toEqual([]);
   });
 
-  it('finds files that are too long, and leaves specifications alone', () => {
+  it('the check of imports finds files that are too long, and leaves specifications alone', () => {
     const text = 'x;\n'.repeat(MAX_LINES + 1);
     const files = new Map([
       ['src/core/protocol/a.ts', text],
@@ -183,7 +183,7 @@ describe('the check itself', () => {
     expect(findLongFiles(files).map(({ path }) => path)).toEqual(['src/core/protocol/a.ts']);
   });
 
-  it('finds tests that import from src, and those that are needlessly allowed to', () => {
+  it('the check of imports finds tests that import from src, and those that are needlessly allowed to', () => {
     const files = new Map([
       ['test/a/entry.spec.ts', `import { x } from 'nestjs-mcp-streamable'; import { y } from '../support/y.js';`],
       ['test/a/inside.spec.ts', `\nimport type { X } from '../../src/wire/x.js';`],
@@ -198,7 +198,7 @@ describe('the check itself', () => {
     ]);
   });
 
-  it('finds focused tests', () => {
+  it('the check of imports finds focused tests', () => {
     const focused = ['it', 'describe.concurrent'].map((name) => [name, 'only("x", () => {});'].join('.'));
     const files = new Map([['test/a.spec.ts', ['it("x");', ...focused, 'options.only = 1;'].join('\n')]]);
     expect(findFocusedTests(files).map(({ line }) => line)).toEqual([2, 3]);

@@ -24,26 +24,26 @@ describe('the rules of the protocol', () => {
   const rules = readRules(document);
   const named = readNamed('src', 'test');
 
-  it('are read from the document, more than a hundred of them', () => {
+  it('the rules of the protocol are read from the document, more than a hundred of them', () => {
     expect(rules.length).toBeGreaterThan(100);
   });
 
-  it('are decided in files that exist', () => {
+  it('the rules of the protocol are decided in files that exist', () => {
     const missing = rules.flatMap(({ id, files }) =>
       files.filter((file) => !existsSync(new URL(`src/${file}`, root))).map((file) => `${id}: ${file}`),
     );
     expect(missing).toEqual([]);
   });
 
-  it('have at least one test each whose title names them', () => {
+  it('the rules of the protocol have at least one test each whose title names them', () => {
     expect(rules.filter((rule) => testsOf(rule, named).length === 0).map(({ id }) => id)).toEqual([]);
   });
 
-  it('include every id that the title of a test names', () => {
+  it('the rules of the protocol include every id that the title of a test names', () => {
     expect(unknownIds(rules, named)).toEqual([]);
   });
 
-  it('have a current table of files and tests, which `-u` writes', async () => {
+  it('the rules of the protocol have a current table of files and tests, which `-u` writes', async () => {
     await expect(withTable(document, rules, named)).toMatchFileSnapshot(fileURLToPath(new URL(DOCUMENT, root)));
   });
 });
@@ -59,11 +59,11 @@ describe('the check itself', () => {
     ['it(`§0: ${era}`, () => {});', ['§0']],
     [`it('decodes (M4, C13)', () => {});`, ['M4', 'C13']],
     [`it('of S1: not in front', () => {}); const text = 'E1'; // E2`, []],
-  ])('reads in %j: %j', (text, ids) => {
+  ])('the check of the rules reads in %j: %j', (text, ids) => {
     expect([...rulesNamedIn(text)]).toEqual(ids);
   });
 
-  it('reads ids, titles and files', () => {
+  it('the check of the rules reads ids, titles and files', () => {
     const text = `## Group\n\n${rule('E1', 'Decided in `wire/a.ts`,\n`http/b.ts`.')}## Other\n\n${rule('§0')}### Prose\n`;
     expect(readRules(text)).toEqual([
       { id: 'E1', title: 'Some rule', files: ['wire/a.ts', 'http/b.ts'] },
@@ -71,12 +71,12 @@ describe('the check itself', () => {
     ]);
   });
 
-  it('refuses rules that say nothing of their place, and ids that are there twice', () => {
+  it('the check of the rules refuses rules that say nothing of their place, and ids that are there twice', () => {
     expect(() => readRules(rule('E1', ''))).toThrow('Rule E1 does not say where it is decided.');
     expect(() => readRules(rule('E1') + rule('E1'))).toThrow('Rule E1 is there twice.');
   });
 
-  it('finds rules without a test, and titles that name no rule', () => {
+  it('the check of the rules finds rules without a test, and titles that name no rule', () => {
     const rules = readRules(rule('E1') + rule('E2'));
     const named = new Map([['test/a.spec.ts', new Set(['E1', 'E9'])]]);
     expect(testsOf(rules[0]!, named)).toEqual(['test/a.spec.ts']);
@@ -84,7 +84,7 @@ describe('the check itself', () => {
     expect(unknownIds(rules, named)).toEqual(['test/a.spec.ts: E9']);
   });
 
-  it('writes the table between its marks, and nothing else', () => {
+  it('the check of the rules writes the table between its marks, and nothing else', () => {
     const text = `${rule('E1')}<!-- rules:begin -->\nstale\n<!-- rules:end -->\nafter\n`;
     const written = withTable(text, readRules(text), new Map([['test/a/b.spec.ts', new Set(['E1'])]]));
     expect(written).toContain('| [E1](#e1-some-rule) | [wire/a.ts](../src/wire/a.ts) | [a/b](../test/a/b.spec.ts) |');

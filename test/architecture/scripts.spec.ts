@@ -38,13 +38,16 @@ it(`package.json has at most ${MAX_SCRIPTS} scripts`, () => {
 });
 
 describe('npm run x', () => {
-  it.each(Object.entries(TASKS))('leads %s to files that exist', (_name, { project, run: [program] = [] }) => {
-    const files = [project, program && sourceOf(program)].filter((file) => file !== undefined);
-    expect(files.length).toBeGreaterThan(0);
-    expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
-  });
+  it.each(Object.entries(TASKS))(
+    'npm run x leads %s to files that exist',
+    (_name, { project, run: [program] = [] }) => {
+      const files = [project, program && sourceOf(program)].filter((file) => file !== undefined);
+      expect(files.length).toBeGreaterThan(0);
+      expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
+    },
+  );
 
-  it('has no name that is a script of package.json too', () => {
+  it('npm run x has no name that is a script of package.json too', () => {
     expect(scriptsOf('.').filter((name) => name in TASKS)).toEqual([]);
   });
 
@@ -53,7 +56,7 @@ describe('npm run x', () => {
     ['bench:sever', 'Did you mean bench:server?'],
     ['test', '"test" is a script of its own: npm run test'],
     ['nothing like it', 'npm run x lists the names.'],
-  ])('says what to do about the name %j', (asked, hint) => {
+  ])('npm run x says what to do about the name %j', (asked, hint) => {
     expect(unknown(asked)).toContain(hint);
   });
 });

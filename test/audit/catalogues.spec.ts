@@ -36,7 +36,7 @@ describe('tools of a catalogue', () => {
   afterEach(() => app.close());
   const pay = async () => client.ask('tools/call', { name: 'pay', arguments: { pin: SECRET, order: 'A' } });
 
-  it('are audited without what their schemas mark, as the client sent the rest', async () => {
+  it('tools of a catalogue are audited without what their schemas mark, as the client sent the rest', async () => {
     expect((await pay()).result).toMatchObject({ content: [{ text: 'pay done' }] });
     expect(records.all).toMatchObject([
       { outcome: 'served', name: 'pay', arguments: { pin: '[redacted]', order: 'A' } },
@@ -44,7 +44,7 @@ describe('tools of a catalogue', () => {
     expect(JSON.stringify(records.all)).not.toContain(SECRET);
   });
 
-  it('are switched off by name', async () => {
+  it('tools of a catalogue are switched off by name', async () => {
     const registry = app.app.get(McpRegistry);
     await registry.disable('pay', { reason: 'Not now.' });
     expect((await pay()).result).toMatchObject({

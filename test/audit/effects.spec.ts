@@ -55,7 +55,7 @@ describe('an audit that is required', () => {
     return result;
   };
 
-  it('has an attempt and an outcome for the question, the answer, each repeat, and a denied one', async () => {
+  it('an audit that is required has an attempt and an outcome for the question, the answer, each repeat, and a denied one', async () => {
     const params = { arguments: { id: 'a' } };
     const asked = await ask('pay', params);
     expect(records.gists).toEqual(['attempt pay', 'asked pay']);
@@ -71,7 +71,7 @@ describe('an audit that is required', () => {
     expect(records.gists).toEqual(['attempt pay', 'denied pay']);
   });
 
-  it('has calls of what is registered, denied by a guard of the app, and switched off', async () => {
+  it('an audit that is required has calls of what is registered, denied by a guard of the app, and switched off', async () => {
     const registry = app.app.get(McpRegistry);
     registry.registerTool({ name: 'late', handler: () => 'done' });
     await ask('late');

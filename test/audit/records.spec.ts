@@ -14,7 +14,7 @@ describe('the audit of an endpoint', () => {
   });
   afterEach(() => it_.app.close());
 
-  it('has one record for each call, with who called what by which client, and its outcome', async () => {
+  it('the audit of an endpoint has one record for each call, with who called what by which client, and its outcome', async () => {
     const app = await it_.start();
     const ann = await app.client(as('ann')).initialize();
     await (await ann.call('refund', { order: 'A-1' }, { id: 'first' })).text();
@@ -59,7 +59,7 @@ describe('the audit of an endpoint', () => {
     expect(it_.audit).toMatchObject({ written: 7, failures: 0, pending: 0 });
   });
 
-  it('has records of clients of revision 2026-07-28, which have no session', async () => {
+  it('the audit of an endpoint has records of clients of revision 2026-07-28, which have no session', async () => {
     const app = await it_.start();
     const client = new ModernClient(app.url, as('bob'));
     await client.ask('tools/call', { name: 'refund', arguments: { order: 'B-2' } });
@@ -69,7 +69,7 @@ describe('the audit of an endpoint', () => {
     expect(it_.records.all[0]).not.toHaveProperty('sessionId');
   });
 
-  it('has requests that are refused before there is a call, as far as they are known', async () => {
+  it('the audit of an endpoint has requests that are refused before there is a call, as far as they are known', async () => {
     const app = await it_.start(undefined, { maxSessionsPerPrincipal: 1 });
     const ann = await app.client(as('ann')).initialize();
     const bob = app.client(as('bob'));
@@ -96,13 +96,13 @@ describe('the audit of an endpoint', () => {
     expect(it_.records.all[2]).not.toHaveProperty('principal');
   });
 
-  it('has no refusals with "refusals: false"', async () => {
+  it('the audit of an endpoint has no refusals with "refusals: false"', async () => {
     const app = await it_.start({ refusals: false });
     await (await app.client().post('{')).text();
     expect(it_.records.all).toEqual([]);
   });
 
-  it('has nothing of lists and pings, unless they fail', async () => {
+  it('the audit of an endpoint has nothing of lists and pings, unless they fail', async () => {
     const app = await it_.start();
     const client = await app.client().initialize();
     for (const method of ['tools/list', 'ping', 'resources/list', 'prompts/list'])
@@ -113,7 +113,7 @@ describe('the audit of an endpoint', () => {
     expect(it_.records.gists).toEqual(['failed tools/list -32602', `failed x${'y'.repeat(255)}… -32601`]);
   });
 
-  it('has a hash instead of the id of an anonymous session, whose id is its only credential', async () => {
+  it('the audit of an endpoint has a hash instead of the id of an anonymous session, whose id is its only credential', async () => {
     const app = await it_.start();
     const client = await app.client().initialize();
     await (await client.call('refund', { order: 'A-1' })).text();
@@ -121,7 +121,7 @@ describe('the audit of an endpoint', () => {
     expect(JSON.stringify(it_.records.all)).not.toContain(client.sessionId);
   });
 
-  it('has cancelled calls, and those that the app itself makes', async () => {
+  it('the audit of an endpoint has cancelled calls, and those that the app itself makes', async () => {
     const app = await it_.start();
     const client = await app.client(as('ann')).initialize();
     const waiting = client.call('waits', {}, { id: 'w' });
@@ -135,7 +135,7 @@ describe('the audit of an endpoint', () => {
     ]);
   });
 
-  it('names the trace that the client sends, and none that is no trace', async () => {
+  it('the audit of an endpoint names the trace that the client sends, and none that is no trace', async () => {
     const app = await it_.start();
     const client = new ModernClient(app.url);
     const trace = '0af7651916cd43dd8448eb211c80319c';
@@ -144,7 +144,7 @@ describe('the audit of an endpoint', () => {
     expect(it_.records.all.map(({ traceId }) => traceId)).toEqual([trace, undefined, undefined, undefined]);
   });
 
-  it('has the client that sent a call, though many call at the same time', async () => {
+  it('the audit of an endpoint has the client that sent a call, though many call at the same time', async () => {
     const app = await it_.start();
     const users = Array.from({ length: 20 }, (_, index) => `user${index}`);
     await Promise.all(
@@ -178,7 +178,7 @@ describe('the audit of an app', () => {
     await app.shutDown();
   });
 
-  it('without an endpoint does not start, and says what to import', async () => {
+  it('the audit of an app without an endpoint does not start, and says what to import', async () => {
     const error = await startFailure('fastify', () => ({ imports: [McpAuditModule.forRoot()] }));
     expect(error.message).toContain('Import McpStreamableModule.forRoot() too.');
   });
@@ -194,7 +194,7 @@ describe('the audit of an app', () => {
     ['a short key', { hashKey: 'short' }, 'at least 32 bytes'],
     ['no places', { maxPending: 0 }, 'The option "maxPending"'],
     ['an unknown option', { sinks: [] }, 'Did you mean "sink"?'],
-  ])('is refused with %s', (_, options, text) => {
+  ])('the audit of an app is refused with %s', (_, options, text) => {
     expect(() => McpAuditModule.forRoot(options)).toThrow(text);
   });
 });

@@ -43,7 +43,7 @@ describe('the arguments in an audit record', () => {
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
   });
 
-  it('are missing for a tool that does not exist: nothing says what is sensitive in them', async () => {
+  it('the arguments in an audit record are missing for a tool that does not exist: nothing says what is sensitive in them', async () => {
     await start();
     expect(await recorded('refnd', { pin: SECRET })).not.toHaveProperty('arguments');
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
@@ -123,7 +123,7 @@ describe('the arguments in an audit record', () => {
     });
   });
 
-  it('are what a function of the app returns: it gets a copy without what is sensitive', async () => {
+  it('the arguments in an audit record are what a function of the app returns: it gets a copy without what is sensitive', async () => {
     const seen: unknown[] = [];
     await start({
       redact: (args, call) => {
@@ -150,18 +150,18 @@ describe('the arguments in an audit record', () => {
     ['returns what throws when it is read', () => new Proxy({}, { ownKeys: raise }), '[redaction failed]'],
     ['returns an entity', () => ({ at: new Date(0), big: 5n }), { at: '1970-01-01T00:00:00.000Z', big: '[bigint]' }],
     ['returns a cycle', () => cyclic, expect.objectContaining({ a: 1 })],
-  ])('are safe when the function %s', async (_, redact, expected) => {
+  ])('the arguments in an audit record are safe when the function %s', async (_, redact, expected) => {
     await start({ redact });
     expect((await recorded('close', { order: SECRET }))['arguments']).toEqual(expected);
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
   });
 
-  it('are those that the client sent, whatever the handler does with them', async () => {
+  it('the arguments in an audit record are those that the client sent, whatever the handler does with them', async () => {
     await start();
     expect((await recorded('close', { order: 'sent' }))['arguments']).toEqual({ order: 'sent' });
   });
 
-  it('are cut where they are long, many, or nested deep', async () => {
+  it('the arguments in an audit record are cut where they are long, many, or nested deep', async () => {
     await start({ maxArgumentLength: 200 });
     const long = await recorded('close', { text: 'x'.repeat(100_000), after: 'lost' });
     expect(long).toMatchObject({
@@ -177,7 +177,7 @@ describe('the arguments in an audit record', () => {
     expect(JSON.stringify(deep['arguments'])).toContain('[cut]');
   });
 
-  it('may have any keys: nothing of a prototype is read or changed', async () => {
+  it('the arguments in an audit record may have any keys: nothing of a prototype is read or changed', async () => {
     await start();
     const sent = '{"constructor":{"prototype":{"polluted":1}},"hasOwnProperty":"x","toJSON":"y","order":"z"}';
     const { arguments: args } = await recorded('close', JSON.parse(sent) as object);
@@ -185,7 +185,7 @@ describe('the arguments in an audit record', () => {
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
-  it('are hashed as they are recorded: the hash reveals nothing of what was redacted', async () => {
+  it('the arguments in an audit record are hashed as they are recorded: the hash reveals nothing of what was redacted', async () => {
     await start();
     const one = await recorded('refund', { pin: '1234', order: 'A' });
     const other = await recorded('refund', { order: 'A', pin: '9999' });
@@ -193,7 +193,7 @@ describe('the arguments in an audit record', () => {
     expect(other['argumentsHash']).toBe(one['argumentsHash']);
   });
 
-  it('are hashed as they were sent with a key, which proves them to one who has it', async () => {
+  it('the arguments in an audit record are hashed as they were sent with a key, which proves them to one who has it', async () => {
     await start({ hashKey: KEY });
     const one = await recorded('refund', { pin: '1234', order: 'A' });
     const other = await recorded('refund', { order: 'A', pin: '9999' });

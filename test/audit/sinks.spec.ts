@@ -57,7 +57,7 @@ describe('a sink', () => {
   const lines = (): string[] => it_.app.log.texts('error').filter((text) => text.includes('record was not written'));
 
   it.each(['throws', 'rejects'] as const)(
-    'that %s costs no call; what is lost is counted, and logged once a minute',
+    'a sink that %s costs no call; what is lost is counted, and logged once a minute',
     async (fault) => {
       const client = await start();
       sink.fault = fault;
@@ -76,7 +76,7 @@ describe('a sink', () => {
     },
   );
 
-  it('that hangs costs no call, and takes no more memory than it has places', async () => {
+  it('a sink that hangs costs no call, and takes no more memory than it has places', async () => {
     const client = await start({ maxPending: 5 });
     sink.fault = 'hangs';
     for (let count = 0; count < 12; count++) expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
@@ -99,14 +99,14 @@ describe('a sink', () => {
     }
   }
 
-  it('gets each of 10,000 calls', async () => {
+  it('a sink gets each of 10,000 calls', async () => {
     await start();
     await manyCalls();
     expect(new Set(sink.all.map(({ arguments: args }) => JSON.stringify(args))).size).toBe(10_000);
     expect(it_.audit).toMatchObject({ written: 10_000, failures: 0, pending: 0 });
   });
 
-  it('that hangs during 10,000 calls has 1,000 of their records, and the others are counted', async () => {
+  it('a sink that hangs during 10,000 calls has 1,000 of their records, and the others are counted', async () => {
     await start();
     sink.fault = 'hangs';
     await manyCalls();
@@ -118,7 +118,7 @@ describe('a sink', () => {
     expect(clock.pending).toBe(1);
   });
 
-  it('has its last records before the app has closed', async () => {
+  it('a sink has its last records before the app has closed', async () => {
     const client = await start();
     sink.fault = 'hangs';
     await client.ask('tools/call', refund);
@@ -135,7 +135,7 @@ describe('a sink', () => {
   });
 
   describe('that is required', () => {
-    it('has the attempt before the handler runs, then the outcome with the same id', async () => {
+    it('a sink that is required has the attempt before the handler runs, then the outcome with the same id', async () => {
       const client = await start({ required: true });
       sink.fault = 'hangs';
       const answer = client.ask('tools/call', refund);
@@ -240,7 +240,7 @@ describe('the sink of an app', () => {
     ],
     ['from useClass', () => asynchronously({ imports: [ConfigModule], useClass: AuditConfig })],
     ['from useExisting', () => asynchronously({ imports: [ConfigModule], useExisting: AuditConfig })],
-  ])('may be %s', async (_, audit) => {
+  ])('the sink of an app may be %s', async (_, audit) => {
     const app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo }), audit()],
       providers: [PaymentTools, Never],
@@ -250,7 +250,7 @@ describe('the sink of an app', () => {
     await app.close();
   });
 
-  it('is the log of the app by default: one line of JSON for each record', async () => {
+  it('the sink of an app is the log of the app by default: one line of JSON for each record', async () => {
     const app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot()],
       providers: [PaymentTools, Never],

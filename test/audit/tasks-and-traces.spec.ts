@@ -13,7 +13,7 @@ import { PaymentTools, Records } from './audit-app.js';
 describe('the audit of a call that becomes a task', () => {
   const start = tasksApps();
 
-  it('has a record when the client gets the task, and one of its end with the same id', async () => {
+  it('the audit of a call that becomes a task has a record when the client gets the task, and one of its end with the same id', async () => {
     const records = new Records();
     const imports = [McpAuditModule.forRoot({ sink: records })];
     const { app, as } = await start({ imports, providers: [TaskTools] });
@@ -27,7 +27,7 @@ describe('the audit of a call that becomes a task', () => {
     expect(records.all[1]).toMatchObject({ id: records.all[0]!.id, taskId: id, principal: 'ann', durationMs: 0 });
   });
 
-  it('has a cancelled one, and the cancellation', async () => {
+  it('the audit of a call that becomes a task has a cancelled one, and the cancellation', async () => {
     const records = new Records();
     const { as } = await start({ imports: [McpAuditModule.forRoot({ sink: records })], providers: [TaskTools] });
     const ann = await as('ann');
@@ -42,7 +42,7 @@ describe('the audit of a traced call', () => {
   let telemetry: Telemetry;
   afterEach(() => telemetry.close());
 
-  it('names the trace of the span, also where that of the client is not taken', async () => {
+  it('the audit of a traced call names the trace of the span, also where that of the client is not taken', async () => {
     telemetry = new Telemetry();
     const records = new Records();
     const instrumentation = new OtelInstrumentation({ acceptContext: false });

@@ -46,7 +46,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     return McpStreamableModule.forRoot({ serverInfo, path, name: path, ...(auth && { auth }), ...more });
   };
 
-  it('A1, A9: names the authorization servers, and only the needed fields', async () => {
+  it('A1, A9: the metadata of the resource names the authorization servers, and only the needed fields', async () => {
     const app = await start({
       auth: { requiredScopes: ['notes:read'], resourceName: 'Notes', resourceDocumentation: 'https://notes.test/docs' },
     });
@@ -96,7 +96,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     }
   });
 
-  it('A2: is served where clients look: at the path of the resource, and at the well-known path itself', async () => {
+  it('A2: the metadata of the resource is served where clients look: at the path of the resource, and at the well-known path itself', async () => {
     const origin = originOf(await start());
     for (const path of ['/mcp', '', '/mcp/', '/', '/mcp?x=1']) {
       const response = await read(origin, WELL_KNOWN + path);
@@ -192,7 +192,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     expect((await response.json()).resource).toBe('https://mcp.test/one');
   });
 
-  it('is not served without the option "auth"', async () => {
+  it('the metadata of the resource is not served without the option "auth"', async () => {
     const app = await startApp({ imports: [McpStreamableModule.forRoot({ serverInfo })] });
     for (const path of ['', '/mcp']) {
       const response = await read(app.base, WELL_KNOWN + path);
@@ -201,7 +201,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     }
   });
 
-  it('is served with an option "auth" that comes from a factory', async () => {
+  it('the metadata of the resource is served with an option "auth" that comes from a factory', async () => {
     const auth = { resource: RESOURCE, authorizationServers: [idp().issuer] };
     const useFactory = () => Promise.resolve({ serverInfo, auth });
     const app = await startApp({ imports: [McpStreamableModule.forRootAsync({ useFactory })] });

@@ -88,7 +88,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
 
   describe.each(ERAS)('in the %s era', (era) => {
     describe.each(KINDS)('of a %s', (kind) => {
-      it('A7: is refused with 403 and all scopes of the operation when some are missing', async () => {
+      it('A7: a handler with scopes is refused with 403 and all scopes of the operation when some are missing', async () => {
         const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
         for (const [host, scope] of [
           ['secret', 'notes:read notes:write'],
@@ -110,7 +110,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
         }
       });
 
-      it('A7: is served when the token has the scopes', async () => {
+      it('A7: a handler with scopes is served when the token has the scopes', async () => {
         const all = 'notes:read notes:list notes:write notes:send';
         const caller = await asker(await start(), era, await bearer(idp(), all));
         for (const host of ['open', 'secret', 'shown', 'both']) {
@@ -118,7 +118,7 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
         }
       });
 
-      it('A11: is listed only if the token allows it, also within one session', async () => {
+      it('A11: a handler with scopes is listed only if the token allows it, also within one session', async () => {
         const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
         const names = (...hosts: string[]) => hosts.map((host) => nameOf(kind, host));
         const hosts = names('open', 'secret', 'shown', 'both', 'mixed');
@@ -256,7 +256,7 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     expect((await caller.request('tools/call', { name: 'secret', arguments: {} })).status).toBe(403);
   });
 
-  it('works with a guard of the app that leaves an AuthInfo, without the option "auth"', async () => {
+  it('@RequireScopes() works with a guard of the app that leaves an AuthInfo, without the option "auth"', async () => {
     const guard = (scopes: string[] | undefined) => ({
       canActivate: (context: { switchToHttp(): { getRequest(): object } }) => {
         const auth = { token: 'own', clientId: 'app', scopes };
@@ -280,7 +280,7 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     ]);
   });
 
-  it('treats scopes that are not an array as none', async () => {
+  it('@RequireScopes() treats scopes that are not an array as none', async () => {
     for (const scopes of ['ab', 'a', null, {}, [['a']], undefined]) {
       const guard = {
         canActivate: (context: { switchToHttp(): { getRequest(): object } }) =>
@@ -293,13 +293,13 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     }
   });
 
-  it('refuses a malformed scope when the decorator is applied', () => {
+  it('@RequireScopes() refuses a malformed scope when the decorator is applied', () => {
     for (const scopes of [[], [''], ['a b'], ['a"'], ['ä'], [undefined]]) {
       expect(() => RequireScopes(...(scopes as [string]))).toThrow('@RequireScopes() takes scopes');
     }
   });
 
-  it('A9: refuses the scope that must not be in a challenge', () => {
+  it('A9: @RequireScopes() refuses the scope that must not be in a challenge', () => {
     expect(() => RequireScopes('a', 'offline_access')).toThrow('cannot take "offline_access"');
   });
 

@@ -421,7 +421,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     afterEach(() => void verify.mockReset());
     afterAll(() => verify.mockRestore());
 
-    it('that were refused are refused for 5 s without a second verification', async () => {
+    it('signatures that were refused are refused for 5 s without a second verification', async () => {
       const clock = new ManualClock();
       const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
       const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] }, clock }), 'modern');
@@ -443,7 +443,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       expect(verify).toHaveBeenCalledOnce();
     });
 
-    it('are verified 50 at once, and further ones wait for their turn', async () => {
+    it('signatures are verified 50 at once, and further ones wait for their turn', async () => {
       const knock = knocker(await start(), 'modern');
       const headers = await bearer(idp());
       expect((await knock(headers)).status).toBe(200);

@@ -160,7 +160,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     });
 
     it.each([{ sub: 'bob' }, { id: 'bob' }, { userId: 7 }])(
-      'that is somebody else is refused with 403 (%j)',
+      'a user of guards beside the token that is somebody else is refused with 403 (%j)',
       async (user) => {
         const app = await start({ auth: { verifier }, guards: [leaving(user)] });
         for (const era of ERAS) {
@@ -173,14 +173,14 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     );
 
     it.each([{ sub: 'ann' }, { id: 'https://a.test|ann' }, { tenant: 'acme' }])(
-      'that is the same or has no id is served (%j)',
+      'a user of guards beside the token that is the same or has no id is served (%j)',
       async (user) => {
         verify.mockResolvedValue(infoOf('x', { extra: { iss: 'https://a.test', sub: 'ann' } }));
         expect(await who(await start({ auth: { verifier }, guards: [leaving(user)] }), 'x')).toBe('https://a.test|ann');
       },
     );
 
-    it('may have ids of its own where the option "principal" decides', async () => {
+    it('a user of guards beside the token may have ids of its own where the option "principal" decides', async () => {
       const principal = (request: { user: { id: number } }) => request.user.id;
       const app = await start({ auth: { verifier }, guards: [leaving({ id: 42 })], principal });
       expect(await who(app, 'x')).toBe('42');
@@ -218,7 +218,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(await who(await start({ auth: { verifier } }), 'x')).toBe('ann');
   });
 
-  it('may be a provider of the app, by its class or any token', async () => {
+  it('the verifier of the app may be a provider of the app, by its class or any token', async () => {
     @Injectable()
     class Introspection implements OAuthTokenVerifier {
       constructor(@Inject('SUBJECT') private readonly sub: string) {}
@@ -231,7 +231,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(await who(app, 'x')).toBe('made by Nest');
   });
 
-  it('that cannot be injected stops the start', async () => {
+  it('the verifier of the app that cannot be injected stops the start', async () => {
     class Missing implements OAuthTokenVerifier {
       verifyAccessToken = (token: string) => Promise.resolve(infoOf(token));
     }
@@ -252,7 +252,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     }
   });
 
-  it('is asked once for a while, and once for requests that come together', async () => {
+  it('the verifier of the app is asked once for a while, and once for requests that come together', async () => {
     const clock = new ManualClock();
     const knock = knocker(await start({ auth: { verifier }, clock }), 'modern');
     const statuses = await Promise.all([knock(as('x')), knock(as('x')), knock(as('y'))]);
@@ -388,7 +388,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(ann).toEqual({ visits: 1, team: { calls: 1 } });
   });
 
-  it('is asked again when the token has expired, and always with cacheMs: 0', async () => {
+  it('the verifier of the app is asked again when the token has expired, and always with cacheMs: 0', async () => {
     const clock = new ManualClock();
     const expiresAt = clock.now() / 1_000 + 10;
     verify.mockImplementation((token) => Promise.resolve(infoOf(token, { expiresAt })));
@@ -424,7 +424,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
   });
 
   it.each([60_000, 0])(
-    'A16: has five seconds: then it is 503, and it is asked again after one (cacheMs: %i)',
+    'A16: the verifier of the app has five seconds: then it is 503, and it is asked again after one (cacheMs: %i)',
     async (cacheMs) => {
       const clock = new ManualClock();
       const app = await start({ auth: { verifier, cacheMs }, clock });

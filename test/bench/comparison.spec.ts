@@ -22,23 +22,23 @@ describe('the comparison of runs', () => {
     );
   });
 
-  it('finds runs unstable as soon as one ratio is farther from the median', () => {
+  it('the comparison of runs finds runs unstable as soon as one ratio is farther from the median', () => {
     expect(compared([run(2), run(2), run(2.32)]).stable).toBe(false);
     expect(compared([run(1.68), run(2), run(2)]).stable).toBe(false);
   });
 
-  it('names the runs, and the Node.js that measured them', () => {
+  it('the comparison of runs names the runs, and the Node.js that measured them', () => {
     expect(compared([run(1), run(1.1)]).text).toContain('Node.js v24.21.0\n1.json\n1.1.json\n');
   });
 
-  it('refuses runs of different versions of Node.js, and says which is which', () => {
+  it('the comparison of runs refuses runs of different versions of Node.js, and says which is which', () => {
     expect(() => compared([run(1), run(1.1, 'v20.20.2'), run(1.2)])).toThrow(
       'Runs of different versions of Node.js are not compared; name the files of one version.\n' +
         '1.json: Node.js v24.21.0\n1.1.json: Node.js v20.20.2\n1.2.json: Node.js v24.21.0',
     );
   });
 
-  it('refuses a run alone, and runs that have nothing in common', () => {
+  it('the comparison of runs refuses a run alone, and runs that have nothing in common', () => {
     expect(() => compared([run(1)])).toThrow('Two runs at least are needed to compare them; there are 1.');
     expect(() => compared([run(1), { ...run(1), results: [] }])).toThrow('These runs have nothing in common.');
   });

@@ -16,7 +16,7 @@ const lines = (results: readonly WorkResult[]): string[] =>
   judged(results).map(({ title, measured, goal, met }) => [title, measured, goal, met ? 'yes' : 'no'].join(' | '));
 
 describe('the goals of the benchmark', () => {
-  it('are about calls beside the bare route', () => {
+  it('the goals of the benchmark are about calls beside the bare route', () => {
     const call = measured('call', { 'ours-fastify': 60, 'bare-fastify': 40, 'ours-express': 123, 'bare-express': 100 });
     const modern = measured('modern-call', { 'ours-fastify': 61, 'bare-fastify': 40, 'ours-express': 1 });
     expect(lines([call, modern])).toEqual([
@@ -26,7 +26,7 @@ describe('the goals of the benchmark', () => {
     ]);
   });
 
-  it('are about progress beside the SDK in a route', () => {
+  it('the goals of the benchmark are about progress beside the SDK in a route', () => {
     const progress = measured('progress', {
       'ours-fastify': 3.9,
       'sdk-route-fastify': 3,
@@ -39,7 +39,7 @@ describe('the goals of the benchmark', () => {
     ]);
   });
 
-  it('are about idle sessions with few tools and with many', () => {
+  it('the goals of the benchmark are about idle sessions with few tools and with many', () => {
     const few = measured('session-memory', { 'ours-fastify': 3_072, 'ours-express': 2_048 }, 'bytes');
     const many = { ...measured('session-memory', { 'ours-fastify': 4_096 }, 'bytes'), title: 'with many tools' };
     expect(lines([few, many])).toEqual([
@@ -49,7 +49,7 @@ describe('the goals of the benchmark', () => {
     ]);
   });
 
-  it('are about streams beside the bare SSE route', () => {
+  it('the goals of the benchmark are about streams beside the bare SSE route', () => {
     const streams = measured('stream-memory', { 'ours-fastify': 8_192, 'bare-fastify': 6_144 }, 'bytes');
     const notify = measured('notify', { 'ours-express': 30, 'bare-express': 20 });
     expect(lines([streams, notify])).toEqual([
@@ -58,7 +58,7 @@ describe('the goals of the benchmark', () => {
     ]);
   });
 
-  it('are about short sessions beside three bare routes and beside the best peer', () => {
+  it('the goals of the benchmark are about short sessions beside three bare routes and beside the best peer', () => {
     const express = { 'ours-express': 260, 'bare-express': 200 };
     expect(lines([measured('lifecycle', { ...LIFECYCLES, ...express, 'sdk-v2': 310 })])).toEqual([
       'lifecycle, Fastify | 0.50× the best peer | ≤ 0.50× the best peer | yes',
@@ -69,11 +69,11 @@ describe('the goals of the benchmark', () => {
     ]);
   });
 
-  it('are not judged where a server that they need was not measured', () => {
+  it('the goals of the benchmark are not judged where a server that they need was not measured', () => {
     expect(lines([measured('lifecycle', LIFECYCLES), measured('call', { 'ours-fastify': 60 })])).toEqual([]);
   });
 
-  it('are for Node.js 24', () => {
+  it('the goals of the benchmark are for Node.js 24', () => {
     expect(strangeTo('v24.21.0')).toBeUndefined();
     expect(strangeTo('v20.20.2')).toBe('The goals are for Node.js 24; here Node.js v20.20.2 measured.');
   });

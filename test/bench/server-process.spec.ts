@@ -21,13 +21,13 @@ function serverOf(version: string): string {
 }
 
 describe('a server under measurement', () => {
-  it('is run by the Node.js that runs the bench', async () => {
+  it('a server under measurement is run by the Node.js that runs the bench', async () => {
     const server = await ServerProcess.start(serverOf(process.version), {});
     expect(await server.gauges()).toBe(process.execPath);
     await server.stop();
   });
 
-  it('is refused when another Node.js runs it', async () => {
+  it('a server under measurement is refused when another Node.js runs it', async () => {
     const file = serverOf('v1.2.3');
     await expect(ServerProcess.start(file, {})).rejects.toThrow(
       `Node.js v1.2.3 runs ${file}, and ${process.version} the bench: they must be the same.`,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { inWords, Steps } from '../../bench/harness/steps.js';
 
 describe('what the benchmark says while it runs', () => {
-  it('is how many steps are done, and how long the others will take if they are as slow as those before', async () => {
+  it('what the benchmark says while it runs is how many steps are done, and how long the others will take if they are as slow as those before', async () => {
     const lines: string[] = [];
     let now = 0;
     const takes = (ms: number) => () => Promise.resolve(void (now += ms));

@@ -26,7 +26,7 @@ const grown = (size: number, ours: number): WorkResult => ({
 });
 
 describe('the sums of the benchmark', () => {
-  it('compares what was not disturbed, with the bare route, and with ours where there is no such route', () => {
+  it('the summary of the benchmark compares what was not disturbed, with the bare route, and with ours where there is no such route', () => {
     expect(ratiosOf([CALLS, EVENTS])).toEqual([
       { label: 'tools/call: ours-express / bare-express', ratio: 1.3 },
       { label: 'tools/call: sdk-v1 / bare-express', ratio: 3 },
@@ -34,7 +34,7 @@ describe('the sums of the benchmark', () => {
     ]);
   });
 
-  it('compares many sessions with few, and nodes with the first of them', () => {
+  it('the summary of the benchmark compares many sessions with few, and nodes with the first of them', () => {
     const nodes: WorkResult = { ...CALLS, work: 'nodes', rounds: { memory: [100], redis: [300], 'two-nodes': [400] } };
     expect(ratiosOf([grown(10, 100), grown(1_000, 110), nodes])).toEqual([
       { label: 'tools/call: ours-express, 1000 / 10', ratio: 1.1 },
@@ -43,7 +43,7 @@ describe('the sums of the benchmark', () => {
     ]);
   });
 
-  it('leaves out the rounds with fewer calls per second', () => {
+  it('the summary of the benchmark leaves out the rounds with fewer calls per second', () => {
     const work: WorkResult = {
       ...CALLS,
       work: 'nodes',
@@ -53,7 +53,7 @@ describe('the sums of the benchmark', () => {
     expect(ratiosOf([work])).toEqual([{ label: 'tools/call: redis / memory', ratio: 0.5 }]);
   });
 
-  it('finds how far runs are from their median and from each other, the widest first, and leaves out what not all have', () => {
+  it('the summary of the benchmark finds how far runs are from their median and from each other, the widest first, and leaves out what not all have', () => {
     const other: WorkResult = { ...CALLS, rounds: { ...CALLS.rounds, 'sdk-v1': [390, 780, 390] } };
     const found = deviations([[CALLS, EVENTS], [CALLS], [other]]);
     expect(found.map(({ stray }) => stray)).toEqual([expect.closeTo(0.3), 0]);
@@ -66,7 +66,7 @@ describe('the sums of the benchmark', () => {
   const machine = { date: '2026-11-21', node: 'v24.21.0', cpu: 'a core', cores: 2, memoryGiB: 1, versions: {} };
   const about = { ...machine, pinned: true, quick: false, rounds: 3 };
 
-  it('names the Node.js that measured, and says so where the goals are not for it', () => {
+  it('the summary of the benchmark names the Node.js that measured, and says so where the goals are not for it', () => {
     const strange = 'The goals are for Node.js 24';
     expect(report(about, [CALLS])).toContain('Node.js v24.21.0, a core, 2 cores');
     expect(report(about, [CALLS])).not.toContain(strange);
@@ -74,7 +74,7 @@ describe('the sums of the benchmark', () => {
     expect(report({ ...about, node: 'v20.20.2' }, [EVENTS])).not.toContain(strange);
   });
 
-  it('tells the ratio first, then what it is', () => {
+  it('the summary of the benchmark tells the ratio first, then what it is', () => {
     const text = report(about, [CALLS, EVENTS]);
     expect(text).toContain('| work | bare route | ours | SDK v1 |');
     expect(text).toContain('| tools/call | 100 µs | 1.30× (130 µs) | 3.00× (300 µs) |');
@@ -95,7 +95,7 @@ describe('the sums of the benchmark', () => {
 
   const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
-  it('gives each server the same time, whatever its units cost, once it is warm', async () => {
+  it('the summary of the benchmark gives each server the same time, whatever its units cost, once it is warm', async () => {
     const [cheap, dear] = [server('cheap', 20), server('dear', 300)];
     const found = await cpuTimes([cheap, dear], { rounds: 4, roundMs: 60, turnMs: 30, warmMs: 150 });
     expect(found).toEqual({ cheap: times(4, 20), dear: times(4, 300) });
@@ -104,7 +104,7 @@ describe('the sums of the benchmark', () => {
     expect(dear.counts).toEqual([...times(5, 100), ...times(8, 100)]);
   });
 
-  it('lets turns last as long as the largest step, and makes fewer rounds of them', async () => {
+  it('the summary of the benchmark lets turns last as long as the largest step, and makes fewer rounds of them', async () => {
     const [cheap, bulky] = [server('cheap', 20), server('bulky', 20, 3_000)];
     const found = await cpuTimes([cheap, bulky], { rounds: 10, roundMs: 30, turnMs: 10, warmMs: 0 });
     expect(found).toEqual({ cheap: times(5, 20), bulky: times(5, 20) });
@@ -115,13 +115,13 @@ describe('the sums of the benchmark', () => {
     expect(stepped(3, 10)).toBe(10);
   });
 
-  it('begins each pass with another one', async () => {
+  it('the summary of the benchmark begins each pass with another one', async () => {
     const order: string[] = [];
     await interleaved(['a', 'b', 'c'], 3, async (one) => void order.push(one));
     expect(order.join('')).toBe('abcbcacab');
   });
 
-  it('adds up the servers of one deployment, and tells them from their Redis', async () => {
+  it('the summary of the benchmark adds up the servers of one deployment, and tells them from their Redis', async () => {
     let count = 0;
     const spending = (cost: number) => ({ cpu: async () => cost * count });
     const load = async (more: number): Promise<void> => void (count += more);
@@ -146,18 +146,18 @@ describe('the verdict of the soak test', () => {
   /** The same in each run, and without a trend. */
   const noise = (index: number): number => ((index * 7) % 5) * 0.1 * MIB;
 
-  it('finds a leak that noise hides from the eye', () => {
+  it('the verdict of the soak test finds a leak that noise hides from the eye', () => {
     const leaking = quiet((index) => 40 * MIB + index * 0.2 * MIB + noise(index));
     expect(grownIn(leaking)).toEqual([expect.stringMatching(/^memory grew by \d+ KiB \(2\d\d\.\d bytes a visit\)$/)]);
   });
 
-  it('lets noise, one outlier and one step pass', () => {
+  it('the verdict of the soak test lets noise, one outlier and one step pass', () => {
     expect(grownIn(quiet((index) => 40 * MIB + noise(index)))).toEqual([]);
     expect(grownIn(quiet((index) => 40 * MIB + (index === 19 ? 5 * MIB : noise(index))))).toEqual([]);
     expect(grownIn(quiet((index) => 40 * MIB + (index > 9 ? 3 * MIB : 0) + noise(index)))).toEqual([]);
   });
 
-  it('finds handles that have become more, and lets one that comes and goes pass', () => {
+  it('the verdict of the soak test finds handles that have become more, and lets one that comes and goes pass', () => {
     expect(grownIn(quiet(noise, (index) => 3 + Math.floor(index / 10)))).toEqual(['handles went from 3 to 4']);
     expect(grownIn(quiet(noise, (index) => (index === 19 ? 4 : 3)))).toEqual([]);
   });

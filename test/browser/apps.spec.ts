@@ -83,7 +83,7 @@ describeChromium('a view of MCP Apps, in Chromium', (browser) => {
       return { view: page.frameLocator('iframe'), height };
     }
 
-    it('gets the result of its tool and draws it, and calls the tool through its host', async () => {
+    it('a view of MCP Apps gets the result of its tool and draws it, and calls the tool through its host', async () => {
       const { view, height } = await show('show_sales', { year: 2026 });
       expect(await view.locator('h1').textContent()).toBe('Sales of 2026');
       expect(height).toBeGreaterThan(180);

@@ -68,7 +68,7 @@ describeChromium('a page of another origin, in Chromium', (browser) => {
     it.each<[string, object]>([
       ['any header', mcpCors()],
       ['a list of headers', mcpCors({ headers: ['X-Tenant', 'Mcp-Param-Region'] })],
-    ])('has sessions: calls, stream, resumption and end, with %s allowed', async (_, cors) => {
+    ])('a page of another origin has sessions: calls, stream, resumption and end, with %s allowed', async (_, cors) => {
       await open(cors);
       const begun = await post(initialize, { 'X-Tenant': 'acme' });
       const session = { 'Mcp-Session-Id': begun.sessionId!, 'MCP-Protocol-Version': '2025-11-25' };
@@ -94,7 +94,7 @@ describeChromium('a page of another origin, in Chromium', (browser) => {
     it.each<[string, object]>([
       ['any header', mcpCors()],
       ['a list of headers', mcpCors({ headers: ['Mcp-Param-Region'] })],
-    ])('has revision 2026-07-28: discovers and calls, with %s allowed', async (_, cors) => {
+    ])('a page of another origin has revision 2026-07-28: discovers and calls, with %s allowed', async (_, cors) => {
       await open(cors);
       const version = { 'MCP-Protocol-Version': '2026-07-28' };
       const discovered = await post(modern('server/discover'), { ...version, 'Mcp-Method': 'server/discover' });
@@ -105,7 +105,7 @@ describeChromium('a page of another origin, in Chromium', (browser) => {
       expect(preflights).toContainEqual(expect.stringMatching(/^POST .*mcp-method.*mcp-name.*mcp-param-region/));
     });
 
-    it('cannot read the session id without mcpCors(), and reads why its next request is refused', async () => {
+    it('a page of another origin cannot read the session id without mcpCors(), and reads why its next request is refused', async () => {
       await open({});
       const begun = await post(initialize);
       expect(begun).toMatchObject({ status: 200, sessionId: null });
@@ -113,7 +113,7 @@ describeChromium('a page of another origin, in Chromium', (browser) => {
       expect(next).toMatchObject({ status: 400, text: expect.stringContaining('mcpCors()') });
     });
 
-    it('is not let through with a parameter that the list of headers leaves out', async () => {
+    it('a page of another origin is not let through with a parameter that the list of headers leaves out', async () => {
       await open(mcpCors({ headers: ['X-Tenant'] }));
       const headers = { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'find_order', 'Mcp-Param-Region': 'eu' };
       await expect(post(modern('tools/call', findOrder), headers)).rejects.toThrow('Failed to fetch');

@@ -90,7 +90,7 @@ describeChromium('the live page, in Chromium', (browser) => {
       expect(complaints).toEqual([]);
     });
 
-    it('ends a session and cancels a call, once the reader has said so twice', async () => {
+    it('the live page ends a session and cancels a call, once the reader has said so twice', async () => {
       await open(adapter);
       const client = await initialize();
       held.begin();
@@ -117,7 +117,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     });
   });
 
-  it('switches a tool off, once the reader has said so twice, and on again', async () => {
+  it('the live page switches a tool off, once the reader has said so twice, and on again', async () => {
     await open();
     const client = await initialize();
     await (await client.call('find_order')).text();
@@ -208,7 +208,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     await (await running).text();
   });
 
-  it('finds sessions by a filter, sorts them, holds still, and comes back when the server does', async () => {
+  it('the live page finds sessions by a filter, sorts them, holds still, and comes back when the server does', async () => {
     await open();
     for (const name of ['alpha', 'beta', 'gamma']) await initialize(name);
     await count('sessions', 3);
@@ -240,15 +240,18 @@ describeChromium('the live page, in Chromium', (browser) => {
     await count('sessions', 5);
   });
 
-  it.each(['light', 'dark'] as const)('has text that stands out from its ground, %s', async (colorScheme) => {
-    await open('fastify', { colorScheme });
-    await initialize();
-    await count('sessions', 1);
-    const contrasts = await page.evaluate(contrastsOf, ['--text', '--dim', '--accent', '--good', '--note', '--bad']);
-    // WCAG 2.2, 1.4.3.
-    for (const contrast of contrasts) expect(contrast).toBeGreaterThanOrEqual(4.5);
-    expect(contrasts).toHaveLength(6);
-  });
+  it.each(['light', 'dark'] as const)(
+    'the live page has text that stands out from its ground, %s',
+    async (colorScheme) => {
+      await open('fastify', { colorScheme });
+      await initialize();
+      await count('sessions', 1);
+      const contrasts = await page.evaluate(contrastsOf, ['--text', '--dim', '--accent', '--good', '--note', '--bad']);
+      // WCAG 2.2, 1.4.3.
+      for (const contrast of contrasts) expect(contrast).toBeGreaterThanOrEqual(4.5);
+      expect(contrasts).toHaveLength(6);
+    },
+  );
 
   it('1,000 sessions: shows the first 50, and more when asked; draws what has changed', async () => {
     await open();

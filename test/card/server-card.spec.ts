@@ -42,7 +42,7 @@ class SecretTools {
 describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
   const start = testApps(adapter, { serverInfo, guards: [] });
 
-  it('N1: says who the server is, where, and which revisions it speaks, and nothing of what it has', async () => {
+  it('N1: the server card says who the server is, where, and which revisions it speaks, and nothing of what it has', async () => {
     const app = await start({ serverCard, providers: [SecretTools], instructions: 'secret instructions' });
     const response = await read(originOf(app), '/mcp/server-card', 'GET', { accept: CARD });
     expect(response.status).toBe(200);
@@ -68,7 +68,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
     });
   });
 
-  it('N2: is in the catalog of the domain', async () => {
+  it('N2: the server card is in the catalog of the domain', async () => {
     const app = await start({ serverCard });
     const response = await read(originOf(app), CATALOG);
     expect(response.headers).toMatchObject({
@@ -81,7 +81,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
     });
   });
 
-  it('N1: is sent once: a client that has it gets 304', async () => {
+  it('N1: the server card is sent once: a client that has it gets 304', async () => {
     const origin = originOf(await start({ serverCard }));
     for (const path of ['/mcp/server-card', CATALOG]) {
       const etag = (await read(origin, path)).header('etag');
@@ -149,7 +149,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
     }
   });
 
-  it('N1: is not there unless it is asked for', async () => {
+  it('N1: the server card is not there unless it is asked for', async () => {
     const origin = originOf(await start());
     for (const path of ['/mcp/server-card', CATALOG]) {
       const response = await read(origin, path);
@@ -168,7 +168,7 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
   const endpoint = (path: string, options: Partial<McpStreamableModuleOptions>) =>
     McpStreamableModule.forRoot({ serverInfo, path, name: path, ...options });
 
-  it('N1: has the resource of "auth" as its URL, and says nothing else of "auth"', async () => {
+  it('N1: the card of an app has the resource of "auth" as its URL, and says nothing else of "auth"', async () => {
     const auth = {
       resource: 'https://mcp.example.com/mcp',
       authorizationServers: ['https://idp.example.com'],
@@ -184,7 +184,7 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
   it.each([
     ['legacy', ['2025-11-25', '2025-06-18', '2025-03-26']],
     ['modern', ['2026-07-28']],
-  ] as const)('N1: names the revisions of the eras that are served: %s', async (eras, revisions) => {
+  ] as const)('N1: the card of an app names the revisions of the eras that are served: %s', async (eras, revisions) => {
     const app = await start({ serverCard, eras });
     const { remotes } = await (await read(originOf(app), '/mcp/server-card')).json();
     expect(remotes[0].supportedProtocolVersions).toEqual(revisions);

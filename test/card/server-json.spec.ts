@@ -78,7 +78,7 @@ async function documentOf(
 }
 
 describe('mcpServerJson()', () => {
-  it('N3: makes the document of a remote server from the options of its card', async () => {
+  it('N3: mcpServerJson() makes the document of a remote server from the options of its card', async () => {
     const repository = { url: 'https://github.com/example/orders', source: 'github' };
     expect(await documentOf([{ serverCard: { url, repository } }])).toEqual({
       $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json',
@@ -92,7 +92,7 @@ describe('mcpServerJson()', () => {
     });
   });
 
-  it('N3: takes the URL of "auth", and needs no card', async () => {
+  it('N3: mcpServerJson() takes the URL of "auth", and needs no card', async () => {
     const auth = { resource: url, authorizationServers: ['https://idp.example.com'] };
     const document = await documentOf([{ auth }]);
     expect(document['remotes']).toEqual([{ type: 'streamable-http', url }]);
@@ -142,7 +142,7 @@ describe('mcpServerJson()', () => {
     });
   });
 
-  it('N3: is of the endpoint that is named', async () => {
+  it('N3: mcpServerJson() is of the endpoint that is named', async () => {
     const endpoints = ['a', 'b'].map((name) => ({
       name,
       path: name,
@@ -169,7 +169,7 @@ describe('mcpServerJson()', () => {
       /"packages" must be/,
     ],
     ['an unknown option', { url, package: [] }, /no option "package".*"packages"/],
-  ])('N3: is refused with %s', async (_, options, message) => {
+  ])('N3: mcpServerJson() is refused with %s', async (_, options, message) => {
     await expect(documentOf([{}], options as McpServerJsonOptions)).rejects.toThrow(message);
   });
 });

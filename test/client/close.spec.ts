@@ -250,7 +250,7 @@ describe('close()', () => {
     await expect(call).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' });
   });
 
-  it('is not started twice', async () => {
+  it('close() is not started twice', async () => {
     const recorded = transport('http://127.0.0.1:9/mcp');
     await expect(recorded.call(1)).rejects.toMatchObject({ code: 'NOT_CONNECTED' });
     await recorded.transport.start();

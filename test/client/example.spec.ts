@@ -30,7 +30,7 @@ describe.each(ONE_ADAPTER)('the example of a client, with the quickstart on %s',
     await quickstart.close();
   });
 
-  it('shows a bar that fills, then what was found', async () => {
+  it('the example of a client shows a bar that fills, then what was found', async () => {
     const lines = await lastValueFrom(search.search$('needle').pipe(toArray()));
     const bars = lines.filter(({ passing }) => passing).map(({ text }) => text);
     expect(bars).toHaveLength(3);
@@ -40,7 +40,7 @@ describe.each(ONE_ADAPTER)('the example of a client, with the quickstart on %s',
     expect(found!.text).toContain('A needle in the readme.');
   });
 
-  it('leaves the search when it is no longer wanted', async () => {
+  it('the example of a client leaves the search when it is no longer wanted', async () => {
     const { docs } = quickstart;
     const held = gate();
     docs.hold = held.promise;
@@ -83,24 +83,24 @@ describe('the lines of the example', () => {
     );
   });
 
-  it('are plain lines in a file or a pipe', () => {
+  it('the lines of the example are plain lines in a file or a pipe', () => {
     expect(written({}, bar, bar, found)).toBe(`${bar.text}\n${bar.text}\n${found.text}\n`);
   });
 
-  it('keep the bar in one row of the terminal', () => {
+  it('the lines of the example keep the bar in one row of the terminal', () => {
     const long = { text: `[###] 1/3 ${'x'.repeat(200)}\nb`, passing: true };
     expect(written({ isTTY: true, columns: 20 }, long)).toBe(`${ERASED}${long.text.slice(0, 19)}`);
     expect(written({ isTTY: true }, long)).toBe(`${ERASED}${long.text.slice(0, 79)}`);
   });
 
-  it.each([{}, { isTTY: true }])('do not let a server steer the terminal: %j', (terminal) => {
+  it.each([{}, { isTTY: true }])('the lines of the example do not let a server steer the terminal: %j', (terminal) => {
     const evil = { text: 'a\u001B]0;title\u0007\u009B2J\rb', passing: false };
     expect(written(terminal, evil).replace(ERASED, '')).toBe('a?]0;title??2J?b\n');
   });
 });
 
 describe('the snippets of the documentation', () => {
-  it('make an app', async () => {
+  it('the snippets of the documentation make an app', async () => {
     const module = await Test.createTestingModule({ imports: [PurchasingModule] }).compile();
     expect(module.get<McpClient>(getMcpToken(McpClient, 'stock'), { strict: false }).name).toBe('stock');
     await module.close();

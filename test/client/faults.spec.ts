@@ -73,7 +73,7 @@ describe('passing faults', () => {
     expect(recorded.reconnects).toMatchObject([{ kind: 'retry', failures: 0 }]);
   });
 
-  it('C6: says which server did not answer, and why, when it gives up', async () => {
+  it('C6: the transport says which server did not answer, and why, when it gives up', async () => {
     const recorded = transport('http://user:secret@127.0.0.1:9/mcp?key=secret', {
       reconnect: { maxAttempts: 2 },
       fetch: (_, init) => loneFetch('http://127.0.0.1:9/mcp', init),

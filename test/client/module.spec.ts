@@ -113,7 +113,7 @@ describe('McpClientModule, with our own server', () => {
     await expect(lastValueFrom(orders.callTool$('no such tool'))).rejects.toBeInstanceOf(Error);
   });
 
-  it('C7: comes back in a new session by itself when the server has lost the old one', async () => {
+  it('C7: McpClientModule comes back in a new session by itself when the server has lost the old one', async () => {
     const app = await start({ tools });
     const { orders } = await buyer(options(app.url));
     const before = await orders.client();
@@ -147,7 +147,7 @@ describe('McpClientModule', () => {
     ['a text', 'secret'],
     ['a function', () => Promise.resolve('secret')],
     ['a provider of the SDK', { tokens: () => ({ access_token: 'secret', token_type: 'Bearer' }) } as never],
-  ])('sends credentials: %s', async (_, auth) => {
+  ])('McpClientModule sends credentials: %s', async (_, auth) => {
     fake = (await FakeMcpServer.start()).begins().on({ rpc: 'ping' }, result({})).on({ method: 'DELETE' }, status(204));
     const { orders } = await buyer(options(fake.url, { auth, headers: { 'x-tenant': 'a' } }));
     const client = await orders.client();
@@ -170,7 +170,7 @@ describe('McpClientModule', () => {
     await orders.close();
   });
 
-  it('closes while it connects', async () => {
+  it('McpClientModule closes while it connects', async () => {
     fake = (await FakeMcpServer.start()).on({ rpc: 'initialize' }, () => {});
     const { orders } = await buyer(options(fake.url));
     const client = orders.client();

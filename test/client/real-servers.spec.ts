@@ -184,7 +184,7 @@ describe.each(SESSION_SERVERS)('a server with sessions: $name', ({ start }) => {
 });
 
 describe.each(MODERN_SERVERS)('a server without sessions: $name', ({ start }) => {
-  it('C13: calls with progress, cancels by closing the response, listens', async () => {
+  it('C13: a client of a server without sessions calls with progress, cancels by closing the response, listens', async () => {
     const server = await started(start);
     const client = await connect(v2, server.url, { modern: true });
     const seen: number[] = [];

@@ -10,27 +10,30 @@ const answerOf = (id: string | number, event?: string) => frame({ jsonrpc: '2.0'
 describe('a response that ends before the answer', () => {
   const { server, transport } = fakes();
 
-  it.each(['end', 'cut'] as const)('C4: is resumed from its cursor after an %s', async (how) => {
-    const fake = (await server()).begins();
-    fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1')], how));
-    fake.on({ method: 'GET', session: 's1', lastEventId: 'a_1' }, sse([frame(progress('t', 2), 'a_2')], how));
-    fake.on({ method: 'GET', session: 's1', lastEventId: 'a_2' }, sse([answerOf(1, 'a_3')]));
-    const recorded = await transport(fake.url).initialize();
-    await recorded.through(recorded.call(1));
-    expect(recorded.messages.slice(1)).toMatchObject([
-      { params: { progress: 1 } },
-      { params: { progress: 2 } },
-      { id: 1 },
-    ]);
-    expect(recorded.reconnects).toMatchObject([
-      { kind: 'resume', requestId: 1, failures: 0 },
-      { kind: 'resume', requestId: 1, failures: 0 },
-    ]);
-    expect(fake.seen({ method: 'GET', lastEventId: 'a_1' })[0]!.headers).toMatchObject({
-      accept: 'text/event-stream',
-      'mcp-protocol-version': '2025-11-25',
-    });
-  });
+  it.each(['end', 'cut'] as const)(
+    'C4: a response that ends before the answer is resumed from its cursor after an %s',
+    async (how) => {
+      const fake = (await server()).begins();
+      fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1')], how));
+      fake.on({ method: 'GET', session: 's1', lastEventId: 'a_1' }, sse([frame(progress('t', 2), 'a_2')], how));
+      fake.on({ method: 'GET', session: 's1', lastEventId: 'a_2' }, sse([answerOf(1, 'a_3')]));
+      const recorded = await transport(fake.url).initialize();
+      await recorded.through(recorded.call(1));
+      expect(recorded.messages.slice(1)).toMatchObject([
+        { params: { progress: 1 } },
+        { params: { progress: 2 } },
+        { id: 1 },
+      ]);
+      expect(recorded.reconnects).toMatchObject([
+        { kind: 'resume', requestId: 1, failures: 0 },
+        { kind: 'resume', requestId: 1, failures: 0 },
+      ]);
+      expect(fake.seen({ method: 'GET', lastEventId: 'a_1' })[0]!.headers).toMatchObject({
+        accept: 'text/event-stream',
+        'mcp-protocol-version': '2025-11-25',
+      });
+    },
+  );
 
   it('C4: the cursor survives attempts without progress, and the waits grow', async () => {
     const fake = (await server()).begins();
@@ -47,7 +50,7 @@ describe('a response that ends before the answer', () => {
     expect(recorded.answers(1)).toHaveLength(1);
   });
 
-  it("C4: waits for what the server's retry says, and never less afterwards", async () => {
+  it("C4: a response that ends before the answer waits for what the server's retry says, and never less afterwards", async () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, sse(['id: a_0\nretry: 700\ndata:\n\n'], 'end'));
     fake.on({ method: 'GET', lastEventId: 'a_0' }, status(503, { 'retry-after': '2' }));
@@ -79,7 +82,7 @@ describe('a response that ends before the answer', () => {
     expect(recorded.reconnects).toEqual([]);
   });
 
-  it('C4: gives up after as many attempts in a row as the option says; the session lives', async () => {
+  it('C4: a response that ends before the answer gives up after as many attempts in a row as the option says; the session lives', async () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1')], 'cut'));
     fake.on({ method: 'GET', lastEventId: 'a_1' }, status(500), 3);

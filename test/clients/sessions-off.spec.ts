@@ -62,13 +62,16 @@ describe.each(ONE_ADAPTER)('official clients of an endpoint without sessions, on
       });
 
       // Revision 2026-07-28 asks by its results.
-      it.runIf(era === 'legacy')('is told why it is not asked', async () => {
-        const { client } = await connected();
-        const failed = await client.call('samples');
-        expect([failed.isError, textOf(failed)]).toEqual([true, expect.stringContaining('no sessions')]);
-      });
+      it.runIf(era === 'legacy')(
+        'an official client of an endpoint without sessions is told why it is not asked',
+        async () => {
+          const { client } = await connected();
+          const failed = await client.call('samples');
+          expect([failed.isError, textOf(failed)]).toEqual([true, expect.stringContaining('no sessions')]);
+        },
+      );
 
-      it('leaves in the middle of a call: its handler is cancelled', async () => {
+      it('an official client of an endpoint without sessions leaves in the middle of a call: its handler is cancelled', async () => {
         const { app, client, stage } = await connected();
         const call = client.call('waits', { name: 'a' }, { onprogress: () => {} }).catch((error: unknown) => error);
         await stage.entered('a');

@@ -134,7 +134,7 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
       await app.settled({ openResponses: standaloneStreams, readers: standaloneStreams });
     };
 
-    it('G2: after cancellations, with and without a cursor in its hands', async () => {
+    it('G2: an official client settles after cancellations, with and without a cursor in its hands', async () => {
       const client = await begin();
       for (let round = 0; round < 5; round++) {
         const heard = await calls(client, 'waits', 5);
@@ -150,7 +150,7 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
       await expectRest(1);
     });
 
-    it('G2: after errors over SSE', async () => {
+    it('G2: an official client settles after errors over SSE', async () => {
       const client = await begin();
       const { answers } = await calls(client, 'fails', 20);
       release.open();
@@ -168,7 +168,7 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
       await expectRest(1);
     });
 
-    it('G9: after connections that handlers have closed, and all answers still arrive', async () => {
+    it('G9: an official client settles after connections that handlers have closed, and all answers still arrive', async () => {
       const client = await begin();
       const answers = [
         client.call('hangsUp', { times: 3 }),
@@ -190,14 +190,14 @@ describe.each(ONE_ADAPTER)('on %s', (adapter) => {
       await eventually(() => expect([...first.logs, ...second.logs]).toEqual(['to one of you']));
     });
 
-    it('G7: when many transports read one stream, of which the newest gets what comes', async () => {
+    it('G7: an official client settles when many transports read one stream, of which the newest gets what comes', async () => {
       const first = await begin();
       for (let n = 0; n < 4; n++) await join(first);
       await expectRest(5);
       expect(await first.call('quick')).toBe('quick');
     });
 
-    it('after all of this together', async () => {
+    it('an official client settles after all of this together', async () => {
       const first = await begin();
       const second = await join(first);
       for (let round = 0; round < 3; round++) {

@@ -40,7 +40,7 @@ describe.each(ONE_ADAPTER)('a catalogue on several nodes, on %s', (adapter) => {
       ({ name }: { name: string }) => name,
     );
 
-  it('is asked again on each of them after a change, and clients of the principal hear of it wherever they listen', async () => {
+  it('a catalogue on several nodes is asked again on each of them after a change, and clients of the principal hear of it wherever they listen', async () => {
     for (const member of [a!, b!]) {
       expect(await listed(member, 'ann')).toEqual(['old']);
       expect(await listed(member, 'bob')).toEqual(['his']);

@@ -63,7 +63,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
   });
   afterEach(() => deployment.close());
 
-  it('are off on each of them, and their clients hear of it wherever they listen', async () => {
+  it('handlers that are switched off on several nodes are off on each of them, and their clients hear of it wherever they listen', async () => {
     const client = await b!.app.client().initialize();
     const stream = await client.listen();
     await registry(a!).disable('refund', { reason: 'Not now.' });
@@ -88,7 +88,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
   });
 
   it.each(['the bus says that it is back', 'the next sweep'] as const)(
-    'are off on a node that missed the signal with %s',
+    'handlers that are switched off on several nodes are off on a node that missed the signal with %s',
     async (how) => {
       b!.bus.fate = ({ type }) => (type === 'switched' ? 'lost' : 'arrives');
       await registry(a!).disable('refund', { reason: 'Not now.' });
@@ -101,7 +101,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
     },
   );
 
-  it('are off on a node whose bus came between the signal and the write of the store', async () => {
+  it('handlers that are switched off on several nodes are off on a node whose bus came between the signal and the write of the store', async () => {
     b!.bus.fate = ({ type }) => (type === 'switched' ? 'lost' : 'arrives');
     let release = (): void => {};
     stateStore.held = new Promise((resolve) => (release = resolve));
@@ -117,7 +117,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
     expect(off(b!)).toEqual(['refund: Not now.']);
   });
 
-  it('are off on a node that starts later', async () => {
+  it('handlers that are switched off on several nodes are off on a node that starts later', async () => {
     const stream = await (await b!.app.client().initialize()).listen();
     await registry(a!).disable('refund', { reason: 'Not now.' });
     await stream.count(1);
@@ -133,7 +133,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
     expect((await (await client.call('refund')).json()).result).toMatchObject({ isError: true });
   });
 
-  it('are all off when two nodes switch at the same moment and one write replaces the other', async () => {
+  it('handlers that are switched off on several nodes are all off when two nodes switch at the same moment and one write replaces the other', async () => {
     let release = (): void => {};
     stateStore.held = new Promise((resolve) => (release = resolve));
     // Neither hears of the other.
@@ -148,7 +148,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
     expect([off(a!), off(b!), off(await start())]).toEqual([all, all, all]);
   });
 
-  it('are as the later change says, also by a node whose clock is behind', async () => {
+  it('handlers that are switched off on several nodes are as the later change says, also by a node whose clock is behind', async () => {
     const early = await start({ clock: new ManualClock(clock.now() - 3_600_000) });
     await registry(a!).disable('refund', { reason: 'a' });
     await clock.advance(0);
@@ -163,7 +163,7 @@ describe.each(ONE_ADAPTER)('handlers that are switched off on several nodes, on 
     expect([off(a!), off(b!), off(early)]).toEqual([[], [], []]);
   });
 
-  it('are not those of another endpoint, and no message of another version harms', async () => {
+  it('handlers that are switched off on several nodes are not those of another endpoint, and no message of another version harms', async () => {
     const change = { kind: 'tool', key: 'refund', off: true, at: clock.now() };
     const messages = [
       { type: 'switched', owner: 'path.other:switches', switches: [change] },

@@ -68,7 +68,7 @@ describe.each(ONE_ADAPTER)('the eras of the differential table, on %s', (adapter
     expect(compared).toBeGreaterThan(CASES.length / 2);
   });
 
-  it('leaves nothing behind', async () => {
+  it('the differential test of the eras leaves nothing behind', async () => {
     await both.expectNothingLeft();
     await modern.expectNothingLeft();
   });

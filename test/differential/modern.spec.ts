@@ -27,12 +27,12 @@ describe('the differential table', () => {
     legacy: [...LEGACY_CASES, ...casesOfParams('legacy')],
   };
 
-  it('has at least 600 requests, each case with a title of its own', () => {
+  it('the differential table has at least 600 requests, each case with a title of its own', () => {
     expect(requestsOf(ROWS)).toBeGreaterThanOrEqual(600);
     expect(new Set(ROWS.map(({ title }) => title)).size).toBe(ROWS.length);
   });
 
-  it('lists each difference once, with a reason, and of a case that exists', () => {
+  it('the differential table lists each difference once, with a reason, and of a case that exists', () => {
     for (const era of ['modern', 'legacy'] as const) {
       const differences = DIFFERENCES.filter((each) => each.era === undefined || each.era === era);
       const named = differences.flatMap(({ cases = {} }) => Object.keys(cases));

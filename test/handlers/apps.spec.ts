@@ -226,7 +226,7 @@ describe.each(ONE_ADAPTER)('the start of MCP Apps fails, on %s,', (adapter) => {
     ['says another visibility', { ui: { visibility: ['user' as 'app'] } }, '["user"]'],
     ['has a view with another option', { ui: { resourceURI: 'ui://there' } as object }, 'Did you mean "resourceUri"?'],
     ['has a view that is none', { ui: 5 as never }, 'got 5'],
-  ])('for a tool that %s', async (_, options, says) => {
+  ])('the start of an app with MCP Apps fails for a tool that %s', async (_, options, says) => {
     expect(await failureOf(withTool(options))).toContain(says);
   });
 
@@ -250,11 +250,11 @@ describe.each(ONE_ADAPTER)('the start of MCP Apps fails, on %s,', (adapter) => {
     ['with a permission that is no object', { permissions: { camera: true } }, '"permissions.camera"'],
     ['with an empty domain', { domain: '' }, '"domain"'],
     ['with a border that is no choice', { prefersBorder: 'yes' }, '"prefersBorder"'],
-  ])('for a view %s', async (_, options, says) => {
+  ])('the start of an app with MCP Apps fails for a view %s', async (_, options, says) => {
     expect(await failureOf(withView(options))).toContain(says);
   });
 
-  it('for an option that a view does not have', () => {
+  it('the start of an app with MCP Apps fails for an option that a view does not have', () => {
     expect(() => withView({ mimeType: 'text/html' })).toThrow('no option "mimeType"');
   });
 });

@@ -59,13 +59,16 @@ describe.each(ONE_ADAPTER)('an argument by its name, on %s', (adapter) => {
     ['prompt', OfPrompt, 'Available: "id".'],
     ['resource template', OfTemplate, 'Available: "id", "uri".'],
     ['resource', OfResource, 'Available: "uri".'],
-  ])('that the %s does not have stops the start, with the names that exist', async (_kind, provider, available) => {
-    const { message } = await startFailure(adapter, () => moduleOf(provider));
-    expect(message).toContain('is the argument "ID", which is not in its schema.');
-    expect(message).toContain(available);
-  });
+  ])(
+    'an argument by its name that the %s does not have stops the start, with the names that exist',
+    async (_kind, provider, available) => {
+      const { message } = await startFailure(adapter, () => moduleOf(provider));
+      expect(message).toContain('is the argument "ID", which is not in its schema.');
+      expect(message).toContain(available);
+    },
+  );
 
-  it('that exists, or is allowed by an open schema, does not stop the start', async () => {
+  it('an argument by its name that exists, or is allowed by an open schema, does not stop the start', async () => {
     const app = await TestApp.of(adapter, moduleOf(Known));
     await app.close();
   });

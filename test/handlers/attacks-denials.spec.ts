@@ -58,25 +58,31 @@ describe.each(ONE_ADAPTER)('a guard that writes to the response before it denies
   };
   const denial = { jsonrpc: '2.0', error: { code: -32000, message: 'Who are you?' } };
 
-  it.each(['body', 'session'])('cannot change the parts of the transport (%s)', async (name) => {
-    const { response, body } = await call(name);
-    expect([response.status, body]).toMatchObject([401, denial]);
-    expect(response.header('content-type')).toMatch(/^application\/json/);
-    for (const header of ['content-encoding', 'mcp-session-id', 'set-cookie']) {
-      expect(response.header(header)).toBeUndefined();
-    }
-  });
+  it.each(['body', 'session'])(
+    'a guard that writes to the response before it denies cannot change the parts of the transport (%s)',
+    async (name) => {
+      const { response, body } = await call(name);
+      expect([response.status, body]).toMatchObject([401, denial]);
+      expect(response.header('content-type')).toMatch(/^application\/json/);
+      for (const header of ['content-encoding', 'mcp-session-id', 'set-cookie']) {
+        expect(response.header(header)).toBeUndefined();
+      }
+    },
+  );
 
-  it('may redirect, which an MCP client gets as a denial', async () => {
+  it('a guard that writes to the response before it denies may redirect, which an MCP client gets as a denial', async () => {
     const { response, body } = await call('login');
     expect([response.status, body]).toMatchObject([401, denial]);
   });
 
-  it.each(['line-break', 'no-header'])('fails the call when HTTP cannot carry the value (%s)', async (name) => {
-    const { app, response, body } = await call(name);
-    expect(response.status).toBe(200);
-    expect(body.result.isError).toBe(true);
-    expect(JSON.stringify([body, response.headers])).not.toMatch(/evil|two words|realm/i);
-    expect(app.log.texts('error').join()).toMatch(/Denied\.\w+.*failed: TypeError/);
-  });
+  it.each(['line-break', 'no-header'])(
+    'a guard that writes to the response before it denies fails the call when HTTP cannot carry the value (%s)',
+    async (name) => {
+      const { app, response, body } = await call(name);
+      expect(response.status).toBe(200);
+      expect(body.result.isError).toBe(true);
+      expect(JSON.stringify([body, response.headers])).not.toMatch(/evil|two words|realm/i);
+      expect(app.log.texts('error').join()).toMatch(/Denied\.\w+.*failed: TypeError/);
+    },
+  );
 });

@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('interceptors that resubscribe, give up or change the
     expect(seen.slice(3)).toEqual(['left attempt 2']);
   });
 
-  it('do not subscribe to a source that comes when they have given up', async () => {
+  it('interceptors that resubscribe, give up or change the context do not subscribe to a source that comes when they have given up', async () => {
     const client = await connect(await start());
     const called = client.callTool({ name: 'late', arguments: {} });
     await asked.promise;
@@ -120,11 +120,14 @@ describe.each(ONE_ADAPTER)('interceptors that resubscribe, give up or change the
     expect(seen).toEqual(['attempt 2']);
   });
 
-  it.each(['observable', 'generator'])('give an async context that the source finds, too (%s)', async (name) => {
-    const client = await connect(await start());
-    const { content } = await client.callTool({ name, arguments: {} });
-    expect(content).toEqual([{ type: 'text', text: 'acme' }]);
-  });
+  it.each(['observable', 'generator'])(
+    'interceptors that resubscribe, give up or change the context give an async context that the source finds, too (%s)',
+    async (name) => {
+      const client = await connect(await start());
+      const { content } = await client.callTool({ name, arguments: {} });
+      expect(content).toEqual([{ type: 'text', text: 'acme' }]);
+    },
+  );
 
   it.each(['guarded', 'piped'])(
     'and a call that was cancelled before its method ran has no effect (%s)',

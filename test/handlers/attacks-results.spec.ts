@@ -139,14 +139,14 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
     ['serialised', SERIALISED],
     ['map', {}],
     ['empty-page', { content: [], total: 0 }],
-  ])('that are instances of a class are sent as their JSON (%s)', async (name, sent) => {
+  ])('unusual results that are instances of a class are sent as their JSON (%s)', async (name, sent) => {
     const client = await connect(await start());
     const { content, structuredContent } = await client.callTool({ name, arguments: {} });
     expect(structuredContent).toEqual(sent);
     expect(content).toEqual([{ type: 'text', text: JSON.stringify(sent) }]);
   });
 
-  it('may have an instance of a class as structured content', async () => {
+  it('unusual results may have an instance of a class as structured content', async () => {
     const client = await connect(await start());
     const { content, structuredContent } = await client.callTool({ name: 'whole', arguments: {} });
     expect([content, structuredContent]).toEqual([[text], SENT]);
@@ -154,7 +154,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
 
   const mistakes = ['isError', 'structuredContent', 'content.0.data', 'content.1.annotations', 'is not an object'];
   it.each([...mistakes, 'generator that is not async'])(
-    'that are none are the mistake of the server, not of the client (%s)',
+    'unusual results that are none are the mistake of the server, not of the client (%s)',
     async (name) => {
       const app = await start();
       const client = await app.client().initialize();
@@ -166,7 +166,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
   );
 
   it.each(['tools/call', 'resources/read'])(
-    'leave no file open that cannot be read, and say nothing of it (%s)',
+    'unusual results leave no file open that cannot be read, and say nothing of it (%s)',
     async (method) => {
       const app = await start();
       const client = await app.client().initialize();
@@ -177,12 +177,15 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
     },
   );
 
-  it.each(['cycle', 'bigint'])('send no details of an exception that cannot be JSON (%s)', async (name) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    const { result } = await (await client.call(name)).json();
-    expect(result).toEqual({ content: [{ type: 'text', text: 'Bad Request Exception' }], isError: true });
-    const prompt = await client.post({ jsonrpc: '2.0', id: 9, method: 'prompts/get', params: { name: 'cycle' } });
-    expect((await prompt.json()).error).toEqual({ code: -32602, message: 'Bad Request Exception' });
-  });
+  it.each(['cycle', 'bigint'])(
+    'unusual results send no details of an exception that cannot be JSON (%s)',
+    async (name) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const { result } = await (await client.call(name)).json();
+      expect(result).toEqual({ content: [{ type: 'text', text: 'Bad Request Exception' }], isError: true });
+      const prompt = await client.post({ jsonrpc: '2.0', id: 9, method: 'prompts/get', params: { name: 'cycle' } });
+      expect((await prompt.json()).error).toEqual({ code: -32602, message: 'Bad Request Exception' });
+    },
+  );
 });

@@ -75,16 +75,19 @@ describe.each(ONE_ADAPTER)('subscriptions to resources with guards, on %s', (ada
     return 'no';
   };
 
-  it.each(['inbox', 'scoped'])('are decided by guards that look at the URI, too (%s)', async (scheme) => {
-    const app = await start();
-    const anna = await app.client(as('anna')).initialize();
-    const answers = [await subscribe(anna, `${scheme}://anna`), await subscribe(anna, `${scheme}://bert`)];
-    expect(answers).toEqual(['yes', 'no']);
-    expect(await app.service.resourceUpdated(`${scheme}://anna`)).toBe(1);
-    expect(await app.service.resourceUpdated(`${scheme}://bert`)).toBe(0);
-  });
+  it.each(['inbox', 'scoped'])(
+    'subscriptions to resources with guards are decided by guards that look at the URI, too (%s)',
+    async (scheme) => {
+      const app = await start();
+      const anna = await app.client(as('anna')).initialize();
+      const answers = [await subscribe(anna, `${scheme}://anna`), await subscribe(anna, `${scheme}://bert`)];
+      expect(answers).toEqual(['yes', 'no']);
+      expect(await app.service.resourceUpdated(`${scheme}://anna`)).toBe(1);
+      expect(await app.service.resourceUpdated(`${scheme}://bert`)).toBe(0);
+    },
+  );
 
-  it('are decided by guards of the whole app, as a read is', async () => {
+  it('subscriptions to resources with guards are decided by guards of the whole app, as a read is', async () => {
     const app = await start();
     const bert = await app.client(as('bert')).initialize();
     const anna = await app.client(as('anna', 'staff')).initialize();
@@ -92,7 +95,7 @@ describe.each(ONE_ADAPTER)('subscriptions to resources with guards, on %s', (ada
     expect(await app.service.resourceUpdated('staff://rota')).toBe(1);
   });
 
-  it('are refused when a guard fails, which is reported to the operator', async () => {
+  it('subscriptions to resources with guards are refused when a guard fails, which is reported to the operator', async () => {
     const app = await start();
     const anna = await app.client(as('anna')).initialize();
     expect(await subscribe(anna, 'broken://guard')).toBe('no');

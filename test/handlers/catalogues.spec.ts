@@ -116,7 +116,7 @@ describe('a catalogue of tools per caller', () => {
     (await of.ask('tools/list', params)).result.tools.map(({ name }: { name: string }) => name);
   const registry = (): McpRegistry => app.app.get(McpRegistry);
 
-  it('is listed behind the decorated tools, for its caller alone, and is asked once', async () => {
+  it('a catalogue of tools per caller is listed behind the decorated tools, for its caller alone, and is asked once', async () => {
     await start();
     const [ann, bob] = [client('ann'), client('bob')];
     expect(await listed(ann)).toEqual(['status', 'note']);
@@ -133,7 +133,7 @@ describe('a catalogue of tools per caller', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('answers a call of a tool that the list of the caller lacks like one of an unknown tool', async () => {
+  it('a catalogue of tools per caller answers a call of a tool that the list of the caller lacks like one of an unknown tool', async () => {
     await start();
     const bob = client('bob');
     const hidden = await bob.ask('tools/call', { name: 'note', arguments: { text: 'x' } });
@@ -145,7 +145,7 @@ describe('a catalogue of tools per caller', () => {
     expect(called).toEqual([]);
   });
 
-  it('checks the arguments by the schema of the tool', async () => {
+  it('a catalogue of tools per caller checks the arguments by the schema of the tool', async () => {
     await start();
     const { result } = await client('ann').ask('tools/call', { name: 'note', arguments: { text: 7 } });
     expect(result).toMatchObject({ isError: true });
@@ -153,7 +153,7 @@ describe('a catalogue of tools per caller', () => {
     expect(called).toEqual([]);
   });
 
-  it('is hidden by a guard on call that needs no arguments, tool by tool', async () => {
+  it('a catalogue of tools per caller is hidden by a guard on call that needs no arguments, tool by tool', async () => {
     lists = () => named('a', 'b');
     allowed = (name, principal) => name === 'a' || principal === 'ann';
     await start();
@@ -164,7 +164,7 @@ describe('a catalogue of tools per caller', () => {
     expect(called).toEqual([]);
   });
 
-  it('asks list() once for callers that come at the same time, and what it says before a change is not kept', async () => {
+  it('a catalogue of tools per caller asks list() once for callers that come at the same time, and what it says before a change is not kept', async () => {
     const answer = gate<McpCatalogueTool[]>();
     lists = () => answer.promise;
     await start();
@@ -182,7 +182,7 @@ describe('a catalogue of tools per caller', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('is asked again after a change for this principal, whose clients of both eras are notified, and no others', async () => {
+  it('a catalogue of tools per caller is asked again after a change for this principal, whose clients of both eras are notified, and no others', async () => {
     await start();
     const streams = await Promise.all(
       ['ann', 'bob'].map(async (user) => {
@@ -208,7 +208,7 @@ describe('a catalogue of tools per caller', () => {
     for (const { modern } of streams) modern.destroy();
   });
 
-  it('keeps one list for anonymous callers, which null drops', async () => {
+  it('a catalogue of tools per caller keeps one list for anonymous callers, which null drops', async () => {
     await start();
     await listed(client());
     await listed(client());
@@ -217,7 +217,7 @@ describe('a catalogue of tools per caller', () => {
     expect(asked.map(({ principal }) => principal)).toEqual([undefined, undefined]);
   });
 
-  it('keeps so many lists for so long, and drops the one that was not used', async () => {
+  it('a catalogue of tools per caller keeps so many lists for so long, and drops the one that was not used', async () => {
     await start();
     for (const user of ['ann', 'bob', 'ann', 'cleo', 'ann', 'bob']) await listed(client(user));
     expect(asked.map(({ principal }) => principal)).toEqual(['ann', 'bob', 'cleo', 'bob']);
@@ -226,7 +226,7 @@ describe('a catalogue of tools per caller', () => {
     expect(asked).toHaveLength(5);
   });
 
-  it('keeps the lists of tenants in the path apart', async () => {
+  it('a catalogue of tools per caller keeps the lists of tenants in the path apart', async () => {
     lists = ({ routeParams }) => named(`of_${routeParams?.['tenant']}`);
     await start({ path: ':tenant/mcp' });
     const at = (tenant: string) => client('ann', app.url.replace(/\/mcp$/, `/${tenant}/mcp`));
@@ -237,7 +237,7 @@ describe('a catalogue of tools per caller', () => {
     expect(error.code).toBe(-32602);
   });
 
-  it('does not list for a narrower token what a wider one of the same user gets', async () => {
+  it('a catalogue of tools per caller does not list for a narrower token what a wider one of the same user gets', async () => {
     lists = ({ scopes }) => named(...(scopes ?? []));
     const scoped: CanActivate = {
       canActivate(context) {
@@ -255,7 +255,7 @@ describe('a catalogue of tools per caller', () => {
     expect(asked.map(({ scopes }) => scopes)).toEqual([['read', 'write'], ['read']]);
   });
 
-  it('goes on in pages from the decorated tools into the catalogues, also when tools come and go', async () => {
+  it('a catalogue of tools per caller goes on in pages from the decorated tools into the catalogues, also when tools come and go', async () => {
     lists = () => named('c', 'a', 'b', 'd');
     await start({ pageSize: 2 }, [Decorated, Plugins, Connectors]);
     const ann = client('ann');
@@ -278,7 +278,7 @@ describe('a catalogue of tools per caller', () => {
     expect(bad.error.code).toBe(-32602);
   });
 
-  it('ends with a full page, without an empty one behind it', async () => {
+  it('a catalogue of tools per caller ends with a full page, without an empty one behind it', async () => {
     lists = () => named('a');
     await start({ pageSize: 2 });
     expect((await client('ann').ask('tools/list')).result.nextCursor).toBeUndefined();
@@ -287,7 +287,7 @@ describe('a catalogue of tools per caller', () => {
     expect((await client('ann').ask('tools/list')).result.nextCursor).toBeUndefined();
   });
 
-  it('leaves a name to the decorated tool, to the registered one, and to the catalogue that comes first; each is logged once', async () => {
+  it('a catalogue of tools per caller leaves a name to the decorated tool, to the registered one, and to the catalogue that comes first; each is logged once', async () => {
     lists = () => [...named('status', 'late', 'fine'), note];
     await start({}, [Decorated, Plugins, Connectors]);
     registry().registerTool({ name: 'late', handler: () => 'registered' });
@@ -304,7 +304,7 @@ describe('a catalogue of tools per caller', () => {
     expect(app.log.texts().filter((line) => line.includes('is left out'))).toHaveLength(3);
   });
 
-  it('leaves out tools that cannot be served, serves the others, and logs why, once', async () => {
+  it('a catalogue of tools per caller leaves out tools that cannot be served, serves the others, and logs why, once', async () => {
     const cyclic: Record<string, unknown> = { name: 'cyclic' };
     cyclic['inputSchema'] = cyclic;
     const bad: unknown[] = [
@@ -334,7 +334,7 @@ describe('a catalogue of tools per caller', () => {
     expect(app.log.texts().filter((line) => line.includes('twice'))).toHaveLength(1);
   });
 
-  it('leaves out a tool that would run without the confirmation, the key or the limit that it asks for', async () => {
+  it('a catalogue of tools per caller leaves out a tool that would run without the confirmation, the key or the limit that it asks for', async () => {
     const promising = [{ confirm: 'Really?' }, { idempotency: { argument: 'id' } }, { maxConcurrent: 1 }];
     lists = () => [...promising.map((options, n) => ({ name: `t${n}`, ...options })), note];
     await start();
@@ -345,7 +345,7 @@ describe('a catalogue of tools per caller', () => {
     expect(lines.map((line) => /it has "(\w+)"/.exec(line)?.[1])).toEqual(['confirm', 'idempotency', 'maxConcurrent']);
   });
 
-  it('serves so many tools of a list of 100,000, and logs that', async () => {
+  it('a catalogue of tools per caller serves so many tools of a list of 100,000, and logs that', async () => {
     lists = () => named(...Array.from({ length: 100_000 }, (_, n) => `t${String(n)}`));
     await start();
     expect(await listed(client('ann'))).toHaveLength(6);
@@ -362,19 +362,22 @@ describe('a catalogue of tools per caller', () => {
       'Not ready.',
     ],
     ['returns no list', () => ({ tools: [] }), 'must return an array of tools'],
-  ])('whose list() %s is absent, is logged once, and is asked again', async (_what, list, text) => {
-    lists = list;
-    await start({}, [Plugins, Decorated, Connectors]);
-    const ann = client('ann');
-    for (let time = 0; time < 2; time++) expect(await listed(ann)).toEqual(['status', 'mail', 'note']);
-    expect(asked).toHaveLength(2);
-    expect(app.log.texts().filter((line) => line.includes(text))).toHaveLength(1);
-    expect((await ann.ask('tools/call', { name: 'missing' })).error.code).toBe(-32602);
-    lists = () => named('back');
-    expect(await listed(ann)).toContain('back');
-  });
+  ])(
+    'a catalogue of tools per caller whose list() %s is absent, is logged once, and is asked again',
+    async (_what, list, text) => {
+      lists = list;
+      await start({}, [Plugins, Decorated, Connectors]);
+      const ann = client('ann');
+      for (let time = 0; time < 2; time++) expect(await listed(ann)).toEqual(['status', 'mail', 'note']);
+      expect(asked).toHaveLength(2);
+      expect(app.log.texts().filter((line) => line.includes(text))).toHaveLength(1);
+      expect((await ann.ask('tools/call', { name: 'missing' })).error.code).toBe(-32602);
+      lists = () => named('back');
+      expect(await listed(ann)).toContain('back');
+    },
+  );
 
-  it('whose list() hangs is absent after listTimeoutMs, and calls of decorated tools do not wait', async () => {
+  it('a catalogue of tools per caller whose list() hangs is absent after listTimeoutMs, and calls of decorated tools do not wait', async () => {
     const never = gate<McpCatalogueTool[]>();
     lists = () => never.promise;
     await start();
@@ -390,7 +393,7 @@ describe('a catalogue of tools per caller', () => {
     expect(await listed(client('ann'))).toEqual(['status', 'now']);
   });
 
-  it('is asked beside the others: a call waits for "listTimeoutMs" once, however many of them hang', async () => {
+  it('a catalogue of tools per caller is asked beside the others: a call waits for "listTimeoutMs" once, however many of them hang', async () => {
     const hangs = (): Promise<never> => new Promise(() => {});
     @McpCatalogue({ listTimeoutMs: 1_000 })
     class Others {
@@ -418,7 +421,7 @@ describe('a catalogue of tools per caller', () => {
     expect((await call).result.content[0].text).toBe('third');
   });
 
-  it('is listed and called by the app itself, for a principal', async () => {
+  it('a catalogue of tools per caller is listed and called by the app itself, for a principal', async () => {
     await start();
     const tools = app.app.get(McpToolCaller);
     expect((await tools.listTools({ principal: 'ann' })).map(({ name }) => name)).toEqual(['status', 'note']);
@@ -427,7 +430,7 @@ describe('a catalogue of tools per caller', () => {
     await expect(tools.callTool('note', { text: 'x' }, { principal: 'bob' })).rejects.toThrow('note');
   });
 
-  it('belongs to its endpoint, in an app with several', async () => {
+  it('a catalogue of tools per caller belongs to its endpoint, in an app with several', async () => {
     @McpHandlers({ endpoint: 'staff' })
     @Injectable()
     class ForStaff extends Plugins {}
@@ -448,7 +451,7 @@ describe('a catalogue of tools per caller', () => {
     expect(await listed(client('ann', `${base}/staff`))).toEqual(['note']);
   });
 
-  it('holds back tools without readOnlyHint at an endpoint with "readOnly", and results above maxResultBytes', async () => {
+  it('a catalogue of tools per caller holds back tools without readOnlyHint at an endpoint with "readOnly", and results above maxResultBytes', async () => {
     lists = () => [note, { name: 'write' }, { ...note, name: 'long', maxResultBytes: 10 }];
     await start({ readOnly: true }, [Plugins]);
     expect(await listed(client('ann'))).toEqual(['long', 'note']);
@@ -456,7 +459,7 @@ describe('a catalogue of tools per caller', () => {
     expect(result).toMatchObject({ isError: true });
   });
 
-  it('cannot be made for each request, or without its methods; the start says so', async () => {
+  it('a catalogue of tools per caller cannot be made for each request, or without its methods; the start says so', async () => {
     @McpCatalogue()
     @Injectable({ scope: Scope.REQUEST })
     class PerRequest extends Connectors {}
@@ -480,7 +483,7 @@ describe('a catalogue of tools per caller', () => {
     app = undefined!;
   });
 
-  it('does not start with @Confirm() on "call", which would ask nobody; the error says how to ask', async () => {
+  it('a catalogue of tools per caller does not start with @Confirm() on "call", which would ask nobody; the error says how to ask', async () => {
     @McpCatalogue()
     class Asks extends Connectors {
       @Confirm('Sure?')
@@ -492,7 +495,7 @@ describe('a catalogue of tools per caller', () => {
     app = undefined!;
   });
 
-  it('works beside a guard of the app that is made for each request', async () => {
+  it('a catalogue of tools per caller works beside a guard of the app that is made for each request', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class PerRequest implements CanActivate {
       canActivate(): boolean {

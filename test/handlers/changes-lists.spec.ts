@@ -78,32 +78,35 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
   /** Each process has a registry of its own, and tells of it: what is registered on all is told of by all. */
   const byEach = ({ nodes }: TestApp, times: number): number => times * nodes.length;
 
-  it.each(KINDS)('notifies every session of a %s that is added, changed and removed, once per turn', async (kind) => {
-    const app = await start();
-    const registry = registryOf(app);
-    const sessions = [await listening(app), await listening(app), await listening(app)];
-    const told = () => sessions.map(({ stream }) => gists(stream.messages));
-    const expected = (times: number) => sessions.map(() => Array(byEach(app, times)).fill(changed(kind)));
+  it.each(KINDS)(
+    'list_changed notifies every session of a %s that is added, changed and removed, once per turn',
+    async (kind) => {
+      const app = await start();
+      const registry = registryOf(app);
+      const sessions = [await listening(app), await listening(app), await listening(app)];
+      const told = () => sessions.map(({ stream }) => gists(stream.messages));
+      const expected = (times: number) => sessions.map(() => Array(byEach(app, times)).fill(changed(kind)));
 
-    const entries = Array.from({ length: 20 }, (_, n) => register(registry, kind, `n${n}`));
-    for (const { stream } of sessions) await stream.count(byEach(app, 1));
-    await nextTurn();
-    expect(told()).toEqual(expected(1));
-    expect((await page(sessions[0]!.client, kind)).names).toHaveLength(kind === 'tool' ? 22 : 20);
-
-    // What comes and goes within one turn is a change, too: somebody may have listed in between.
-    register(registry, kind, 'brief').remove();
-    for (const { stream } of sessions) await stream.count(byEach(app, 2));
-    // One turn after the other.
-    for (const entry of entries.slice(0, 3)) {
-      entry.remove();
+      const entries = Array.from({ length: 20 }, (_, n) => register(registry, kind, `n${n}`));
+      for (const { stream } of sessions) await stream.count(byEach(app, 1));
       await nextTurn();
-    }
-    for (const { stream } of sessions) await stream.count(byEach(app, 5));
-    await nextTurn();
-    expect(told()).toEqual(expected(5));
-    for (const { stream } of sessions) stream.destroy();
-  });
+      expect(told()).toEqual(expected(1));
+      expect((await page(sessions[0]!.client, kind)).names).toHaveLength(kind === 'tool' ? 22 : 20);
+
+      // What comes and goes within one turn is a change, too: somebody may have listed in between.
+      register(registry, kind, 'brief').remove();
+      for (const { stream } of sessions) await stream.count(byEach(app, 2));
+      // One turn after the other.
+      for (const entry of entries.slice(0, 3)) {
+        entry.remove();
+        await nextTurn();
+      }
+      for (const { stream } of sessions) await stream.count(byEach(app, 5));
+      await nextTurn();
+      expect(told()).toEqual(expected(5));
+      for (const { stream } of sessions) stream.destroy();
+    },
+  );
 
   it('reaches the handlers of official clients', async () => {
     const app = await start();
@@ -122,7 +125,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     });
   });
 
-  it('is kept for a session that does not listen, also one without a live copy', async () => {
+  it('list_changed is kept for a session that does not listen, also one without a live copy', async () => {
     const app = await start();
     const [deaf, recorded] = [await app.client().initialize(), await app.client().initialize()];
     await app.release(recorded.sessionId!);
@@ -137,7 +140,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     }
   });
 
-  it('notifies a rebuilt session once', async () => {
+  it('list_changed notifies a rebuilt session once', async () => {
     const app = await start();
     const { client, stream } = await listening(app);
     await app.release(client.sessionId!);
@@ -153,7 +156,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     again.destroy();
   });
 
-  it('does not notify earlier or later subscribers', async () => {
+  it('list_changed does not notify earlier or later subscribers', async () => {
     const app = await start();
     const [{ client: gone, stream: over }, stays] = [await listening(app), await listening(app)];
     await (await gone.delete()).text();
@@ -168,7 +171,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     for (const { stream } of [stays, later]) stream.destroy();
   });
 
-  it('notifies all sessions of the change that a call makes, its own too', async () => {
+  it('list_changed notifies all sessions of the change that a call makes, its own too', async () => {
     [entered, hold] = [gate(), gate()];
     const app = await start();
     const [mine, other] = [await listening(app), await listening(app)];
@@ -188,7 +191,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     for (const { stream } of [mine, other]) stream.destroy();
   });
 
-  it('notifies the session of a cancelled call of the changes that the call undoes', async () => {
+  it('list_changed notifies the session of a cancelled call of the changes that the call undoes', async () => {
     [entered, hold] = [gate(), gate()];
     const app = await start();
     const [mine, other] = [await listening(app), await listening(app)];
@@ -226,7 +229,7 @@ describe.each(ONE_ADAPTER)('list_changed of several endpoints on %s', (adapter) 
   const both = () => app.app.get(Both);
   afterEach(() => app.close());
 
-  it('notifies the sessions of its own endpoint', async () => {
+  it('list_changed of several endpoints notifies the sessions of its own endpoint', async () => {
     const imports = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),

@@ -44,7 +44,7 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
   };
   const from = (level: (typeof LEVELS)[number]) => [...LEVELS.slice(LEVELS.indexOf(level)), 'said'];
 
-  it.each(['emits', 'logs'])('is that of each session, also at the same time (%s)', async (tool) => {
+  it.each(['emits', 'logs'])('the log level is that of each session, also at the same time (%s)', async (tool) => {
     const app = await start();
     const sessions = await Promise.all(LEVELS.map(() => app.client(as('anna')).initialize()));
     const untouched = await app.client(as('anna')).initialize();
@@ -63,7 +63,7 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
     expect(recorded).toEqual(['alert', ...LEVELS.slice(1), undefined]);
   });
 
-  it.each(['emits', 'logs'])('is still that of the session when it is rebuilt (%s)', async (tool) => {
+  it.each(['emits', 'logs'])('the log level is still that of the session when it is rebuilt (%s)', async (tool) => {
     const app = await start();
     const client = await app.client().initialize();
     await setLevel(client, 'error');
@@ -79,7 +79,7 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
   });
 
   it.each(['verbose', '', 5, null, undefined, 'constructor'])(
-    'is not changed by %o, which is refused',
+    'the log level is not changed by %o, which is refused',
     async (level) => {
       const app = await start();
       const client = await app.client().initialize();
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
     },
   );
 
-  it('applies to messages of McpSessionService.notify(), to live sessions and others', async () => {
+  it('the log level applies to messages of McpSessionService.notify(), to live sessions and others', async () => {
     const app = await start();
     const [quiet, loud, released] = await Promise.all(
       [app.client(), app.client(), app.client()].map((c) => c.initialize()),
@@ -118,7 +118,7 @@ describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
     expect(await say(quiet!.sessionId!, 'debug', 'again')).toBe(1);
   });
 
-  it('is the one that an official client sets', async () => {
+  it('the log level is the one that an official client sets', async () => {
     const app = await start();
     const heard: Record<string, unknown[]> = { one: [], two: [] };
     for (const [name, level] of [

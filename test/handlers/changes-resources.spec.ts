@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, listeners)).toEqual([[TERMS], [TERMS], [ORDER], []]);
   });
 
-  it('does not reach a session that has unsubscribed, and reaches one that has subscribed again', async () => {
+  it('resources/updated does not reach a session that has unsubscribed, and reaches one that has subscribed again', async () => {
     const app = await start();
     const listeners = [await listening(app, TERMS, PRICES), await listening(app, TERMS)];
     const [{ client }] = listeners as [Listener, Listener];
@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     ]);
   });
 
-  it('cannot be subscribed to for an unknown resource', async () => {
+  it('resources/updated cannot be subscribed to for an unknown resource', async () => {
     const app = await start();
     const listener = await listening(app);
     const refused = await ask(listener.client, 'resources/subscribe', { uri: 'nowhere://at/all' });
@@ -141,7 +141,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, [listener])).toEqual([[]]);
   });
 
-  it('is kept for a session that does not listen, also one without a live copy', async () => {
+  it('resources/updated is kept for a session that does not listen, also one without a live copy', async () => {
     const app = await start();
     const [deaf, recorded] = [await app.client().initialize(), await app.client().initialize()];
     for (const client of [deaf, recorded]) await subscribe(client, TERMS);
@@ -170,7 +170,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, [listener])).toEqual([[TERMS, ORDER]]);
   });
 
-  it('does not reach earlier or later subscribers', async () => {
+  it('resources/updated does not reach earlier or later subscribers', async () => {
     const app = await start();
     const [gone, stays] = [await listening(app, TERMS), await listening(app, TERMS)];
     await (await gone.client.delete()).text();
@@ -181,7 +181,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(toldOf(gone)).toEqual([]);
   });
 
-  it('is sent by a handler to all, its own session included', async () => {
+  it('resources/updated is sent by a handler to all, its own session included', async () => {
     const app = await start();
     const [mine, other] = [await listening(app, TERMS), await listening(app, TERMS)];
     hold.open();
@@ -193,7 +193,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(ofOther).toEqual([TERMS]);
   });
 
-  it('of a cancelled handler reaches all sessions, its own included', async () => {
+  it('resources/updated of a cancelled handler reaches all sessions, its own included', async () => {
     const app = await start();
     const [mine, other] = [await listening(app, TERMS), await listening(app, TERMS)];
     const posted = mine.client.call('change', {}, { id: 'call' });

@@ -84,36 +84,42 @@ describe.each(ONE_ADAPTER)('a completion for an entry with guards, on %s', (adap
   it.each([
     ['completion/complete', completion({ type: 'ref/prompt', name: 'hidden' })],
     ['completion/complete', completion({ type: 'ref/resource', uri: 'hidden://t/{id}' })],
-  ])('D30: gets the answer for an unknown entry if lists hide it: %s of %j', async (method, params) => {
-    const ask = await asker();
-    const hidden = await ask(method, params);
-    const text = JSON.stringify(params).replaceAll('hidden', 'absent');
-    const absent = await ask(method, JSON.parse(text) as object);
-    expect(hidden.error.code).toBe(-32602);
-    expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
-  });
+  ])(
+    'D30: a completion for an entry with guards gets the answer for an unknown entry if lists hide it: %s of %j',
+    async (method, params) => {
+      const ask = await asker();
+      const hidden = await ask(method, params);
+      const text = JSON.stringify(params).replaceAll('hidden', 'absent');
+      const absent = await ask(method, JSON.parse(text) as object);
+      expect(hidden.error.code).toBe(-32602);
+      expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
+    },
+  );
 
   it.each([
     { type: 'ref/prompt', name: 'owned' },
     { type: 'ref/resource', uri: 'owned://{owner}/{id}' },
-  ])('D30: is completed when its guards admit the arguments that are known (%j)', async (ref) => {
-    const ask = await asker();
-    const denial = { status: 403, error: { code: -32000, message: 'Forbidden resource' } };
-    expect(await ask('completion/complete', completion(ref, { owner: 'bob' }))).toMatchObject(denial);
-    expect(await ask('completion/complete', completion(ref))).toMatchObject(denial);
-    expect(proposed).toEqual([]);
-    const { result } = await ask('completion/complete', completion(ref, { owner: 'ann' }));
-    expect(result.completion.values).toEqual(['7']);
-  });
+  ])(
+    'D30: a completion for an entry with guards is completed when its guards admit the arguments that are known (%j)',
+    async (ref) => {
+      const ask = await asker();
+      const denial = { status: 403, error: { code: -32000, message: 'Forbidden resource' } };
+      expect(await ask('completion/complete', completion(ref, { owner: 'bob' }))).toMatchObject(denial);
+      expect(await ask('completion/complete', completion(ref))).toMatchObject(denial);
+      expect(proposed).toEqual([]);
+      const { result } = await ask('completion/complete', completion(ref, { owner: 'ann' }));
+      expect(result.completion.values).toEqual(['7']);
+    },
+  );
 
-  it('D30: is decided on by guards with the argument that is completed, too', async () => {
+  it('D30: a completion for an entry with guards is decided on by guards with the argument that is completed, too', async () => {
     const ask = await asker();
     const ref = { type: 'ref/prompt', name: 'owned' };
     expect(await ask('completion/complete', completion(ref, undefined, 'owner'))).toMatchObject({ status: 403 });
     expect(proposed).toEqual([]);
   });
 
-  it('D30: gets no other value of the completed argument than the one that guards have seen', async () => {
+  it('D30: a completion for an entry with guards gets no other value of the completed argument than the one that guards have seen', async () => {
     const ask = await asker();
     const ref = { type: 'ref/prompt', name: 'owned' };
     const params = { ...completion(ref, { owner: 'bob', id: '1' }), argument: { name: 'owner', value: 'ann' } };
@@ -121,7 +127,7 @@ describe.each(ONE_ADAPTER)('a completion for an entry with guards, on %s', (adap
     expect(proposed).toEqual(['ann', '1']);
   });
 
-  it('D30: needs the scopes of the prompt', async () => {
+  it('D30: a completion for an entry with guards needs the scopes of the prompt', async () => {
     const ask = await asker();
     const { status, challenge } = await ask('completion/complete', completion({ type: 'ref/prompt', name: 'scoped' }));
     expect(status).toBe(401);

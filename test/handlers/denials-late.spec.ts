@@ -73,52 +73,61 @@ describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (a
   };
   const denied = (id: number, message: string) => ({ jsonrpc: '2.0', id, error: { code: -32000, message } });
 
-  it.each(KINDS)('is a JSON-RPC error after the messages that were sent (%s)', async (kind) => {
-    const app = await start();
-    const client = await app.client(as('anna')).initialize();
-    for (const [host, told, text] of [
-      ['talkative', 'progress 1', 'Forbidden resource'],
-      ['challenging', 'Who is it?', 'Who are you?'],
-      ['strict', 'progress 1', 'Not on Sundays'],
-    ] as const) {
-      const message = withToken(client, kind, host);
+  it.each(KINDS)(
+    'a denial when something was sent already is a JSON-RPC error after the messages that were sent (%s)',
+    async (kind) => {
+      const app = await start();
+      const client = await app.client(as('anna')).initialize();
+      for (const [host, told, text] of [
+        ['talkative', 'progress 1', 'Forbidden resource'],
+        ['challenging', 'Who is it?', 'Who are you?'],
+        ['strict', 'progress 1', 'Not on Sundays'],
+      ] as const) {
+        const message = withToken(client, kind, host);
+        const response = await client.post(message);
+        expect(response.status).toBe(200);
+        expect(response.header('www-authenticate')).toBeUndefined();
+        const stream = response.sse();
+        expect(await stream.end()).toBe('end');
+        expect(gists(stream.messages)).toEqual([told, 'error -32000']);
+        expect(stream.messages[1]).toEqual(denied(message.id, text));
+      }
+      await app.settled({ inFlight: 0, streams: 0, openResponses: 0 });
+    },
+  );
+
+  it.each(KINDS)(
+    'a denial when something was sent already is an HTTP status when the client did not ask for progress (%s)',
+    async (kind) => {
+      const app = await start();
+      const client = await app.client(as('anna')).initialize();
+      const message = messageOf(client, kind, 'talkative');
       const response = await client.post(message);
+      expect(response.status).toBe(403);
+      expect(await response.json()).toEqual(denied(message.id, 'Forbidden resource'));
+    },
+  );
+
+  it.each(KINDS)(
+    'a denial when something was sent already is a JSON-RPC error when it takes longer than "sseAfterMs" (%s)',
+    async (kind) => {
+      const clock = new ManualClock();
+      const app = await start({ clock });
+      const client = await app.client(as('anna')).initialize();
+      const message = messageOf(client, kind, 'slow');
+      const posted = client.post(message);
+      await entered.promise;
+      await clock.advance(60_000);
+      const response = await posted;
       expect(response.status).toBe(200);
-      expect(response.header('www-authenticate')).toBeUndefined();
+      hold.open();
       const stream = response.sse();
       expect(await stream.end()).toBe('end');
-      expect(gists(stream.messages)).toEqual([told, 'error -32000']);
-      expect(stream.messages[1]).toEqual(denied(message.id, text));
-    }
-    await app.settled({ inFlight: 0, streams: 0, openResponses: 0 });
-  });
+      expect(stream.messages).toEqual([denied(message.id, 'Forbidden resource')]);
+    },
+  );
 
-  it.each(KINDS)('is an HTTP status when the client did not ask for progress (%s)', async (kind) => {
-    const app = await start();
-    const client = await app.client(as('anna')).initialize();
-    const message = messageOf(client, kind, 'talkative');
-    const response = await client.post(message);
-    expect(response.status).toBe(403);
-    expect(await response.json()).toEqual(denied(message.id, 'Forbidden resource'));
-  });
-
-  it.each(KINDS)('is a JSON-RPC error when it takes longer than "sseAfterMs" (%s)', async (kind) => {
-    const clock = new ManualClock();
-    const app = await start({ clock });
-    const client = await app.client(as('anna')).initialize();
-    const message = messageOf(client, kind, 'slow');
-    const posted = client.post(message);
-    await entered.promise;
-    await clock.advance(60_000);
-    const response = await posted;
-    expect(response.status).toBe(200);
-    hold.open();
-    const stream = response.sse();
-    expect(await stream.end()).toBe('end');
-    expect(stream.messages).toEqual([denied(message.id, 'Forbidden resource')]);
-  });
-
-  it('is a JSON-RPC error in sse mode, an HTTP status in json mode', async () => {
+  it('a denial when something was sent already is a JSON-RPC error in sse mode, an HTTP status in json mode', async () => {
     for (const [responseMode, status] of [
       ['sse', 200],
       ['json', 403],

@@ -119,42 +119,51 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
   /** Of the nth call: a session begins with `initialize`. */
   const idOf = (era: (typeof ERAS)[number], nth: number): number => (era === 'legacy' ? nth + 1 : nth);
 
-  it.each(ERAS)('is a result that the model reads: HTTP 200, "isError", the text (%s)', async (era) => {
-    const app = await start();
-    const call = await clients[era](app);
-    for (const [name, text] of [
-      ['denied', 'Forbidden resource'],
-      ['explained', 'Only staff may do this'],
-      ['talkative', 'Forbidden resource'],
-      ['throttled', 'Too many calls'],
-    ] as const) {
-      const response = await call(name);
-      expect(response.status).toBe(200);
-      expect((await response.json()).result).toMatchObject(result(text));
-    }
-    expect(app.log.texts('error')).toEqual([]);
-    await app.settled({ inFlight: 0, openResponses: 0 });
-  });
+  it.each(ERAS)(
+    'a denial of a tool is a result that the model reads: HTTP 200, "isError", the text (%s)',
+    async (era) => {
+      const app = await start();
+      const call = await clients[era](app);
+      for (const [name, text] of [
+        ['denied', 'Forbidden resource'],
+        ['explained', 'Only staff may do this'],
+        ['talkative', 'Forbidden resource'],
+        ['throttled', 'Too many calls'],
+      ] as const) {
+        const response = await call(name);
+        expect(response.status).toBe(200);
+        expect((await response.json()).result).toMatchObject(result(text));
+      }
+      expect(app.log.texts('error')).toEqual([]);
+      await app.settled({ inFlight: 0, openResponses: 0 });
+    },
+  );
 
-  it.each(ERAS)('comes before arguments are read, whatever the output schema says (%s)', async (era) => {
-    [validated, ran] = [0, 0];
-    const call = await clients[era](await start());
-    for (const args of [{ id: 'fine' }, { id: 7 }]) {
-      expect((await (await call('checked', args)).json()).result).toMatchObject(result('Forbidden resource'));
-    }
-    expect([validated, ran]).toEqual([0, 0]);
-  });
+  it.each(ERAS)(
+    'a denial of a tool comes before arguments are read, whatever the output schema says (%s)',
+    async (era) => {
+      [validated, ran] = [0, 0];
+      const call = await clients[era](await start());
+      for (const args of [{ id: 'fine' }, { id: 7 }]) {
+        expect((await (await call('checked', args)).json()).result).toMatchObject(result('Forbidden resource'));
+      }
+      expect([validated, ran]).toEqual([0, 0]);
+    },
+  );
 
-  it.each(ERAS)('is HTTP where the client is to authorize: a 401, or "WWW-Authenticate" (%s)', async (era) => {
-    const call = await clients[era](await start());
-    const unauthorized = await call('unknown');
-    await expectRefusal(unauthorized, { id: idOf(era, 1), status: 401, code: -32000, says: ['Who are you?'] });
-    const forbidden = await call('scoped');
-    expect(forbidden.header('www-authenticate')).toBe(CHALLENGE);
-    await expectRefusal(forbidden, { id: idOf(era, 2), status: 403, code: -32000, says: ['More scope, please'] });
-  });
+  it.each(ERAS)(
+    'a denial of a tool is HTTP where the client is to authorize: a 401, or "WWW-Authenticate" (%s)',
+    async (era) => {
+      const call = await clients[era](await start());
+      const unauthorized = await call('unknown');
+      await expectRefusal(unauthorized, { id: idOf(era, 1), status: 401, code: -32000, says: ['Who are you?'] });
+      const forbidden = await call('scoped');
+      expect(forbidden.header('www-authenticate')).toBe(CHALLENGE);
+      await expectRefusal(forbidden, { id: idOf(era, 2), status: 403, code: -32000, says: ['More scope, please'] });
+    },
+  );
 
-  it.each(ERAS)('is HTTP 403 with "denials": "http" (%s)', async (era) => {
+  it.each(ERAS)('a denial of a tool is HTTP 403 with "denials": "http" (%s)', async (era) => {
     const call = await clients[era](await start({ denials: 'http' }));
     await expectRefusal(await call('explained'), {
       id: idOf(era, 1),
@@ -164,7 +173,7 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
     });
   });
 
-  it('is a result in a batch, beside other denials and other answers', async () => {
+  it('a denial of a tool is a result in a batch, beside other denials and other answers', async () => {
     const app = await start();
     const client = await app.client().initialize('2025-03-26');
     const batch = ['denied', 'open', 'unknown', 'scoped'].map((name) => messageOf(client, 'tool', name));
@@ -181,7 +190,7 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
     ]);
   });
 
-  it('is a result on a stream that has begun', async () => {
+  it('a denial of a tool is a result on a stream that has begun', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const message = messageOf(client, 'tool', 'talkative');
@@ -192,7 +201,7 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
     expect(stream.messages[1]).toMatchObject({ id: message.id, result: result('Forbidden resource') });
   });
 
-  it('is a result after the client was asked something', async () => {
+  it('a denial of a tool is a result after the client was asked something', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     const capabilities = { elicitation: {} };
@@ -210,7 +219,7 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
     expect(await askOfficially(client, 'tool', 'open')).toBe('open');
   });
 
-  it('by a guard of the whole app is a result; that of the route itself stays HTTP', async () => {
+  it('a denial of a tool by a guard of the whole app is a result; that of the route itself stays HTTP', async () => {
     const strict = guard((context) => {
       const { headers } = context.switchToHttp().getRequest<{ headers: Record<string, string> }>();
       return McpExecutionContext.isMcp(context) ? headers['x-role'] === 'staff' : headers['x-role'] !== undefined;
@@ -226,17 +235,20 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
     await expectRefusal(outsider, { status: 403, code: -32000 });
   });
 
-  it.each(KINDS.filter((kind) => kind !== 'tool'))('is not what a %s has: HTTP 403, in any case', async (kind) => {
-    for (const denials of ['result', 'http'] as const) {
-      const app = await start({ denials });
-      const client = await app.client().initialize();
-      const message = messageOf(client, kind, 'explained');
-      const refusal = { status: 403, code: -32000, id: message.id, says: ['Only staff may do this'] };
-      await expectRefusal(await client.post(message), refusal);
-    }
-  });
+  it.each(KINDS.filter((kind) => kind !== 'tool'))(
+    'a denial of a tool is not what a %s has: HTTP 403, in any case',
+    async (kind) => {
+      for (const denials of ['result', 'http'] as const) {
+        const app = await start({ denials });
+        const client = await app.client().initialize();
+        const message = messageOf(client, kind, 'explained');
+        const refusal = { status: 403, code: -32000, id: message.id, says: ['Only staff may do this'] };
+        await expectRefusal(await client.post(message), refusal);
+      }
+    },
+  );
 
-  it('is not what a completion has: HTTP 403', async () => {
+  it('a denial of a tool is not what a completion has: HTTP 403', async () => {
     const client = await (await start()).client().initialize();
     const params = { ref: { type: 'ref/prompt', name: 'completed' }, argument: { name: 'word', value: 'a' } };
     const response = await client.post({ jsonrpc: '2.0', id: 9, method: 'completion/complete', params });

@@ -31,7 +31,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     return { text: (content as { text: string }[])[0]?.text, isError: isError ?? false };
   };
 
-  it('are listed in the order of the sources, as they were declared', async () => {
+  it('decorated handlers are listed in the order of the sources, as they were declared', async () => {
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
       'zod',
@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     ]);
   });
 
-  it('send a JSON Schema as it was given', async () => {
+  it('decorated handlers send a JSON Schema as it was given', async () => {
     const raw = await app.client().initialize();
     const response = await raw.post({ jsonrpc: '2.0', id: 9, method: 'tools/list' });
     const tools = (await response.json()).result.tools as { name: string; inputSchema: object }[];
@@ -87,7 +87,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     await raw.delete();
   });
 
-  it('get the arguments as their schema transforms them', async () => {
+  it('decorated handlers get the arguments as their schema transforms them', async () => {
     expect(await call('zod', { id: 'a' })).toEqual({ text: '{"id":"a","lines":1}', isError: false });
     expect(await call('arktype', { id: 'a', lines: 2 })).toEqual({ text: '{"id":"a","lines":2}', isError: false });
     expect(await call('valibot', { id: 'a' })).toEqual({ text: '{"id":"a","lines":1}', isError: false });
@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
   });
 
   it.each(['zod', 'arktype', 'valibot', 'dto'])(
-    'give the model the reason when arguments are wrong (%s)',
+    'decorated handlers give the model the reason when arguments are wrong (%s)',
     async (tool) => {
       const { text, isError } = await call(tool, { id: 5 });
       expect(isError).toBe(true);
@@ -107,20 +107,20 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     },
   );
 
-  it('give the model the reason when arguments are wrong (JSON Schema)', async () => {
+  it('decorated handlers give the model the reason when arguments are wrong (JSON Schema)', async () => {
     const { text, isError } = await call('json_schema_2020_12_tool', { contactMethod: 'phone', email: 'e', x: 1 });
     expect(isError).toBe(true);
     expect(text).toContain("must have required property 'phone'");
     expect(text).toContain('must NOT have additional properties');
   });
 
-  it('send structured content that fits its schema', async () => {
+  it('decorated handlers send structured content that fits its schema', async () => {
     const { structuredContent, content } = await client.callTool({ name: 'structured', arguments: {} });
     expect(structuredContent).toEqual({ total: 3 });
     expect(content).toEqual([{ type: 'text', text: '{"total":3}' }]);
   });
 
-  it('serve resources and prompts', async () => {
+  it('decorated handlers serve resources and prompts', async () => {
     const { contents } = await client.readResource({ uri: 'orders://all' });
     expect(contents).toEqual([{ uri: 'orders://all', mimeType: 'application/json', text: '[]' }]);
     const lines = await client.readResource({ uri: 'orders://7/lines?page=2' });
@@ -134,7 +134,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     await expect(client.getPrompt({ name: 'review', arguments: {} })).rejects.toThrow(/code/);
   });
 
-  it('complete arguments', async () => {
+  it('decorated handlers complete arguments', async () => {
     const { completion } = await client.complete({
       ref: { type: 'ref/prompt', name: 'review' },
       argument: { name: 'depth', value: 'd' },
@@ -153,7 +153,7 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     expect(none.completion).toEqual({ values: [], total: 0, hasMore: false });
   });
 
-  it('do not change the routes of the app', async () => {
+  it('decorated handlers do not change the routes of the app', async () => {
     expect(await (await fetch(`${app.base}/orders`)).text()).toBe('[]');
   });
 });

@@ -84,7 +84,7 @@ describe.each(ONE_ADAPTER)('the schema of a DTO, on %s', (adapter) => {
     });
   });
 
-  it('has defaults that the method gets, and the pipe refuses what the schema forbids', async () => {
+  it('the schema of a DTO has defaults that the method gets, and the pipe refuses what the schema forbids', async () => {
     const app = await start({ providers: [Tools], configure: (nest) => void nest.useGlobalPipes(STRICT) });
     const client = await app.client().initialize();
     const call = async (args: Record<string, unknown>) => (await (await client.call('order', args)).json()).result;

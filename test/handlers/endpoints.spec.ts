@@ -97,7 +97,7 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
     expect(await Promise.all([call(one, 'registered'), call(two, 'registered')])).toEqual(['here', 'there']);
   });
 
-  it('have registries of their own', async () => {
+  it('two endpoints with decorated handlers have registries of their own', async () => {
     app = await TestApp.of(adapter, { imports: [endpoint(), admin()], providers: [PublicTools, AdminTools] });
     const registry = app.app.get<McpRegistry>(getMcpToken(McpRegistry), { strict: false });
     const other = app.app.get<McpRegistry>(getMcpToken(McpRegistry, 'admin'), { strict: false });
@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('two endpoints with decorated handlers on %s', (adapt
     expect(other.list('tool').map(({ origin }) => origin)).toEqual(['AdminTools.who (RootTestModule)']);
   });
 
-  it('may differ in whether the app makes their servers', async () => {
+  it('two endpoints with decorated handlers may differ in whether the app makes their servers', async () => {
     const own = McpStreamableModule.forRoot({
       serverInfo,
       name: 'admin',
@@ -122,7 +122,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
   const failure = (metadata: ModuleMetadata) => startFailure(adapter, () => metadata);
   const imports = () => [endpoint()];
 
-  it('with two handlers of one name', async () => {
+  it('an app does not start with two handlers of one name', async () => {
     class Twin {
       @Tool({ name: 'who' })
       again(): void {}
@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
     expect(error.message).toContain('PublicTools.who (RootTestModule) and Twin.again (RootTestModule)');
   });
 
-  it('with a provider that two modules make', async () => {
+  it('an app does not start with a provider that two modules make', async () => {
     @Module({ providers: [PublicTools] })
     class OtherModule {}
     const error = await failure({ imports: [endpoint(), OtherModule], providers: [PublicTools] });
@@ -145,7 +145,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
     ['a broken JSON Schema', { inputSchema: { type: 'object', required: 'a' } }, 'required value must be'],
     ['a shape', { inputSchema: { id: z.string() } }, 'z.object({ … })'],
     ['a result that JSON Schema cannot say', { outputSchema: z.object({ n: z.bigint() }) }, 'BigInt cannot be'],
-  ])('with %s', async (_what, schemas, reason) => {
+  ])('an app does not start with %s', async (_what, schemas, reason) => {
     class Bad {
       @Tool({ name: 'bad', ...schemas })
       run(): void {}
@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
     expect(error.message).toContain(reason);
   });
 
-  it('with a resource or prompt that cannot be served', async () => {
+  it('an app does not start with a resource or prompt that cannot be served', async () => {
     class BadResource {
       @Resource({ uri: 'terms', name: 'terms' })
       run(): void {}
@@ -171,20 +171,20 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
     expect(prompt.message).toContain('BadPrompt.run (RootTestModule) cannot be served: its "inputSchema"');
   });
 
-  it('with handlers for an unknown endpoint', async () => {
+  it('an app does not start with handlers for an unknown endpoint', async () => {
     const error = await failure({ imports: imports(), providers: [AdminTools] });
     expect(error.message).toContain('it belongs to the endpoint "admin", which the app does not have.');
     expect(error.message).toMatch(/"\(without a name\)"\. Leave the name of the endpoint out\.$/);
   });
 
-  it('with handlers for an endpoint that makes its servers itself', async () => {
+  it('an app does not start with handlers for an endpoint that makes its servers itself', async () => {
     const own = McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => 'own') });
     const error = await failure({ imports: [own], providers: [PublicTools] });
     expect(error).toBeInstanceOf(McpHandlerDefinitionError);
     expect(error.message).toContain('its endpoint has the option "server"');
   });
 
-  it('with forFeature() of a class that no module provides', async () => {
+  it('an app does not start with forFeature() of a class that no module provides', async () => {
     const feature = McpStreamableModule.forFeature([PublicTools]);
     const error = await failure({ imports: [endpoint(), feature] });
     expect(error.message).toContain('forFeature() names it, but no module provides it');

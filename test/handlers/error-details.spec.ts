@@ -52,24 +52,30 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
     ['production', undefined, false],
     ['production', true, true],
     ['test', false, false],
-  ])('with NODE_ENV %s and "errorDetails" %s is sent to the client: %s', async (env, errorDetails, told) => {
-    vi.stubEnv('NODE_ENV', env);
-    const app = await start(errorDetails === undefined ? {} : { errorDetails });
-    expect(await isTold(app)).toBe(told);
-  });
+  ])(
+    'the message of an Error that a handler throws with NODE_ENV %s and "errorDetails" %s is sent to the client: %s',
+    async (env, errorDetails, told) => {
+      vi.stubEnv('NODE_ENV', env);
+      const app = await start(errorDetails === undefined ? {} : { errorDetails });
+      expect(await isTold(app)).toBe(told);
+    },
+  );
 
   it.each<[string, Record<string, string>]>([
     ['a proxy on this machine', { 'x-forwarded-for': '10.0.0.7' }],
     ['a CDN', { 'cf-connecting-ip': '10.0.0.7' }],
     ['a tunnel that adds no header', { host: 'mcp.example.com' }],
-  ])('is not sent through %s by default, and is with "errorDetails"', async (_, headers) => {
-    vi.stubEnv('NODE_ENV', 'development');
-    const allowedHosts = ['mcp.example.com'];
-    expect(await isTold(await start({ allowedHosts }), headers)).toBe(false);
-    expect(await isTold(await start({ allowedHosts, errorDetails: true }), headers)).toBe(true);
-  });
+  ])(
+    'the message of an Error that a handler throws is not sent through %s by default, and is with "errorDetails"',
+    async (_, headers) => {
+      vi.stubEnv('NODE_ENV', 'development');
+      const allowedHosts = ['mcp.example.com'];
+      expect(await isTold(await start({ allowedHosts }), headers)).toBe(false);
+      expect(await isTold(await start({ allowedHosts, errorDetails: true }), headers)).toBe(true);
+    },
+  );
 
-  it('is by default not sent to a caller that is not on loopback', async () => {
+  it('the message of an Error that a handler throws is by default not sent to a caller that is not on loopback', async () => {
     vi.stubEnv('NODE_ENV', 'development');
     const app = await start();
     const door = await UnixSocketDoor.open(app.app);
@@ -118,7 +124,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
     },
   );
 
-  it('is not sent for a 5xx, and is sent for errors that are meant for clients, in production too', async () => {
+  it('the message of an Error that a handler throws is not sent for a 5xx, and is sent for errors that are meant for clients, in production too', async () => {
     vi.stubEnv('NODE_ENV', 'production');
     for (const errorDetails of [true, undefined]) {
       const app = await start(errorDetails === undefined ? {} : { errorDetails });
@@ -143,7 +149,7 @@ describe.each(ONE_ADAPTER)('the log at start about failures, on %s', (adapter) =
     return app.log.texts('log').filter((text) => text.includes('errorDetails'));
   };
 
-  it('reports the effective default once, and nothing when the option is set', async () => {
+  it('the log at start about failures reports the effective default once, and nothing when the option is set', async () => {
     vi.stubEnv('NODE_ENV', 'development');
     expect(await linesOf({})).toEqual([
       expect.stringMatching(/"mcp" on this machine receive the messages of errors .* not "production"/),

@@ -142,26 +142,32 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     return JSON.parse(text);
   };
 
-  it.each(WRONG)('give the model the reason (%s, %j)', async (name, args, texts) => {
-    const app = await start();
-    const before = ran;
-    const { result } = await ask(app, 'tool', name, args);
-    expect(result).toEqual({ content: [{ type: 'text', text: expect.any(String) }], isError: true });
-    for (const text of texts) expect(result.content[0].text).toMatch(text);
-    expect(ran).toBe(before);
-    expect(app.log.texts('error')).toEqual([]);
-  });
+  it.each(WRONG)(
+    'arguments and results that do not fit give the model the reason (%s, %j)',
+    async (name, args, texts) => {
+      const app = await start();
+      const before = ran;
+      const { result } = await ask(app, 'tool', name, args);
+      expect(result).toEqual({ content: [{ type: 'text', text: expect.any(String) }], isError: true });
+      for (const text of texts) expect(result.content[0].text).toMatch(text);
+      expect(ran).toBe(before);
+      expect(app.log.texts('error')).toEqual([]);
+    },
+  );
 
-  it.each(WRONG_PROMPTS)('give the user the reason (%s, %j)', async (name, args, text) => {
-    const app = await start();
-    const before = ran;
-    const { error } = await ask(app, 'prompt', name, args);
-    expect(error).toEqual({ code: -32602, message: expect.stringMatching(text) });
-    expect(ran).toBe(before);
-    expect(app.log.texts('error')).toEqual([]);
-  });
+  it.each(WRONG_PROMPTS)(
+    'arguments and results that do not fit give the user the reason (%s, %j)',
+    async (name, args, text) => {
+      const app = await start();
+      const before = ran;
+      const { error } = await ask(app, 'prompt', name, args);
+      expect(error).toEqual({ code: -32602, message: expect.stringMatching(text) });
+      expect(ran).toBe(before);
+      expect(app.log.texts('error')).toEqual([]);
+    },
+  );
 
-  it('are not reported to callers that may not call', async () => {
+  it('arguments and results that do not fit are not reported to callers that may not call', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const response = await client.call('denied', {});
@@ -170,7 +176,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(text).not.toContain('email');
   });
 
-  it('send no details of a schema that fails', async () => {
+  it('arguments and results that do not fit send no details of a schema that fails', async () => {
     const app = await start();
     for (const kind of ['tool', 'prompt'] as const) {
       const { result, error } = await ask(app, kind, 'failing', { email: 'x' });
@@ -182,7 +188,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(app.log.texts('error').join()).toContain(SECRET);
   });
 
-  it('send no details of a result that fails its schema', async () => {
+  it('arguments and results that do not fit send no details of a result that fails its schema', async () => {
     const app = await start();
     for (const name of ['output', 'unstructured']) {
       const { result } = await ask(app, 'tool', name, {});

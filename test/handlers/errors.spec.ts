@@ -295,17 +295,20 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
   it.each([
     ['a BaseExceptionFilter', { provide: APP_FILTER, useClass: BaseExceptionFilter }],
     ['a filter that answers everything', { provide: APP_FILTER, useClass: AppExceptionFilter }],
-  ])('are no matter for %s of the app: the POST is answered once, in JSON-RPC', async (_name, filter) => {
-    const app = await start({ providers: [Failing, filter] });
-    for (const kind of KINDS) {
-      thrown = secret;
-      expectGeneric(kind, 'failing', await ask(app, kind, 'failing'));
-      thrown = () => new NotFoundException('No such order');
-      const { result, error } = await ask(app, kind, 'failing');
-      expect(result ? resultText(result) : error!.message).toBe('No such order');
-    }
-    await app.settled({ inFlight: 0, openResponses: 0 });
-  });
+  ])(
+    'errors of handlers are no matter for %s of the app: the POST is answered once, in JSON-RPC',
+    async (_name, filter) => {
+      const app = await start({ providers: [Failing, filter] });
+      for (const kind of KINDS) {
+        thrown = secret;
+        expectGeneric(kind, 'failing', await ask(app, kind, 'failing'));
+        thrown = () => new NotFoundException('No such order');
+        const { result, error } = await ask(app, kind, 'failing');
+        expect(result ? resultText(result) : error!.message).toBe('No such order');
+      }
+      await app.settled({ inFlight: 0, openResponses: 0 });
+    },
+  );
 
   it('reach an official client with their code and message', async () => {
     const app = await start({ providers: [Failing] });

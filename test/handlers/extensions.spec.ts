@@ -161,7 +161,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
     const start = testApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
     const connect = ERAS[era];
 
-    it('X3: are served with checked params, and the context of the call', async () => {
+    it('X3: methods of an extension are served with checked params, and the context of the call', async () => {
       const ask = await connect(await start(), declared);
       const { result } = await ask('acme/search', { text: 'tea', limit: '3' });
       expect(result).toMatchObject({
@@ -174,13 +174,13 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       expect(error).toMatchObject({ code: -32602, message: expect.stringContaining('text') });
     });
 
-    it('accept a class as the schema, and refuse params that do not fit it', async () => {
+    it('methods of an extension accept a class as the schema, and refuse params that do not fit it', async () => {
       const ask = await connect(await start());
       expect((await ask('acme/count', { text: 'tea', limit: 3 })).result).toMatchObject({ isDto: true, limit: 3 });
       expect((await ask('acme/count', { text: 'tea', limit: 'x' })).error).toMatchObject({ code: -32602 });
     });
 
-    it('run inside guards, interceptors and pipes of Nest', async () => {
+    it('methods of an extension run inside guards, interceptors and pipes of Nest', async () => {
       const ask = await connect(await start());
       expect(await ask('acme/staff', { staff: true })).toMatchObject({ status: 200, result: { staff: true } });
       const denied = await ask('acme/staff');
@@ -189,7 +189,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       expect((await ask('acme/piped', { limit: 'x' })).error).toMatchObject({ code: -32602 });
     });
 
-    it('answer with an object, an empty one for nothing, and with errors of the protocol', async () => {
+    it('methods of an extension answer with an object, an empty one for nothing, and with errors of the protocol', async () => {
       const ask = await connect(await start());
       const { result } = await ask('acme/nothing');
       expect(Object.keys(result!).filter((key) => key !== 'resultType' && key !== '_meta')).toEqual([]);
@@ -200,14 +200,14 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       expect((await ask('acme/unknown')).error).toMatchObject({ code: -32601 });
     });
 
-    it('are served only in the eras that they name', async () => {
+    it('methods of an extension are served only in the eras that they name', async () => {
       const ask = await connect(await start(), { extensions: { 'com.example/modern-only': {} } });
       const [modern, legacy] = [await ask('acme/modern'), await ask('acme/legacy')];
       expect((era === 'modern' ? modern : legacy).result).toMatchObject({ era });
       expect((era === 'modern' ? legacy : modern).error).toMatchObject({ code: -32601 });
     });
 
-    it('X3: of an extension that the client did not declare are refused, and served to one that did', async () => {
+    it('X3: methods of an extension that the client did not declare are refused, and served to one that did', async () => {
       const app = await start();
       const served = await (await connect(app, declared))('acme/required');
       expect(served.result).toMatchObject({ settings: { fuzzy: true } });
@@ -223,7 +223,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
       });
     });
 
-    it('X1: are declared with their extension, with the settings of the option, in the eras that have them', async () => {
+    it('X1: methods of an extension are declared with their extension, with the settings of the option, in the eras that have them', async () => {
       const app = await start({ extensions: { [SEARCH]: { languages: ['en'] }, [UI]: {} } });
       const client = await officialOf(app.url, era);
       const { extensions } = client.getServerCapabilities()!;
@@ -250,7 +250,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [SearchMethods, StaffGuard] });
   const connect = officialClients();
 
-  it('report progress to the official client, and are cancelled by it', async () => {
+  it('methods of an extension report progress to the official client, and are cancelled by it', async () => {
     const app = await start();
     for (const mode of ['legacy', 'modern'] as const) {
       [reached, cancelled] = [gate(), gate()];
@@ -270,7 +270,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     }
   });
 
-  it('may ask a client with a session, and get an error for any other', async () => {
+  it('methods of an extension may ask a client with a session, and get an error for any other', async () => {
     const app = await start();
     const asked = await new ModernClient(app.url).ask('acme/asks', {}, { capabilities: { elicitation: {} } });
     expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only "tools/call"') });
@@ -282,7 +282,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     await answering.close();
   });
 
-  it('are reported as failed to observers too when their result cannot be JSON', async () => {
+  it('methods of an extension are reported as failed to observers too when their result cannot be JSON', async () => {
     const app = await start();
     const outcomes: unknown[] = [];
     for (const node of app.nodes) {
@@ -296,7 +296,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     expect(outcomes.filter((outcome) => outcome !== 'ok')).toEqual([-32603, -32603]);
   });
 
-  it('are served without sessions, where the declaration of a client is unknown', async () => {
+  it('methods of an extension are served without sessions, where the declaration of a client is unknown', async () => {
     const app = await start({ sessions: 'off' });
     const client = await connect(app);
     expect(await client.request({ method: 'acme/required' }, z.looseObject({}))).toEqual({});
@@ -337,7 +337,7 @@ class ElsewhereExtension extends CountingExtension {
 describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [CountingExtension] });
 
-  it('X1: is declared, and its methods are served to clients that declare it', async () => {
+  it('X1: an extension of a module of the package is declared, and its methods are served to clients that declare it', async () => {
     const app = await start({ extensions: { [SEARCH]: {} } });
     const capabilities = { extensions: { 'io.modelcontextprotocol/counting': {} } };
     const ask = await ERAS.modern(app, capabilities);
@@ -348,7 +348,7 @@ describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (ad
     expect((await (await ERAS.legacy(app, capabilities))('tasks/count')).error).toMatchObject({ code: -32601 });
   });
 
-  it('is added to the endpoint that it names, or to the one without a name', async () => {
+  it('an extension of a module of the package is added to the endpoint that it names, or to the one without a name', async () => {
     const failure = await startFailure(adapter, () => ({
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [ElsewhereExtension],
@@ -394,19 +394,19 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
     'acme//x',
     'a b/c',
     42,
-  ])('for a method that is called %j', async (method) => {
+  ])('the start fails for a method that is called %j', async (method) => {
     const { name, message } = await failureOf([withMethod(method)]);
     expect(name).toBe('McpHandlerDefinitionError');
     expect(message).toContain(JSON.stringify(method));
   });
 
-  it('for a method that is declared twice', async () => {
+  it('the start fails for a method that is declared twice', async () => {
     const failure = await failureOf([withMethod('acme/search'), withMethod('acme/search')]);
     expect(failure).toMatchObject({ name: 'McpDuplicateHandlerError', kind: 'method', key: 'acme/search' });
   });
 
   it.each(['search', 'com.example', '/search', 'com.example/', '1com.example/x', 'com..example/x', '-a/x', 'a/b/c', 5])(
-    'for the extension %j, which is no id',
+    'the start fails for the extension %j, which is no id',
     async (id) => {
       const { message } = await failureOf([withMethod('acme/x', { extension: id as string })]);
       expect(message).toContain(JSON.stringify(id));
@@ -415,18 +415,18 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
     },
   );
 
-  it('for options that a method does not have, eras that do not exist, and schemas that cannot be used', async () => {
+  it('the start fails for options that a method does not have, eras that do not exist, and schemas that cannot be used', async () => {
     expect(() => withMethod('acme/x', { extensions: SEARCH } as never)).toThrow('Did you mean "extension"?');
     expect((await failureOf([withMethod('acme/x', { era: 'both' as never })])).message).toContain('"both"');
     expect((await failureOf([withMethod('acme/x', {}, z.string())])).message).toContain('its "schema" cannot be used');
   });
 
-  it('for settings that cannot be JSON', async () => {
+  it('the start fails for settings that cannot be JSON', async () => {
     const failure = await failureOf([], { extensions: { [SEARCH]: { count: 1n } } });
     expect(failure).toMatchObject({ name: 'McpOptionError', message: expect.stringContaining('JSON') });
   });
 
-  it('for extensions beside servers of the app, which declare their own', async () => {
+  it('the start fails for extensions beside servers of the app, which declare their own', async () => {
     const server = () => ({}) as never;
     const option = await failureOf([], { server, extensions: { [SEARCH]: {} } });
     expect(option).toMatchObject({ name: 'McpOptionError', option: 'extensions' });
@@ -445,7 +445,7 @@ describeRedis('the extensions that a client declares at initialize', () => {
     requestStateKeys: ['a secret that all nodes of a deployment know'],
   });
 
-  it('X2: are known to another node from the record of the session', async () => {
+  it('X2: the extensions that a client declares at initialize are known to another node from the record of the session', async () => {
     const [first, second] = [await start({ backend: room.node() }), await start({ backend: room.node() })];
     const there = second.client();
     there.sessionId = (await first.client().initialize(LATEST, declared)).sessionId;

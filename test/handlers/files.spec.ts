@@ -83,15 +83,15 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     expect(await content('several')).toEqual([{ type: 'text', text: 'Two:' }, png, png, link]);
   });
 
-  it('may come from an Observable', async () => {
+  it('the files that handlers return may come from an Observable', async () => {
     expect(await content('observable')).toEqual([png]);
   });
 
-  it('may be the bytes of a content block', async () => {
+  it('the files that handlers return may be the bytes of a content block', async () => {
     expect(await content('block')).toEqual([png]);
   });
 
-  it('are the contents of a resource, and content in a prompt', async () => {
+  it('the files that handlers return are the contents of a resource, and content in a prompt', async () => {
     const client = await connect(await start());
     const { contents } = await client.readResource({ uri: 'charts://1' });
     expect(contents).toEqual([{ uri: 'charts://1', mimeType: 'image/png', blob: png.data }]);
@@ -99,17 +99,20 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     expect(messages.map((message) => message.content)).toEqual([png, { type: 'text', text: 'What is it?' }]);
   });
 
-  it.each(['drawn', 'stored'])('are sent by a route as files, and by its tool as content (%s)', async (name) => {
-    const app = await start({ module: { controllers: [ChartsController] } });
-    const response = await fetch(new URL(`/charts/${name}`, app.url));
-    expect(response.status).toBe(200);
-    expect(response.headers.get('content-type')).toBe(name === 'stored' ? 'image/png' : 'application/octet-stream');
-    expect(Buffer.from(await response.arrayBuffer())).toEqual(PNG);
-    const client = await connect(app);
-    expect((await client.callTool({ name })).content).toEqual([png]);
-  });
+  it.each(['drawn', 'stored'])(
+    'the files that handlers return are sent by a route as files, and by its tool as content (%s)',
+    async (name) => {
+      const app = await start({ module: { controllers: [ChartsController] } });
+      const response = await fetch(new URL(`/charts/${name}`, app.url));
+      expect(response.status).toBe(200);
+      expect(response.headers.get('content-type')).toBe(name === 'stored' ? 'image/png' : 'application/octet-stream');
+      expect(Buffer.from(await response.arrayBuffer())).toEqual(PNG);
+      const client = await connect(app);
+      expect((await client.callTool({ name })).content).toEqual([png]);
+    },
+  );
 
-  it('are replaced by advice when they are larger than the result may be', async () => {
+  it('the files that handlers return are replaced by advice when they are larger than the result may be', async () => {
     expect(await content('large')).toEqual([
       {
         type: 'text',
@@ -118,7 +121,7 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     ]);
   });
 
-  it('survive an interceptor that copies what a handler returns, field by field', async () => {
+  it('the files that handlers return survive an interceptor that copies what a handler returns, field by field', async () => {
     const app = await start({
       configure: (nest) => void nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),
     });
@@ -127,7 +130,7 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     expect((await client.getPrompt({ name: 'look' })).messages).toMatchObject([{ content: png }, {}]);
   });
 
-  it('are refused in an object of the app, of which a client would get their private fields', async () => {
+  it('the files that handlers return are refused in an object of the app, of which a client would get their private fields', async () => {
     expect(await content('inside')).toEqual([
       {
         type: 'text',
@@ -138,7 +141,7 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     ]);
   });
 
-  it('are refused when they are almost content, with what to return in the log', async () => {
+  it('the files that handlers return are refused when they are almost content, with what to return in the log', async () => {
     const app = await start();
     const client = await connect(app);
     expect((await client.callTool({ name: 'almost' })).isError).toBe(true);

@@ -78,14 +78,17 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
     ['resources/read', { uri: 'hidden://t/7' }],
     ['resources/subscribe', { uri: 'hidden://one' }],
     ['prompts/get', { name: 'hidden' }],
-  ])('D31: gets the answer of one that does not exist: %s of %j', async (method, params) => {
-    const ask = await asker();
-    const hidden = await ask(method, params);
-    const text = JSON.stringify(params).replaceAll('hidden', 'absent');
-    const absent = await ask(method, JSON.parse(text) as object);
-    expect(hidden.error.code).toBe(-32602);
-    expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
-  });
+  ])(
+    'D31: a handler that guards keep from a caller gets the answer of one that does not exist: %s of %j',
+    async (method, params) => {
+      const ask = await asker();
+      const hidden = await ask(method, params);
+      const text = JSON.stringify(params).replaceAll('hidden', 'absent');
+      const absent = await ask(method, JSON.parse(text) as object);
+      expect(hidden.error.code).toBe(-32602);
+      expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
+    },
+  );
 
   describe.each([
     ['a state that is none', { requestState: 'none' }, -32602],
@@ -96,25 +99,28 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
       ['resources/read', { uri: 'hidden://one' }],
       ['resources/read', { uri: 'hidden://t/7' }],
       ['prompts/get', { name: 'hidden' }],
-    ])('D31: gets the answer of one that does not exist, in both eras: %s of %j', async (method, params) => {
-      const app = await start();
-      const modern = new ModernClient(app.url);
-      const legacy = await app.client().initialize();
-      const inSession = async (sent: object) =>
-        (await legacy.post({ jsonrpc: '2.0', id: 'x', method, params: sent })).json();
-      const asked = { ...params, ...retry };
-      const missing = JSON.parse(JSON.stringify(asked).replaceAll('hidden', 'absent')) as Record<string, unknown>;
-      for (const [hidden, absent] of [
-        [await modern.ask(method, asked, { id: 'x' }), await modern.ask(method, missing, { id: 'x' })],
-        [await inSession(asked), await inSession(missing)],
-      ]) {
-        expect(hidden.error.code).toBe(code);
-        expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
-      }
-    });
+    ])(
+      'D31: a handler that guards keep from a caller gets the answer of one that does not exist, in both eras: %s of %j',
+      async (method, params) => {
+        const app = await start();
+        const modern = new ModernClient(app.url);
+        const legacy = await app.client().initialize();
+        const inSession = async (sent: object) =>
+          (await legacy.post({ jsonrpc: '2.0', id: 'x', method, params: sent })).json();
+        const asked = { ...params, ...retry };
+        const missing = JSON.parse(JSON.stringify(asked).replaceAll('hidden', 'absent')) as Record<string, unknown>;
+        for (const [hidden, absent] of [
+          [await modern.ask(method, asked, { id: 'x' }), await modern.ask(method, missing, { id: 'x' })],
+          [await inSession(asked), await inSession(missing)],
+        ]) {
+          expect(hidden.error.code).toBe(code);
+          expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
+        }
+      },
+    );
   });
 
-  it('D31: gets the answer of one that does not exist, also when a header does not repeat an argument', async () => {
+  it('D31: a handler that guards keep from a caller gets the answer of one that does not exist, also when a header does not repeat an argument', async () => {
     const modern = new ModernClient((await start()).url);
     const answer = async (name: string) => {
       const response = await modern.call(name, { region: 'eu' }, { id: 'x' });
@@ -123,7 +129,7 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
     expect(await answer('hidden-region')).toEqual(await answer('absent-region'));
   });
 
-  it('D31: is denied as "denials" says when the guard decides by arguments, since lists show it', async () => {
+  it('D31: a handler that guards keep from a caller is denied as "denials" says when the guard decides by arguments, since lists show it', async () => {
     const ask = await asker();
     const { status, result } = await ask('tools/call', { name: 'owned', arguments: { owner: 'bob' } });
     expect([status, result]).toMatchObject([200, { isError: true, content: [{ text: 'Forbidden resource' }] }]);

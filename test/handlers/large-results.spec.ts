@@ -74,37 +74,43 @@ describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
     },
   } as const;
 
-  it.each(['legacy', 'modern'] as const)('is bounded: more becomes advice to ask for less (%s)', async (era) => {
-    const call = await callers[era](await start());
-    expect(await call('text', { length: 500 })).toMatchObject({ content: [{ text: 'x'.repeat(500) }] });
-    const { content, isError, ...rest } = await call('text', { length: 2_000 });
-    expect(isError).toBe(true);
-    expect(content).toEqual([
-      {
-        type: 'text',
-        text: expect.stringMatching(
-          /^The result of "text" has 2\d{3} bytes; the maximum is 1000\. .* with its arguments \(letter, length\)\.$/,
-        ),
-      },
-    ]);
-    expect(rest).toEqual(
-      era === 'modern'
-        ? {
-            resultType: 'complete',
-            _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'test', version: '1.0.0' } },
-          }
-        : {},
-    );
-  });
+  it.each(['legacy', 'modern'] as const)(
+    'the size of results is bounded: more becomes advice to ask for less (%s)',
+    async (era) => {
+      const call = await callers[era](await start());
+      expect(await call('text', { length: 500 })).toMatchObject({ content: [{ text: 'x'.repeat(500) }] });
+      const { content, isError, ...rest } = await call('text', { length: 2_000 });
+      expect(isError).toBe(true);
+      expect(content).toEqual([
+        {
+          type: 'text',
+          text: expect.stringMatching(
+            /^The result of "text" has 2\d{3} bytes; the maximum is 1000\. .* with its arguments \(letter, length\)\.$/,
+          ),
+        },
+      ]);
+      expect(rest).toEqual(
+        era === 'modern'
+          ? {
+              resultType: 'complete',
+              _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'test', version: '1.0.0' } },
+            }
+          : {},
+      );
+    },
+  );
 
-  it.each(['legacy', 'modern'] as const)('counts bytes, of the answer as it is sent (%s)', async (era) => {
-    const call = await callers[era](await start());
-    const { isError: small = false } = await call('text', { letter: 'é', length: 380 });
-    const { isError: large = false } = await call('text', { letter: 'é', length: 500 });
-    expect([small, large]).toEqual([false, true]);
-  });
+  it.each(['legacy', 'modern'] as const)(
+    'the size of results counts bytes, of the answer as it is sent (%s)',
+    async (era) => {
+      const call = await callers[era](await start());
+      const { isError: small = false } = await call('text', { letter: 'é', length: 380 });
+      const { isError: large = false } = await call('text', { letter: 'é', length: 500 });
+      expect([small, large]).toEqual([false, true]);
+    },
+  );
 
-  it('is limited by the option of the tool, where it has one', async () => {
+  it('the size of results is limited by the option of the tool, where it has one', async () => {
     const call = await callers.legacy(await start());
     expect((await call('wide', { length: 5_000 })).content[0].text).toHaveLength(5_000);
     const { content, isError } = await call('narrow');
@@ -114,7 +120,7 @@ describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
     expect((await call('open')).content[0].text).toMatch(/Ask for less, with its arguments\.$/);
   });
 
-  it('is not limited for questions, which no model reads', async () => {
+  it('the size of results is not limited for questions, which no model reads', async () => {
     const client = new ModernClient((await start()).url);
     const capabilities = { elicitation: { form: {} } };
     const { result } = await client.ask('tools/call', asked('asks'), { capabilities });
@@ -129,7 +135,7 @@ describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
 describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
   const start = testApps(adapter, { providers: [SizedTools] });
 
-  it('are bounded on a stream too, and observers see that the tool failed', async () => {
+  it('results are bounded on a stream too, and observers see that the tool failed', async () => {
     const outcomes: unknown[] = [];
     const app = await start({ maxResultBytes: 1_000 });
     app.service.calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
@@ -143,7 +149,7 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     expect(outcomes).toEqual(['tool_error']);
   });
 
-  it('are unlimited without the option', async () => {
+  it('results are unlimited without the option', async () => {
     const { result } = await new ModernClient((await start()).url).ask(
       'tools/call',
       asked('text', { length: 300_000 }),
@@ -151,7 +157,7 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     expect(result.content[0].text).toHaveLength(300_000);
   });
 
-  it('of registered tools are bounded by the option of the endpoint, and their own', async () => {
+  it('results of registered tools are bounded by the option of the endpoint, and their own', async () => {
     const app = await start({ maxResultBytes: 1_000, textMirror: false });
     const handler = () => ({ text: 'x'.repeat(2_000) });
     registryOf(app).registerTool({ name: 'registered', handler });
@@ -164,7 +170,7 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     });
   });
 
-  it('repeat structured content as text, unless the tool or the endpoint says otherwise', async () => {
+  it('results repeat structured content as text, unless the tool or the endpoint says otherwise', async () => {
     const client = new ModernClient((await start()).url);
     const content = async (name: string): Promise<unknown> =>
       (await client.ask('tools/call', asked(name))).result.content;
@@ -185,7 +191,7 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     ['maxResultBytes', { maxResultBytes: 0 }],
     ['maxResultBytes', { maxResultBytes: '1kB' as never }],
     ['textMirror', { textMirror: 'no' as never }],
-  ])('stop the start with a wrong "%s": %j', async (name, options) => {
+  ])('results stop the start with a wrong "%s": %j', async (name, options) => {
     class Wrong {
       @Tool({ name: 'wrong', ...options })
       wrong(): string {

@@ -283,7 +283,7 @@ async function inFlight({ app, clock }: Started, count: number): Promise<void> {
 const ERAS = ['legacy', 'modern'] as const;
 
 describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
-  it('is cancelled when it runs longer, and the model reads which tool and after how long', async () => {
+  it('a handler with timeoutMs is cancelled when it runs longer, and the model reads which tool and after how long', async () => {
     const { clock, work, connect } = await start();
     const mcp = await connect({ era });
     const call = mcp.callTool('slow', { label: 'A' });
@@ -299,7 +299,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     work.door('A').open('too late');
   });
 
-  it('answers within its time, and leaves no timer', async () => {
+  it('a handler with timeoutMs answers within its time, and leaves no timer', async () => {
     const { clock, work, connect } = await start();
     const mcp = await connect({ era });
     const call = mcp.callTool('slow', { label: 'A' });
@@ -314,25 +314,28 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     ['resource', 'fixed', (mcp: McpTestClient) => mcp.read('slow://fixed'), 'The resource "slow://fixed"'],
     ['template', 'of', (mcp: McpTestClient) => mcp.read('slow://7/of'), 'The resource "slow://7/of"'],
     ['prompt', 'prompt', (mcp: McpTestClient) => mcp.prompt('slow'), 'The prompt "slow"'],
-  ] as const)('of a %s is a JSON-RPC error with the same text, and so is its turn', async (_kind, label, ask, name) => {
-    const started = await start();
-    const { clock, work, connect } = started;
-    const mcp = await connect({ era });
-    const asked = Promise.allSettled([ask(mcp), ask(mcp), ask(mcp)]);
-    await inFlight(started, 3);
-    await clock.advance(LIMIT_MS);
-    // The place of the first is that of the second now; the third has waited too long.
-    work.door(label).open('done');
-    const [ran, second, waited] = await asked;
-    expect(second.status).toBe('fulfilled');
-    const error = (text: string) => ({ code: -32001, message: expect.stringContaining(text) });
-    expect(ran).toMatchObject({ reason: error(`${name} did not finish within 1000 ms`) });
-    const unstarted = `${name} was not started: at most 1 of its calls run at a time ("maxConcurrent")`;
-    expect(waited).toMatchObject({ reason: error(unstarted) });
-    expect(work.seen).toEqual([`${label} runs`, `${label} runs`]);
-  });
+  ] as const)(
+    'the timeout of a %s is a JSON-RPC error with the same text, and so is its turn',
+    async (_kind, label, ask, name) => {
+      const started = await start();
+      const { clock, work, connect } = started;
+      const mcp = await connect({ era });
+      const asked = Promise.allSettled([ask(mcp), ask(mcp), ask(mcp)]);
+      await inFlight(started, 3);
+      await clock.advance(LIMIT_MS);
+      // The place of the first is that of the second now; the third has waited too long.
+      work.door(label).open('done');
+      const [ran, second, waited] = await asked;
+      expect(second.status).toBe('fulfilled');
+      const error = (text: string) => ({ code: -32001, message: expect.stringContaining(text) });
+      expect(ran).toMatchObject({ reason: error(`${name} did not finish within 1000 ms`) });
+      const unstarted = `${name} was not started: at most 1 of its calls run at a time ("maxConcurrent")`;
+      expect(waited).toMatchObject({ reason: error(unstarted) });
+      expect(work.seen).toEqual([`${label} runs`, `${label} runs`]);
+    },
+  );
 
-  it('that is a route too has the limit as a tool', async () => {
+  it('a handler with timeoutMs that is a route too has the limit as a tool', async () => {
     const { clock, work, connect } = await start();
     const mcp = await connect({ era });
     const call = mcp.callTool('routed', { label: 'A' });
@@ -342,7 +345,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     work.door('A').open('too late');
   });
 
-  it('that returns an Observable runs until that completes, and is unsubscribed', async () => {
+  it('a handler with timeoutMs that returns an Observable runs until that completes, and is unsubscribed', async () => {
     const { clock, work, connect } = await start();
     const mcp = await connect({ era });
     const call = mcp.callTool('observable');
@@ -352,7 +355,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     expect(work.seen).toEqual(['unsubscribed']);
   });
 
-  it('that returns a stream runs until that is read', async () => {
+  it('a handler with timeoutMs that returns a stream runs until that is read', async () => {
     const { clock, work, connect } = await start();
     const mcp = await connect({ era });
     const call = mcp.callTool('file');
@@ -364,7 +367,7 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
 });
 
 describe.each(ERAS)('D32: a handler that asks its client (%s)', (era) => {
-  it('is not charged for the time that the client takes to answer', async () => {
+  it('a handler that asks its client is not charged for the time that the client takes to answer', async () => {
     const { clock, work, connect } = await start();
     const [asked, answer] = [gate(), gate()];
     const elicit = async () => {
@@ -393,7 +396,7 @@ describe.each(ERAS)('D32: a handler that asks its client (%s)', (era) => {
 });
 
 describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
-  it('runs so many calls at a time, and the others in their order', async () => {
+  it('a handler with maxConcurrent runs so many calls at a time, and the others in their order', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -410,7 +413,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect(await Promise.all(calls)).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('tells the model of a call that waited longer than timeoutMs that it was not started', async () => {
+  it('a handler with maxConcurrent tells the model of a call that waited longer than timeoutMs that it was not started', async () => {
     const started = await start();
     const { clock, work, connect } = started;
     const mcp = await connect({ era });
@@ -426,7 +429,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect(work.seen).not.toContain('E runs');
   });
 
-  it('without timeoutMs lets calls wait until there is a place', async () => {
+  it('a handler with maxConcurrent without timeoutMs lets calls wait until there is a place', async () => {
     const started = await start();
     const { clock, work, connect } = started;
     const mcp = await connect({ era });
@@ -438,7 +441,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['a', 'b']);
   });
 
-  it('does not run a call that was cancelled while it waited, and the next one takes its turn', async () => {
+  it('a handler with maxConcurrent does not run a call that was cancelled while it waited, and the next one takes its turn', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -460,7 +463,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect(work.seen).toEqual(['A runs', 'C runs']);
   });
 
-  it('completes the interceptors of a call that was cancelled while it waited', async () => {
+  it('a handler with maxConcurrent completes the interceptors of a call that was cancelled while it waited', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -477,7 +480,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
   });
 
   it.each(['fails', 'is cancelled and goes on', 'loses its client'])(
-    'has a place again when a call %s',
+    'a handler with maxConcurrent has a place again when a call %s',
     async (end) => {
       const started = await start();
       const { work, connect } = started;
@@ -499,7 +502,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     },
   );
 
-  it('gives its places only to callers that its guards accept', async () => {
+  it('a handler with maxConcurrent gives its places only to callers that its guards accept', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -512,7 +515,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect(work.seen).not.toContain('M runs');
   });
 
-  it('of each principal keeps the callers apart', async () => {
+  it('a handler with maxConcurrent of each principal keeps the callers apart', async () => {
     const started = await start();
     const { clock, work, connect } = started;
     const of = (user?: string) => connect({ era, ...(user && { headers: { 'x-user': user } }) });
@@ -535,7 +538,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     await Promise.all(calls);
   });
 
-  it('counts its waiting calls for maxRunningCalls', async () => {
+  it('a handler with maxConcurrent counts its waiting calls for maxRunningCalls', async () => {
     const started = await start({ maxRunningCalls: 2 });
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -546,7 +549,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     await Promise.all(calls);
   });
 
-  it('keeps its place when an interceptor runs the method again', async () => {
+  it('a handler with maxConcurrent keeps its place when an interceptor runs the method again', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -559,7 +562,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['a', 'b']);
   });
 
-  it('sends progress of its running calls while others wait, and theirs in their turn', async () => {
+  it('a handler with maxConcurrent sends progress of its running calls while others wait, and theirs in their turn', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect({ era });
@@ -574,7 +577,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     await Promise.all(calls);
   });
 
-  it('under load never runs more calls, and serves all of them', async () => {
+  it('a handler with maxConcurrent under load never runs more calls, and serves all of them', async () => {
     const started = await start();
     const { work, connect } = started;
     const callers = await Promise.all(Array.from({ length: 5 }, () => connect({ era })));
@@ -589,7 +592,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     ['calls', false],
     ['tasks, where the era has them', undefined],
   ])(
-    'under load with progress and cancellation never runs more calls, and serves the others: %s',
+    'a handler with maxConcurrent under load with progress and cancellation never runs more calls, and serves the others: %s',
     async (_what, tasks) => {
       const { work, connect } = await start();
       const callers = await Promise.all(Array.from({ length: 5 }, () => connect({ era, tasks })));
@@ -612,7 +615,7 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     },
   );
 
-  it('answers waiting calls with an error when the app shuts down', async () => {
+  it('a handler with maxConcurrent answers waiting calls with an error when the app shuts down', async () => {
     const started = await start({ drainMs: 0 });
     const { app, clock, work, connect } = started;
     const mcp = await connect({ era });
@@ -645,7 +648,7 @@ describe('D32: anonymous callers of a handler with places of each principal', ()
 });
 
 describe('D32: a call that waits for its turn', () => {
-  it('has its connection kept open by comments', async () => {
+  it('a call that waits for its turn has its connection kept open by comments', async () => {
     const started = await start({ sseAfterMs: 100, keepAliveMs: 1_000 });
     const { clock, work, connect } = started;
     const mcp = await connect();
@@ -667,7 +670,7 @@ describe('D32: a call that waits for its turn', () => {
 describe('D32: a task of a tool with limits', () => {
   const begin = (mcp: McpTestClient, label: string) => mcp.callTool('task', { label });
 
-  it('is made at once, counts while its work runs, and ends with the text when its time is over', async () => {
+  it('a task of a tool with limits is made at once, counts while its work runs, and ends with the text when its time is over', async () => {
     const started = await start();
     const { clock, work, connect } = started;
     const mcp = await connect();
@@ -686,7 +689,7 @@ describe('D32: a task of a tool with limits', () => {
     work.door('A').open('too late');
   });
 
-  it('that is cancelled while it waits does not run', async () => {
+  it('a task of a tool with limits that is cancelled while it waits does not run', async () => {
     const started = await start();
     const { work, connect } = started;
     const mcp = await connect();
@@ -705,7 +708,7 @@ describe('D32: a task of a tool with limits', () => {
 });
 
 describe('D32: a call from within the app', () => {
-  it('has the limits of the tool, and leaves the queue when its subscriber does', async () => {
+  it('a call from within the app has the limits of the tool, and leaves the queue when its subscriber does', async () => {
     const started = await start();
     const { app, clock, work } = started;
     const tools = app.get(McpToolCaller, { strict: false });
@@ -728,7 +731,7 @@ describe('D32: a call from within the app', () => {
 });
 
 describe('D32: a tool that is registered at run time', () => {
-  it('has limits too, and shares its places with its replacement', async () => {
+  it('a tool that is registered at run time has limits too, and shares its places with its replacement', async () => {
     const started = await start();
     const { app, clock, work, connect } = started;
     const mcp = await connect();

@@ -72,13 +72,13 @@ describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
     return ((await response.json()).result.tools as { name: string }[]).map(({ name }) => name);
   };
 
-  it('is decided by the guards of class and method', async () => {
+  it('what lists show is decided by the guards of class and method', async () => {
     await start({});
     expect(await toolsOf('owner')).toEqual(['open', 'secret', 'owned']);
     expect(await toolsOf('other')).toEqual(['open', 'secret']);
   });
 
-  it('is decided by global guards that the option "listGuards" names', async () => {
+  it('what lists show is decided by global guards that the option "listGuards" names', async () => {
     await start({ listGuards: [SecretsGuard] });
     expect(await toolsOf('owner')).toEqual(['open', 'secret', 'owned']);
     expect(await toolsOf('other')).toEqual(['open']);
@@ -94,7 +94,7 @@ describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
     const said = (): string[] => app.log.texts('log').filter((text) => text.includes('listGuards'));
     const scoped = { provide: APP_GUARD, scope: Scope.REQUEST, useClass: OwnerGuard };
 
-    it('names their classes and the option, once for the endpoint', async () => {
+    it('the note at the start about global guards that lists do not run names their classes and the option, once for the endpoint', async () => {
       const own = { canActivate: () => true };
       const value = { provide: APP_GUARD, useValue: { canActivate: () => true } };
       const providers = [Tools, { provide: APP_GUARD, useClass: SecretsGuard }, value, scoped];
@@ -106,7 +106,7 @@ describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
       ]);
     });
 
-    it('is not logged when the option is set, also to an empty list', async () => {
+    it('the note at the start about global guards that lists do not run is not logged when the option is set, also to an empty list', async () => {
       for (const listGuards of [[SecretsGuard], []]) {
         await start({ listGuards });
         expect(said()).toEqual([]);
@@ -114,7 +114,7 @@ describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
       }
     });
 
-    it('is not logged without global guards, nor without handlers', async () => {
+    it('the note at the start about global guards that lists do not run is not logged without global guards, nor without handlers', async () => {
       await start({}, [Tools]);
       expect(said()).toEqual([]);
       await app.close();

@@ -103,7 +103,7 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
   }
 
   it.each(ERAS)(
-    'D33: are in the list of a caller who may read them, behind those with a fixed URI (%s)',
+    'D33: the resources of a template are in the list of a caller who may read them, behind those with a fixed URI (%s)',
     async (era) => {
       const app = await start();
       expect(await pages(app, era, as('ann'))).toEqual([['notes://terms', 'notes://ann/1', 'notes://ann/3']]);
@@ -111,7 +111,7 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     },
   );
 
-  it('D33: have the fields of the template, unless they have their own', async () => {
+  it('D33: the resources of a template have the fields of the template, unless they have their own', async () => {
     const app = await start();
     const client = await connect(app, as('ann'));
     const { resources } = await client.listResources();
@@ -122,19 +122,22 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     expect((await client.readResource({ uri: resources[1]!.uri })).contents).toMatchObject([{ text: 'Note 1' }]);
   });
 
-  it.each(ERAS)('D33: come in pages, with the cursors of the method and by the size of a page (%s)', async (era) => {
-    asked = [];
-    const app = await start({ providers: [Notes, Archive, Many], pageSize: 3 });
-    const all = await pages(app, era);
-    expect(all).toEqual([
-      ['notes://terms', 'notes://ann/1'],
-      ['notes://ann/3', 'archive://0', 'archive://1'],
-      ['archive://2', 'archive://3'],
-      ['archive://4', 'many://0', 'many://1'],
-      ['many://2', 'many://3', 'many://4'],
-    ]);
-    expect(asked).toEqual([{ limit: 3 }, { limit: 3, cursor: '2' }, { limit: 3, cursor: '4' }]);
-  });
+  it.each(ERAS)(
+    'D33: the resources of a template come in pages, with the cursors of the method and by the size of a page (%s)',
+    async (era) => {
+      asked = [];
+      const app = await start({ providers: [Notes, Archive, Many], pageSize: 3 });
+      const all = await pages(app, era);
+      expect(all).toEqual([
+        ['notes://terms', 'notes://ann/1'],
+        ['notes://ann/3', 'archive://0', 'archive://1'],
+        ['archive://2', 'archive://3'],
+        ['archive://4', 'many://0', 'many://1'],
+        ['many://2', 'many://3', 'many://4'],
+      ]);
+      expect(asked).toEqual([{ limit: 3 }, { limit: 3, cursor: '2' }, { limit: 3, cursor: '4' }]);
+    },
+  );
 
   it('D33: a cursor that was not given out is refused', async () => {
     const app = await start({ providers: [Notes, Archive] });

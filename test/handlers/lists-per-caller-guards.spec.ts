@@ -81,59 +81,68 @@ describe.each(ONE_ADAPTER)('a list whose entries have guards, on %s', (adapter) 
     asked = [];
   });
 
-  it.each(KINDS)('runs the guards of class and method once for each entry (%s)', async (kind) => {
-    const app = await start({ providers: [Guarded, Open, ...globalGuards] });
-    const client = await session(app);
-    asked = [];
-    expect((await page(client, kind)).names).toEqual([nameOf(kind, 'guarded'), nameOf(kind, 'open')]);
-    const name = nameOf(kind, 'guarded');
-    expect(asked).toEqual([`class of ${name}`, `method of ${name}`]);
-    // One that hides ends it.
-    asked = [];
-    expect((await page(client, kind, { headers: as('anna', 'no_class') })).names).toEqual([nameOf(kind, 'open')]);
-    expect(asked).toEqual([`class of ${name}`]);
-    expect((await page(client, kind, { headers: as('anna', 'no_method') })).names).toEqual([nameOf(kind, 'open')]);
-  });
-
-  it.each(KINDS)('runs the global guards that "listGuards" names, and only those (%s)', async (kind) => {
-    const app = await start({ providers: [Guarded, Open, ...globalGuards], listGuards: [Named] });
-    const client = await session(app);
-    asked = [];
-    expect((await page(client, kind)).names).toHaveLength(2);
-    const [guarded, open] = [nameOf(kind, 'guarded'), nameOf(kind, 'open')];
-    expect(asked.toSorted()).toEqual(
-      [`named of ${guarded}`, `class of ${guarded}`, `method of ${guarded}`, `named of ${open}`].toSorted(),
-    );
-    expect((await page(client, kind, { headers: as('anna', 'no_named') })).names).toEqual([]);
-    // The other one has its say when something is called.
-    expect((await page(client, kind, { headers: as('anna', 'no_unnamed') })).names).toEqual([guarded, open]);
-    for (const host of ['guarded', 'open']) {
-      const message = messageOf(client, kind, host);
-      const denied = await client.post(message, as('anna', 'no_unnamed'));
-      await expectRefusal(denied, { status: 403, code: -32000, id: message.id });
-    }
-    asked = [];
-    await (await client.post(messageOf(client, kind, 'open'))).text();
-    expect(asked).toEqual([`named of ${open}`, `unnamed of ${open}`]);
-  });
-
-  it.each(KINDS)('shows an entry whose guard needs arguments, which then decides about the call (%s)', async (kind) => {
-    const app = await start({ providers: [Owned, OwnedAndGuarded] });
-    const client = await session(app);
-    expect((await page(client, kind)).names).toEqual([nameOf(kind, 'owned'), nameOf(kind, 'both')]);
-    expect((await page(client, kind, { headers: as('anna', 'no_method') })).names).toEqual([nameOf(kind, 'owned')]);
-    asked = [];
-    const mine = await client.post(messageOf(client, kind, 'owned', { owner: 'anna', id: 'anna' }));
-    const foreign = messageOf(client, kind, 'owned', { owner: 'bert', id: 'bert' });
-    const refusal = { status: 403, code: -32000, id: foreign.id };
-    if (kind === 'resource') await mine.text();
-    else expect(resultText((await mine.json()).result)).toBe('owned');
-    await expectRefusal(await client.post(foreign), refusal);
-    expect(asked).toEqual(Array(2).fill(`owner of ${nameOf(kind, 'owned')}`));
-  });
+  it.each(KINDS)(
+    'a list whose entries have guards runs the guards of class and method once for each entry (%s)',
+    async (kind) => {
+      const app = await start({ providers: [Guarded, Open, ...globalGuards] });
+      const client = await session(app);
+      asked = [];
+      expect((await page(client, kind)).names).toEqual([nameOf(kind, 'guarded'), nameOf(kind, 'open')]);
+      const name = nameOf(kind, 'guarded');
+      expect(asked).toEqual([`class of ${name}`, `method of ${name}`]);
+      // One that hides ends it.
+      asked = [];
+      expect((await page(client, kind, { headers: as('anna', 'no_class') })).names).toEqual([nameOf(kind, 'open')]);
+      expect(asked).toEqual([`class of ${name}`]);
+      expect((await page(client, kind, { headers: as('anna', 'no_method') })).names).toEqual([nameOf(kind, 'open')]);
+    },
+  );
 
   it.each(KINDS)(
-    'hides an entry whose guard throws, and reports errors that are no denials to the operator (%s)',
+    'a list whose entries have guards runs the global guards that "listGuards" names, and only those (%s)',
+    async (kind) => {
+      const app = await start({ providers: [Guarded, Open, ...globalGuards], listGuards: [Named] });
+      const client = await session(app);
+      asked = [];
+      expect((await page(client, kind)).names).toHaveLength(2);
+      const [guarded, open] = [nameOf(kind, 'guarded'), nameOf(kind, 'open')];
+      expect(asked.toSorted()).toEqual(
+        [`named of ${guarded}`, `class of ${guarded}`, `method of ${guarded}`, `named of ${open}`].toSorted(),
+      );
+      expect((await page(client, kind, { headers: as('anna', 'no_named') })).names).toEqual([]);
+      // The other one has its say when something is called.
+      expect((await page(client, kind, { headers: as('anna', 'no_unnamed') })).names).toEqual([guarded, open]);
+      for (const host of ['guarded', 'open']) {
+        const message = messageOf(client, kind, host);
+        const denied = await client.post(message, as('anna', 'no_unnamed'));
+        await expectRefusal(denied, { status: 403, code: -32000, id: message.id });
+      }
+      asked = [];
+      await (await client.post(messageOf(client, kind, 'open'))).text();
+      expect(asked).toEqual([`named of ${open}`, `unnamed of ${open}`]);
+    },
+  );
+
+  it.each(KINDS)(
+    'a list whose entries have guards shows an entry whose guard needs arguments, which then decides about the call (%s)',
+    async (kind) => {
+      const app = await start({ providers: [Owned, OwnedAndGuarded] });
+      const client = await session(app);
+      expect((await page(client, kind)).names).toEqual([nameOf(kind, 'owned'), nameOf(kind, 'both')]);
+      expect((await page(client, kind, { headers: as('anna', 'no_method') })).names).toEqual([nameOf(kind, 'owned')]);
+      asked = [];
+      const mine = await client.post(messageOf(client, kind, 'owned', { owner: 'anna', id: 'anna' }));
+      const foreign = messageOf(client, kind, 'owned', { owner: 'bert', id: 'bert' });
+      const refusal = { status: 403, code: -32000, id: foreign.id };
+      if (kind === 'resource') await mine.text();
+      else expect(resultText((await mine.json()).result)).toBe('owned');
+      await expectRefusal(await client.post(foreign), refusal);
+      expect(asked).toEqual(Array(2).fill(`owner of ${nameOf(kind, 'owned')}`));
+    },
+  );
+
+  it.each(KINDS)(
+    'a list whose entries have guards hides an entry whose guard throws, and reports errors that are no denials to the operator (%s)',
     async (kind) => {
       const app = await start({ providers: [Broken, Denied, Open] });
       const client = await session(app);
@@ -157,7 +166,7 @@ describe.each(ONE_ADAPTER)('a list whose entries have guards, on %s', (adapter) 
     },
   );
 
-  it('runs the guards of the entries of a page, and of those that it skips', async () => {
+  it('a list whose entries have guards runs the guards of the entries of a page, and of those that it skips', async () => {
     @Injectable()
     @UseGuards(OfClass)
     class Many {}
@@ -195,7 +204,7 @@ describe.each(ONE_ADAPTER)('a list whose entries have guards, on %s', (adapter) 
     expect(asked).toHaveLength(100 + 34);
   });
 
-  it('runs the guards of different entries at the same time', async () => {
+  it('a list whose entries have guards runs the guards of different entries at the same time', async () => {
     const hold = gate();
     let waiting = 0;
     const patient: CanActivate = {

@@ -31,16 +31,19 @@ describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on 
   const session = (app: TestApp, user: string, role: string, revision: string = LEGACY_REVISIONS[0]) =>
     app.client(as(user, role)).initialize(revision);
 
-  it.each(KINDS)('lists to each caller the entries that it may use (%s)', async (kind) => {
-    const app = await start();
-    const [admin, member] = [await session(app, 'anna', 'admin'), await session(app, 'bert', 'member')];
-    const nobody = await app.client().initialize();
-    expect((await page(admin, kind)).names).toEqual(seenBy('admin', kind));
-    expect((await page(member, kind)).names).toEqual(seenBy('member', kind));
-    expect((await page(nobody, kind)).names).toEqual([nameOf(kind, 'all')]);
-  });
+  it.each(KINDS)(
+    'an endpoint whose callers have different rights lists to each caller the entries that it may use (%s)',
+    async (kind) => {
+      const app = await start();
+      const [admin, member] = [await session(app, 'anna', 'admin'), await session(app, 'bert', 'member')];
+      const nobody = await app.client().initialize();
+      expect((await page(admin, kind)).names).toEqual(seenBy('admin', kind));
+      expect((await page(member, kind)).names).toEqual(seenBy('member', kind));
+      expect((await page(nobody, kind)).names).toEqual([nameOf(kind, 'all')]);
+    },
+  );
 
-  it('lists the same to official clients, and serves them', async () => {
+  it('an endpoint whose callers have different rights lists the same to official clients, and serves them', async () => {
     const app = await start();
     for (const role of ['admin', 'member', 'guest']) {
       const client = await connect(app, as('anna', role));
@@ -64,7 +67,7 @@ describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on 
     }
   });
 
-  it('decides by the rights of each request, also within one session', async () => {
+  it('an endpoint whose callers have different rights decides by the rights of each request, also within one session', async () => {
     const app = await start();
     const client = await session(app, 'anna', 'guest');
     const asRole = (role: string) => ({ headers: as('anna', role) });
@@ -106,7 +109,7 @@ describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on 
   });
 
   it.each(KINDS)(
-    'answers a call of a hidden entry with "not found", or with HTTP 401 before the head (%s)',
+    'an endpoint whose callers have different rights answers a call of a hidden entry with "not found", or with HTTP 401 before the head (%s)',
     async (kind) => {
       const app = await start();
       const member = await session(app, 'bert', 'member');

@@ -65,7 +65,7 @@ describe.each(ONE_ADAPTER)('the order of what runs around handlers, on %s', (ada
     return { response, ran: order('mcp') };
   };
 
-  it.each(KINDS)('is that of a route, around a %s', async (kind) => {
+  it.each(KINDS)('the order of what runs around handlers is that of a route, around a %s', async (kind) => {
     const { app, client } = await startEverything();
     const { expected } = await ofRoute(app, { q: 'x' });
     expect(expected.steps.filter((step) => step.startsWith('guard'))).toEqual([
@@ -92,51 +92,63 @@ describe.each(ONE_ADAPTER)('the order of what runs around handlers, on %s', (ada
     );
   });
 
-  it.each(KINDS)('is that of a route when a %s throws: the nearest filter, once', async (kind) => {
-    const { app, client } = await startEverything();
-    const { status, expected } = await ofRoute(app, { fail: true });
-    expect(status).toBe(418);
-    expect(expected.steps.filter((step) => step.startsWith('filter'))).toEqual(['filter at method']);
-    const { response, ran } = await ofHandler(client, kind, { 'x-fail': 'yes' });
-    expect(withoutValidation(ran)).toEqual(expected);
-    expect(resultText((await response.json()).result)).toBe('secret mapped');
-  });
+  it.each(KINDS)(
+    'the order of what runs around handlers is that of a route when a %s throws: the nearest filter, once',
+    async (kind) => {
+      const { app, client } = await startEverything();
+      const { status, expected } = await ofRoute(app, { fail: true });
+      expect(status).toBe(418);
+      expect(expected.steps.filter((step) => step.startsWith('filter'))).toEqual(['filter at method']);
+      const { response, ran } = await ofHandler(client, kind, { 'x-fail': 'yes' });
+      expect(withoutValidation(ran)).toEqual(expected);
+      expect(resultText((await response.json()).result)).toBe('secret mapped');
+    },
+  );
 
-  it.each(KINDS)('ends at the guard that denies a %s; nothing is validated before', async (kind) => {
-    const { app, client } = await startEverything();
-    for (const place of PLACES) {
-      const { status, expected } = await ofRoute(app, {}, { 'x-deny': place });
-      expect(status).toBe(403);
-      expect(expected.steps.at(-1)).toBe(`guard at ${place}`);
-      const message = messageOf(client, kind, 'subject', { q: 'bad' });
-      const response = await client.post(message, { 'x-deny': place });
-      await expectRefusal(response, { status: 403, code: -32000, id: message.id, says: [`Denied by ${place}`] });
-      expect(order('mcp')).toEqual(expected);
-    }
-  });
+  it.each(KINDS)(
+    'the order of what runs around handlers ends at the guard that denies a %s; nothing is validated before',
+    async (kind) => {
+      const { app, client } = await startEverything();
+      for (const place of PLACES) {
+        const { status, expected } = await ofRoute(app, {}, { 'x-deny': place });
+        expect(status).toBe(403);
+        expect(expected.steps.at(-1)).toBe(`guard at ${place}`);
+        const message = messageOf(client, kind, 'subject', { q: 'bad' });
+        const response = await client.post(message, { 'x-deny': place });
+        await expectRefusal(response, { status: 403, code: -32000, id: message.id, says: [`Denied by ${place}`] });
+        expect(order('mcp')).toEqual(expected);
+      }
+    },
+  );
 
-  it.each(WITHOUT_PARAM_PIPES)('has the schema of a %s between guards and pipes, and checks once', async (kind) => {
-    const { client } = await startEverything();
-    const { response, ran } = await ofHandler(client, kind);
-    const { steps } = ran;
-    await response.text();
-    const at = (step: string): number => steps.indexOf(step);
-    expect(steps.filter((step) => step === 'validation at schema')).toHaveLength(1);
-    for (const place of PLACES) {
-      expect(at('validation at schema')).toBeGreaterThan(at(`guard at ${place}`));
-      expect(at('validation at schema')).toBeGreaterThan(at(`interceptor at ${place}`));
-      expect(at('validation at schema')).toBeLessThan(at(`pipe at ${place}`));
-    }
-  });
+  it.each(WITHOUT_PARAM_PIPES)(
+    'the order of what runs around handlers has the schema of a %s between guards and pipes, and checks once',
+    async (kind) => {
+      const { client } = await startEverything();
+      const { response, ran } = await ofHandler(client, kind);
+      const { steps } = ran;
+      await response.text();
+      const at = (step: string): number => steps.indexOf(step);
+      expect(steps.filter((step) => step === 'validation at schema')).toHaveLength(1);
+      for (const place of PLACES) {
+        expect(at('validation at schema')).toBeGreaterThan(at(`guard at ${place}`));
+        expect(at('validation at schema')).toBeGreaterThan(at(`interceptor at ${place}`));
+        expect(at('validation at schema')).toBeLessThan(at(`pipe at ${place}`));
+      }
+    },
+  );
 
-  it.each(WITHOUT_PARAM_PIPES)('ends at the schema when the arguments of a %s are wrong', async (kind) => {
-    const { client } = await startEverything();
-    const response = await client.post(messageOf(client, kind, 'subject', { q: 'bad' }));
-    const { result, error } = await response.json();
-    if (kind === 'tool') expect(result).toMatchObject({ isError: true });
-    else expect(error).toMatchObject({ code: -32602 });
-    const { steps } = order('mcp');
-    expect(steps.at(-1)).toBe('validation at schema');
-    expect(steps.filter((step) => /^(?:guard|interceptor) at/.test(step))).toHaveLength(8);
-  });
+  it.each(WITHOUT_PARAM_PIPES)(
+    'the order of what runs around handlers ends at the schema when the arguments of a %s are wrong',
+    async (kind) => {
+      const { client } = await startEverything();
+      const response = await client.post(messageOf(client, kind, 'subject', { q: 'bad' }));
+      const { result, error } = await response.json();
+      if (kind === 'tool') expect(result).toMatchObject({ isError: true });
+      else expect(error).toMatchObject({ code: -32602 });
+      const { steps } = order('mcp');
+      expect(steps.at(-1)).toBe('validation at schema');
+      expect(steps.filter((step) => /^(?:guard|interceptor) at/.test(step))).toHaveLength(8);
+    },
+  );
 });

@@ -96,7 +96,7 @@ let app: TestApp | undefined;
 describe('the memory of an idle session', () => {
   afterEach(() => app?.app.close());
 
-  it('does not depend on how many tools there are', { timeout: 300_000 }, async () => {
+  it('the memory of an idle session does not depend on how many tools there are', { timeout: 300_000 }, async () => {
     const ten = await bytesPerSession(10);
     const hundred = await bytesPerSession(100);
     console.log(
@@ -112,25 +112,29 @@ describe('the memory of an idle session', () => {
 describe('the heap of 1,000 idle sessions', () => {
   afterEach(() => app?.app.close());
 
-  it('has no server of the SDK, unless the application makes its servers itself', { timeout: 300_000 }, async () => {
-    let made!: McpServer;
-    const server = (): McpServer => (made = new McpServer(serverInfo, { capabilities: { tools: {} } }));
-    let SessionTransport: unknown;
-    // What belongs to a server of the SDK, ours included.
-    const own = await objectsOfSessions({ server }, () => {
-      SessionTransport = made.server.transport!.constructor;
-      return { McpServer, Server, SessionTransport };
-    });
-    console.log('with servers of the application:', own);
-    // Else the figures below would say nothing.
-    for (const name of ['McpSession', 'McpServer', 'Server', 'SessionTransport'])
-      expect(own[name]).toBeGreaterThanOrEqual(1_000);
-    // Each is a search of the whole heap. A `Server` is a `Protocol`: it is found as one.
-    const anyOfSdk = { McpServer, Protocol, SessionTransport, PerRequestHTTPServerTransport };
-    const declared = await objectsOfSessions({}, () => anyOfSdk);
-    console.log('with decorated handlers:', declared);
-    const { McpSession: sessions, ...ofSdk } = declared;
-    expect(sessions).toBeGreaterThanOrEqual(1_000);
-    for (const name of Object.keys(anyOfSdk)) expect([name, Math.max(ofSdk[name]!, 20)]).toEqual([name, 20]);
-  });
+  it(
+    'the heap of 1,000 idle sessions has no server of the SDK, unless the application makes its servers itself',
+    { timeout: 300_000 },
+    async () => {
+      let made!: McpServer;
+      const server = (): McpServer => (made = new McpServer(serverInfo, { capabilities: { tools: {} } }));
+      let SessionTransport: unknown;
+      // What belongs to a server of the SDK, ours included.
+      const own = await objectsOfSessions({ server }, () => {
+        SessionTransport = made.server.transport!.constructor;
+        return { McpServer, Server, SessionTransport };
+      });
+      console.log('with servers of the application:', own);
+      // Else the figures below would say nothing.
+      for (const name of ['McpSession', 'McpServer', 'Server', 'SessionTransport'])
+        expect(own[name]).toBeGreaterThanOrEqual(1_000);
+      // Each is a search of the whole heap. A `Server` is a `Protocol`: it is found as one.
+      const anyOfSdk = { McpServer, Protocol, SessionTransport, PerRequestHTTPServerTransport };
+      const declared = await objectsOfSessions({}, () => anyOfSdk);
+      console.log('with decorated handlers:', declared);
+      const { McpSession: sessions, ...ofSdk } = declared;
+      expect(sessions).toBeGreaterThanOrEqual(1_000);
+      for (const name of Object.keys(anyOfSdk)) expect([name, Math.max(ofSdk[name]!, 20)]).toEqual([name, 20]);
+    },
+  );
 });

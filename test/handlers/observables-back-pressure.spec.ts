@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
   };
 
   it.each(['observable-progress', 'observable-log', 'iterable-progress', 'iterable-log'])(
-    'does not grow when the client never reads (%s)',
+    'a source that is faster than its client does not grow when the client never reads (%s)',
     { timeout: 60_000 },
     async (tool) => {
       const app = await start({ clock: new ManualClock() });
@@ -125,7 +125,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
     },
   );
 
-  it('has its progress merged, and its last progress and its result delivered', async () => {
+  it('a source that is faster than its client has its progress merged, and its last progress and its result delivered', async () => {
     const app = await start({ clock: new ManualClock() });
     const { client, message } = callOf('flood')(app);
     await client.initialize();

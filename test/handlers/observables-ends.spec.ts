@@ -95,7 +95,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
 
   describe.each(Object.entries(ENDS))('by %s', (_name, { end, told }) => {
     it.each(FORMS.flatMap((form) => KINDS.map((kind) => [form, kind] as const)))(
-      'unsubscribes, once, and says no more (%s, %s)',
+      'the end of results that come in parts unsubscribes, once, and says no more (%s, %s)',
       async (form, kind) => {
         const clock = new ManualClock();
         const app = await start({ clock });
@@ -124,7 +124,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
     );
   });
 
-  it('does not subscribe to a source after its call is over', async () => {
+  it('the end of results that come in parts does not subscribe to a source after its call is over', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const { id, posted } = await call(client, 'tool', 'late');
@@ -137,7 +137,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
     expect([subscribed, left.size]).toEqual([0, 0]);
   });
 
-  it("is the source's own when its client merely leaves", async () => {
+  it("the end of results that come in parts is the source's own when its client merely leaves", async () => {
     const app = await start();
     const client = await app.client().initialize();
     const { id, posted } = await call(client, 'tool', 'observable');
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
     await eventually(() => expect([...left]).toEqual([['observable', 1]]));
   });
 
-  it('ends only its own one of many calls', async () => {
+  it('the end of results that come in parts ends only its own one of many calls', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const calls = await Promise.all(
@@ -170,7 +170,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
   });
 
   it.each(FORMS.flatMap((form) => KINDS.map((kind) => [form, kind] as const)))(
-    'is what an official client says by its signal (%s, %s)',
+    'the end of results that come in parts is what an official client says by its signal (%s, %s)',
     async (form, kind) => {
       const app = await start();
       const client = await connect(app);

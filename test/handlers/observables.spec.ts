@@ -116,20 +116,23 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     return sources.get(token)!;
   };
 
-  it.each(CASES)('send reports on the stream of their own POST, with its token (%s, %s)', async (form, kind) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    const standalone = await client.listen();
-    const stream = (await call(client, kind, `${form}steps`, 'my token')).sse();
-    expect(await stream.end()).toBe('end');
-    expect(gistsOf(stream)).toEqual(steps);
-    expect(stream.messages[0].params).toEqual({ progressToken: 'my token', progress: 1, total: 3 });
-    expect(stream.messages[2].params).toEqual({ progressToken: 'my token', progress: 3, total: 3, message: 'all' });
-    expect(standalone.events).toEqual([]);
-    standalone.destroy();
-  });
+  it.each(CASES)(
+    'results that come in parts send reports on the stream of their own POST, with its token (%s, %s)',
+    async (form, kind) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const standalone = await client.listen();
+      const stream = (await call(client, kind, `${form}steps`, 'my token')).sse();
+      expect(await stream.end()).toBe('end');
+      expect(gistsOf(stream)).toEqual(steps);
+      expect(stream.messages[0].params).toEqual({ progressToken: 'my token', progress: 1, total: 3 });
+      expect(stream.messages[2].params).toEqual({ progressToken: 'my token', progress: 3, total: 3, message: 'all' });
+      expect(standalone.events).toEqual([]);
+      standalone.destroy();
+    },
+  );
 
-  it.each(CASES)('send each report at once (%s, %s)', async (form, kind) => {
+  it.each(CASES)('results that come in parts send each report at once (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await app.client().initialize();
     const posted = call(client, kind, `${form}directed`, 'token');
@@ -146,22 +149,25 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(gistsOf(stream)).toEqual(['progress 1', 'a word', 'progress 2', 'the result']);
   });
 
-  it.each(CASES)('send no progress to a client that did not ask for it (%s, %s)', async (form, kind) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    const stream = (await call(client, kind, `${form}steps`)).sse();
-    expect(await stream.end()).toBe('end');
-    expect(gistsOf(stream)).toEqual(['half', 'the result']);
-    // With nothing else to say it is JSON.
-    const posted = call(client, kind, `${form}directed`);
-    const source = await sourceOf('undefined');
-    source.next(toolProgress(1));
-    source.next('the result');
-    source.complete();
-    const response = await posted;
-    expect(response.header('content-type')).toMatch('application/json');
-    expect(resultText((await response.json()).result)).toBe('the result');
-  });
+  it.each(CASES)(
+    'results that come in parts send no progress to a client that did not ask for it (%s, %s)',
+    async (form, kind) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const stream = (await call(client, kind, `${form}steps`)).sse();
+      expect(await stream.end()).toBe('end');
+      expect(gistsOf(stream)).toEqual(['half', 'the result']);
+      // With nothing else to say it is JSON.
+      const posted = call(client, kind, `${form}directed`);
+      const source = await sourceOf('undefined');
+      source.next(toolProgress(1));
+      source.next('the result');
+      source.complete();
+      const response = await posted;
+      expect(response.header('content-type')).toMatch('application/json');
+      expect(resultText((await response.json()).result)).toBe('the result');
+    },
+  );
 
   it.each(Object.keys(FORMS))('mix up no calls, of one session and of several (%s)', async (form) => {
     const app = await start();
@@ -190,34 +196,37 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     }
   });
 
-  it.each(CASES)('send an error after the progress before it (%s, %s)', async (form, kind) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    const failure = async (name: string) => {
-      const stream = (await call(client, kind, `${form}${name}`, 'token')).sse();
-      expect(await stream.end()).toBe('end');
-      expect(gists(stream.messages.slice(0, 1))).toEqual(['progress 1']);
-      expect(stream.messages).toHaveLength(2);
-      expect(stream.body).not.toMatch(/secret|\bat /);
-      return stream.messages[1];
-    };
-    const tool = kind === 'tool';
-    const plain = await failure('plain');
-    expect(tool ? plain.result.isError : plain.error.code).toBe(tool ? true : -32603);
-    expect(app.log.texts('error').join()).toContain('secret');
-    const http = await failure('http');
-    expect(tool ? [http.result.isError, resultText(http.result)] : [http.error.code, http.error.message]).toEqual([
-      tool ? true : -32603,
-      'Somebody else has it',
-    ]);
-    const { error } = await failure('protocol');
-    expect(error).toEqual({ code: -32042, message: 'Go there', data: { url: 'https://there' } });
-    const several = await failure('several');
-    expect(tool ? several.result.isError : several.error.code).toBe(tool ? true : -32603);
-    expect(app.log.texts('error').at(-1)).toContain('more than one value');
-  });
+  it.each(CASES)(
+    'results that come in parts send an error after the progress before it (%s, %s)',
+    async (form, kind) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const failure = async (name: string) => {
+        const stream = (await call(client, kind, `${form}${name}`, 'token')).sse();
+        expect(await stream.end()).toBe('end');
+        expect(gists(stream.messages.slice(0, 1))).toEqual(['progress 1']);
+        expect(stream.messages).toHaveLength(2);
+        expect(stream.body).not.toMatch(/secret|\bat /);
+        return stream.messages[1];
+      };
+      const tool = kind === 'tool';
+      const plain = await failure('plain');
+      expect(tool ? plain.result.isError : plain.error.code).toBe(tool ? true : -32603);
+      expect(app.log.texts('error').join()).toContain('secret');
+      const http = await failure('http');
+      expect(tool ? [http.result.isError, resultText(http.result)] : [http.error.code, http.error.message]).toEqual([
+        tool ? true : -32603,
+        'Somebody else has it',
+      ]);
+      const { error } = await failure('protocol');
+      expect(error).toEqual({ code: -32042, message: 'Go there', data: { url: 'https://there' } });
+      const several = await failure('several');
+      expect(tool ? several.result.isError : several.error.code).toBe(tool ? true : -32603);
+      expect(app.log.texts('error').at(-1)).toContain('more than one value');
+    },
+  );
 
-  it.each(CASES)('may end without a result (%s, %s)', async (form, kind) => {
+  it.each(CASES)('results that come in parts may end without a result (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await app.client().initialize();
     const { result, error } = await (await call(client, kind, `${form}empty`)).json();
@@ -239,21 +248,24 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(heard).toEqual([[1, 3, undefined], 'half', [3, 3, 'all']]);
   });
 
-  it.each(CASES)('continue when the client has disconnected, and wait for it (%s, %s)', async (form, kind) => {
-    const app: TestApp = await start();
-    const client = await app.client().initialize();
-    const posted = call(client, kind, `${form}directed`, 'token');
-    const source = await sourceOf('token');
-    source.next(toolProgress(1));
-    const stream = await (await posted).sse().count(1);
-    stream.destroy();
-    await app.settled({ readers: 0, inFlight: 1 });
-    source.next(toolProgress(2));
-    const resumed = (await client.get(stream.events[0]!.id)).sse();
-    await resumed.count(1);
-    source.next('the result');
-    source.complete();
-    expect(await resumed.end()).toBe('end');
-    expect(gistsOf(resumed)).toEqual(['progress 2', 'the result']);
-  });
+  it.each(CASES)(
+    'results that come in parts continue when the client has disconnected, and wait for it (%s, %s)',
+    async (form, kind) => {
+      const app: TestApp = await start();
+      const client = await app.client().initialize();
+      const posted = call(client, kind, `${form}directed`, 'token');
+      const source = await sourceOf('token');
+      source.next(toolProgress(1));
+      const stream = await (await posted).sse().count(1);
+      stream.destroy();
+      await app.settled({ readers: 0, inFlight: 1 });
+      source.next(toolProgress(2));
+      const resumed = (await client.get(stream.events[0]!.id)).sse();
+      await resumed.count(1);
+      source.next('the result');
+      source.complete();
+      expect(await resumed.end()).toBe('end');
+      expect(gistsOf(resumed)).toEqual(['progress 2', 'the result']);
+    },
+  );
 });

@@ -54,7 +54,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     return body.error as { code: number; message: string };
   };
 
-  it.each(KINDS)('are complete, in order, and end (%s)', async (kind) => {
+  it.each(KINDS)('lists in pages are complete, in order, and end (%s)', async (kind) => {
     for (const count of [0, 1, 3, 4, 6, 8]) {
       const { client, keys } = await startWith(kind, count);
       const pages = await walk(client, kind);
@@ -65,20 +65,23 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     }
   });
 
-  it.each(KINDS)('have stable cursors: the same each time, in each session, and later (%s)', async (kind) => {
-    const { app, client } = await startWith(kind, 8);
-    const { nextCursor } = await page(client, kind);
-    expect(nextCursor).toMatch(/^[\w-]+$/);
-    const second = await page(client, kind, { cursor: nextCursor });
-    expect(await page(client, kind)).toMatchObject({ nextCursor });
-    expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
-    const other = await app.client().initialize();
-    expect(await page(other, kind, { cursor: nextCursor })).toEqual(second);
-    await app.release(client.sessionId!);
-    expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
-  });
+  it.each(KINDS)(
+    'lists in pages have stable cursors: the same each time, in each session, and later (%s)',
+    async (kind) => {
+      const { app, client } = await startWith(kind, 8);
+      const { nextCursor } = await page(client, kind);
+      expect(nextCursor).toMatch(/^[\w-]+$/);
+      const second = await page(client, kind, { cursor: nextCursor });
+      expect(await page(client, kind)).toMatchObject({ nextCursor });
+      expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
+      const other = await app.client().initialize();
+      expect(await page(other, kind, { cursor: nextCursor })).toEqual(second);
+      await app.release(client.sessionId!);
+      expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
+    },
+  );
 
-  it.each(KINDS)('refuse a foreign cursor (%s)', async (kind) => {
+  it.each(KINDS)('lists in pages refuse a foreign cursor (%s)', async (kind) => {
     const { client } = await startWith(kind, 8);
     const { nextCursor } = await page(client, kind);
     const text = (cursor: string): string => Buffer.from(cursor).toString('base64url');
@@ -110,7 +113,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(await page(client, kind)).toEqual({ names: [] });
   });
 
-  it.each(KINDS)('show entries that are added between two pages at their end (%s)', async (kind) => {
+  it.each(KINDS)('lists in pages show entries that are added between two pages at their end (%s)', async (kind) => {
     const { app, client, entries, keys } = await startWith(kind, 5);
     const first = await page(client, kind);
     entries[1]!.remove();
@@ -121,7 +124,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(rest).toEqual([[keys[3], keys[4], again.key], [late.key]]);
   });
 
-  it.each(KINDS)('keep the place of an entry that is updated (%s)', async (kind) => {
+  it.each(KINDS)('lists in pages keep the place of an entry that is updated (%s)', async (kind) => {
     const { app, client, keys } = await startWith(kind, 4);
     const registration = register(registryOf(app), kind, 'n4') as unknown as { update(changes: object): void };
     register(registryOf(app), kind, 'n5');
@@ -132,7 +135,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(second![1]).toMatch(/^n4/);
   });
 
-  it.each(KINDS)('are filled with the entries that the caller may see (%s)', async (kind) => {
+  it.each(KINDS)('lists in pages are filled with the entries that the caller may see (%s)', async (kind) => {
     const hosts = Array.from({ length: 12 }, (_, n) => {
       return fourOf(`${n % 3 === 0 ? 'anna' : 'bert'}${n}`, { onClass: [UseGuards(NameGuard)] });
     });
@@ -148,7 +151,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     expect(forBert.flat().every((name) => name.startsWith('bert'))).toBe(true);
   });
 
-  it('are joined by official clients', async () => {
+  it('lists in pages are joined by official clients', async () => {
     const { app, keys } = await startWith('tool', 10);
     const client = await connect(app);
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(keys);

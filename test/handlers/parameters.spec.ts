@@ -149,7 +149,7 @@ describe('the parameters of handlers', () => {
     return error;
   };
 
-  it('get the context without a decorator, beside decorated ones', async () => {
+  it('the parameters of handlers get the context without a decorator, beside decorated ones', async () => {
     const { tool, request } = await callOf(Mixed);
     expect(await tool('behind', { id: '7' })).toBe('"7",context');
     expect(await tool('before', { id: '7' })).toBe('context,{"id":"7"}');
@@ -166,7 +166,7 @@ describe('the parameters of handlers', () => {
     expect(completion.values).toEqual(['"x"', 'context']);
   });
 
-  it('stop the start when several have no decorator, or when one without a decorator cannot be the context', async () => {
+  it('the parameters of handlers stop the start when several have no decorator, or when one without a decorator cannot be the context', async () => {
     class Several {
       @Tool({ name: 'find', inputSchema: OrderId })
       find(@McpArgs('id') _id: string, _one: object, _other: object): void {}

@@ -51,20 +51,23 @@ describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions canno
     ['sample with tools', { sampling: {} }, 'sampling.tools'],
     ['roots', {}, 'roots'],
     ['several', { sampling: {} }, 'roots'],
-  ])('fails the call with the capability that the client lacks (%s, %j)', async (what, capabilities, lacks) => {
-    const app = await start();
-    const client = await app.client({ what: encodeURIComponent(what) }).initialize(LATEST, capabilities);
-    const text = expect.stringMatching(new RegExp(`cannot be sent: .* capability "${lacks}"`)) as string;
-    const { result } = await (await client.call('ask')).json();
-    expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
-    const prompt = { jsonrpc: '2.0', id: 50, method: 'prompts/get', params: { name: 'ask' } };
-    expect((await (await client.post(prompt)).json()).error).toEqual({ code: -32603, message: text });
-    const { result: code } = await (await client.call('code')).json();
-    expect(code.content[0].text).toBe('McpServerRequestError CLIENT_LACKS_CAPABILITY');
-    expect(app.log.texts('error')).toEqual([]);
-  });
+  ])(
+    'a question that a client of the 2025 revisions cannot answer fails the call with the capability that the client lacks (%s, %j)',
+    async (what, capabilities, lacks) => {
+      const app = await start();
+      const client = await app.client({ what: encodeURIComponent(what) }).initialize(LATEST, capabilities);
+      const text = expect.stringMatching(new RegExp(`cannot be sent: .* capability "${lacks}"`)) as string;
+      const { result } = await (await client.call('ask')).json();
+      expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
+      const prompt = { jsonrpc: '2.0', id: 50, method: 'prompts/get', params: { name: 'ask' } };
+      expect((await (await client.post(prompt)).json()).error).toEqual({ code: -32603, message: text });
+      const { result: code } = await (await client.call('code')).json();
+      expect(code.content[0].text).toBe('McpServerRequestError CLIENT_LACKS_CAPABILITY');
+      expect(app.log.texts('error')).toEqual([]);
+    },
+  );
 
-  it('fails the call when the client does not answer in time', async () => {
+  it('a question that a client of the 2025 revisions cannot answer fails the call when the client does not answer in time', async () => {
     const app = await start({ serverRequestTimeoutMs: 30 });
     const client = await app.client({ what: 'elicit' }).initialize(LATEST, { elicitation: {} });
     const stream = (await client.call('ask')).sse();

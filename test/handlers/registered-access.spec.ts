@@ -83,7 +83,7 @@ describe('a handler that is registered at run time', () => {
   const listed = async (user: string): Promise<string[]> =>
     (await client(user).ask('tools/list')).result.tools.map(({ name }: { name: string }) => name);
 
-  it('is hidden from callers whom its guards refuse, and does not exist for them', async () => {
+  it('a handler that is registered at run time is hidden from callers whom its guards refuse, and does not exist for them', async () => {
     const registry = await start();
     const ran: string[] = [];
     registry.registerTool({ name: 'by_class', guards: [OnlyAnn], handler: () => void ran.push('class') });
@@ -103,7 +103,7 @@ describe('a handler that is registered at run time', () => {
     expect((await client('ann').ask('tools/list')).result.cacheScope).toBe('private');
   });
 
-  it('is refused by a guard that reads arguments, and listed by it', async () => {
+  it('a handler that is registered at run time is refused by a guard that reads arguments, and listed by it', async () => {
     const registry = await start();
     const guard: CanActivate = {
       canActivate(context) {
@@ -122,7 +122,7 @@ describe('a handler that is registered at run time', () => {
     expect(await text('bob', 'few', { n: 6 })).toContain('Forbidden');
   });
 
-  it('has the guards, interceptors and filters of the app around it, of all kinds', async () => {
+  it('a handler that is registered at run time has the guards, interceptors and filters of the app around it, of all kinds', async () => {
     const refused: string[] = [];
     const registry = await start((nest) => {
       nest.useGlobalGuards({
@@ -170,7 +170,7 @@ describe('a handler that is registered at run time', () => {
     expect(refused).toEqual(['work', 'log://today', 'log://day/{day}', 'ask']);
   });
 
-  it('has guards of the app that are made for each request, while the registry stays a singleton', async () => {
+  it('a handler that is registered at run time has guards of the app that are made for each request, while the registry stays a singleton', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class PerRequest implements CanActivate {
       constructor(@Inject(REQUEST) private readonly request: { user?: { sub: string } }) {}
@@ -187,7 +187,7 @@ describe('a handler that is registered at run time', () => {
     expect(runs).toBe(1);
   });
 
-  it('has the guards that a decorator has put on its function', async () => {
+  it('a handler that is registered at run time has the guards that a decorator has put on its function', async () => {
     class Orders {
       @UseGuards(new OnlyAnn())
       find(): string {
@@ -201,7 +201,7 @@ describe('a handler that is registered at run time', () => {
     expect(await text('ann', 'find')).toBe('found');
   });
 
-  it('can get other guards, which calls and lists use from then on', async () => {
+  it('a handler that is registered at run time can get other guards, which calls and lists use from then on', async () => {
     const registry = await start();
     const tool = registry.registerTool({ name: 'work', handler: () => 'done' });
     expect(await text('bob', 'work')).toBe('done');
@@ -211,7 +211,7 @@ describe('a handler that is registered at run time', () => {
     expect(await listed('ann')).toEqual([]);
   });
 
-  it('is refused with a guard that does not exist, or is none', async () => {
+  it('a handler that is registered at run time is refused with a guard that does not exist, or is none', async () => {
     @Injectable()
     class Missing extends OnlyAnn {}
     @Injectable({ scope: Scope.REQUEST })

@@ -83,13 +83,13 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
     expect(told).toHaveLength(3);
   });
 
-  it('does not announce handlers found at the start', async () => {
+  it('the registry of a running endpoint does not announce handlers found at the start', async () => {
     await start();
     const { told } = await connect();
     expect(told).toEqual([]);
   });
 
-  it('is listed page by page', async () => {
+  it('the registry of a running endpoint is listed page by page', async () => {
     const registry = await start({ pageSize: 2 });
     const tools = ['a', 'b', 'c', 'd'].map((name) => registry.registerTool({ name, handler: () => name }));
     const client = await app.client().initialize();

@@ -326,7 +326,7 @@ describe.each(ADAPTERS)('the same routes by HTTP and as tools, on %s,', (adapter
   const textOf = ({ message }: { message: string | string[] }): string => [message].flat().join('; ');
 
   it.each(CASES.map((each) => [`${each.tool} of ${each.path}`, each] as const))(
-    'decide the same, and answer the same: %s',
+    'the same routes by HTTP and as tools decide the same, and answer the same: %s',
     async (_, { tool, verb = 'GET', path, body, args, user = 'ann:user', refused = false, hidden = false }) => {
       const headers = { 'x-user': user };
       const response = await fetch(`${app.base}/${path}`, {

@@ -790,7 +790,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
     return (await startFailure(adapter, () => ({ imports, controllers }))).message;
   };
 
-  it('when one name stands in two places, of which "rename" resolves one', async () => {
+  it('a route that is a tool stops the start when one name stands in two places, of which "rename" resolves one', async () => {
     @Controller('orders')
     class Twice {
       @Patch(':id')
@@ -811,7 +811,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
     );
   });
 
-  it('when nothing is known of a body, or it is a list', async () => {
+  it('a route that is a tool stops the start when nothing is known of a body, or it is a list', async () => {
     @Controller('a')
     class Untyped {
       @Post()
@@ -836,7 +836,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
     expect(await failureOf(NoRules)).toContain('its @Body() has the class Bare, which is no schema');
   });
 
-  it('when "outputSchema" is that of a route which says none', async () => {
+  it('a route that is a tool stops the start when "outputSchema" is that of a route which says none', async () => {
     @Controller('a')
     class Silent {
       @Get()
@@ -858,7 +858,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
     expect(await failureOf(Many)).toContain('answers with a list');
   });
 
-  it('when @Tools() names no route, or is on a class without routes', async () => {
+  it('a route that is a tool stops the start when @Tools() names no route, or is on a class without routes', async () => {
     @Controller('a')
     @Tools({ only: ['finde'] })
     class Misspelt {

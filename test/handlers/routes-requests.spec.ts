@@ -231,7 +231,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
   }
 
   it.each(['by_query', 'by_whole_query', 'by_params', 'by_body', 'by_whole_body'])(
-    'has the arguments, and nothing of the query that the client wrote (%s)',
+    'the request of a tool that is a route too has the arguments, and nothing of the query that the client wrote (%s)',
     async (tool) => {
       const { call } = await start();
       expect(await call(tool, { owner: 'ann' })).toBe('refused: Forbidden resource');
@@ -240,7 +240,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     },
   );
 
-  it('has the arguments where the decorators of its parameters read them, for enhancers of all kinds', async () => {
+  it('the request of a tool that is a route too has the arguments where the decorators of its parameters read them, for enhancers of all kinds', async () => {
     const { call } = await start({ query: 'owner=bob&limit=9&id=8' });
     const parts = { params: { id: '7' }, query: { limit: '2' }, body: { name: 'lamp' } };
     const { params, query } = parts;
@@ -259,7 +259,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     expect(seen['filter']).toEqual({ params, query, body: { name: 'fails' } });
   });
 
-  it('is made for each call: enhancers and the method see the values that a guard writes into it', async () => {
+  it('the request of a tool that is a route too is made for each call: enhancers and the method see the values that a guard writes into it', async () => {
     const { client } = await start({ revision: '2025-03-26', controllers: [Users] });
     const messages = ['ann', 'bob'].map((name) => client.toolCall('me', { name }));
     const answers = (await (await client.post(messages)).json()) as { result: { structuredContent: object } }[];
@@ -268,7 +268,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     for (const name of ['ann', 'bob']) expect(names).toContainEqual({ name, user: name, ofContext: name });
   });
 
-  it('gives the method the value that a guard has put in place of an argument', async () => {
+  it('the request of a tool that is a route too gives the method the value that a guard has put in place of an argument', async () => {
     const { call } = await start();
     const forced = { id: '7', page: '1', body: { owner: 'ann', name: 'lamp' } };
     expect(await call('forced', { id: '7', owner: 'bob', name: 'lamp', page: '2' })).toEqual(forced);
@@ -277,13 +277,16 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
   it.each([
     ['none', []],
     ['one of its own', [GuardOfEndpoint]],
-  ])('is what request-scoped providers get as REQUEST (guards of the endpoint: %s)', async (_, guards) => {
-    const { call } = await start({ controllers: [ScopedOrders], guards });
-    expect(await call('scoped', { owner: 'ann' })).toBe('refused: Forbidden resource');
-    expect(await call('scoped', { owner: 'bob' })).toEqual({ owner: 'bob', query: { owner: 'bob' } });
-  });
+  ])(
+    'the request of a tool that is a route too is what request-scoped providers get as REQUEST (guards of the endpoint: %s)',
+    async (_, guards) => {
+      const { call } = await start({ controllers: [ScopedOrders], guards });
+      expect(await call('scoped', { owner: 'ann' })).toBe('refused: Forbidden resource');
+      expect(await call('scoped', { owner: 'bob' })).toEqual({ owner: 'bob', query: { owner: 'bob' } });
+    },
+  );
 
-  it('has no arguments while a list is made: a guard that reads them does not decide', async () => {
+  it('the request of a tool that is a route too has no arguments while a list is made: a guard that reads them does not decide', async () => {
     const { client } = await start();
     const message = { jsonrpc: '2.0', id: client.nextId(), method: 'tools/list' };
     const { result } = await (await client.post(message)).json();
@@ -291,7 +294,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     expect(names).toEqual(expect.arrayContaining(['by_query', 'by_params', 'by_body']));
   });
 
-  it('is that of HTTP for a tool that is no route', async () => {
+  it('the request of a tool that is a route too is that of HTTP for a tool that is no route', async () => {
     const { call } = await start();
     expect(await call('no_route', { owner: 'ann' })).toBe('done');
     expect(seen['no route']).toEqual({ query: { owner: 'bob' } });

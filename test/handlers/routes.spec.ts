@@ -184,7 +184,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     };
   }
 
-  it('gives a body the arguments that no other parameter names, unless its class has them', async () => {
+  it('a method that is a route and a tool gives a body the arguments that no other parameter names, unless its class has them', async () => {
     const { call, http } = await start();
     const changed = { id: 7, line: { name: 'lamp' }, isDto: true };
     expect(await http('shop/lines/7', { name: 'lamp' }, 'PATCH')).toMatchObject({ status: 200, body: changed });
@@ -200,7 +200,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
   });
 
   it.each(['legacy', 'modern'] as const)(
-    'takes parameters of the path and the query as arguments (%s)',
+    'a method that is a route and a tool takes parameters of the path and the query as arguments (%s)',
     async (era) => {
       const { call, http, client } = await start(era);
       const { tools } = await client.listTools();
@@ -216,7 +216,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     },
   );
 
-  it('gets the body as arguments, whose class is the schema, and the context over MCP alone', async () => {
+  it('a method that is a route and a tool gets the body as arguments, whose class is the schema, and the context over MCP alone', async () => {
     const { call, http } = await start();
     const line = { name: 'lamp', count: 2 };
     expect(await http('shop/lines', line)).toEqual({
@@ -228,13 +228,13 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect(await call('add_line', { count: 2 })).toContain('name');
   });
 
-  it('gets the query as arguments', async () => {
+  it('a method that is a route and a tool gets the query as arguments', async () => {
     const { call, http } = await start();
     expect((await http('shop/pages?page=3')).body).toMatchObject({ page: 3, type: 'number' });
     expect(await call('get_page', { page: 3 })).toMatchObject({ page: 3, type: 'number' });
   });
 
-  it('runs its guards and interceptors around route and tool', async () => {
+  it('a method that is a route and a tool runs its guards and interceptors around route and tool', async () => {
     const { call, http } = await start();
     expect((await http('shop/orders/7', { name: 'mine' })).body).toEqual({ id: 7, name: 'mine', wrapped: true });
     expect(await call('rename_order', { id: 7, name: 'mine' })).toEqual({ id: 7, name: 'mine', wrapped: true });
@@ -242,7 +242,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect(await call('rename_order', { id: 8, name: 'x' })).toBe('That is not your order.');
   });
 
-  it('gives pipes the same parameters', async () => {
+  it('a method that is a route and a tool gives pipes the same parameters', async () => {
     const { call, http } = await start();
     seen.splice(0);
     const result = { id: 'x', host: 'string', request: 'object', wrapped: true };
@@ -252,13 +252,13 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect([onRoute, seen]).toEqual([['param id'], ['param id']]);
   });
 
-  it('belongs to a controller that is made for each request', async () => {
+  it('a method that is a route and a tool belongs to a controller that is made for each request', async () => {
     const { call, http } = await start();
     expect((await http('scoped')).body).toEqual({ host: 'string' });
     expect(await call('scoped')).toEqual({ host: 'string' });
   });
 
-  it('gives all arguments to a parameter without a name', async () => {
+  it('a method that is a route and a tool gives all arguments to a parameter without a name', async () => {
     const { call, http } = await start();
     expect((await http('shop/all/7?page=1')).body).toMatchObject({ params: { id: '7' }, query: { page: '1' } });
     expect(await call('get_all', { id: '7' })).toMatchObject({ params: { id: '7' }, query: { id: '7' } });
@@ -275,7 +275,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
   };
   const inputSchema = z.object({ id: z.string() });
 
-  it('when a parameter exists in HTTP alone', async () => {
+  it('a method that is a route and a tool stops the start when a parameter exists in HTTP alone', async () => {
     @Controller()
     class WithResponse {
       @Get()
@@ -305,7 +305,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(await failureOf(WithRedirect)).toContain('@Redirect()');
   });
 
-  it('when its parameters have no decorators, as Nest would give the route other values', async () => {
+  it('a method that is a route and a tool stops the start when its parameters have no decorators, as Nest would give the route other values', async () => {
     @Controller()
     class Bare {
       @Get()
@@ -315,7 +315,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(await failureOf(Bare)).toContain('it is also a route');
   });
 
-  it('when a parameter is an argument that its schema does not have', async () => {
+  it('a method that is a route and a tool stops the start when a parameter is an argument that its schema does not have', async () => {
     @Controller()
     class Misnamed {
       @Get(':orderId')
@@ -327,7 +327,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     );
   });
 
-  it('when it is a stream of events', async () => {
+  it('a method that is a route and a tool stops the start when it is a stream of events', async () => {
     @Controller()
     class Events {
       @Sse('events')
@@ -339,7 +339,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(await failureOf(Events)).toContain('it is also a route with @Sse()');
   });
 
-  it('when a tool that is no route has parameters of routes', async () => {
+  it('a method that is a route and a tool stops the start when a tool that is no route has parameters of routes', async () => {
     @Injectable()
     class NoRoute {
       @Tool({ name: 'broken', inputSchema })

@@ -96,7 +96,7 @@ describe.each(ONE_ADAPTER)('durable providers on %s', (adapter) => {
     return JSON.parse(resultText(result));
   };
 
-  it('are made once for each tenant, also by calls that come at the same time', async () => {
+  it('durable providers are made once for each tenant, also by calls that come at the same time', async () => {
     const app = await start();
     const clients = await Promise.all(['anna', 'bert'].map((user) => app.client(as(user)).initialize()));
     const tenants = ['north', 'south', 'west'];
@@ -116,7 +116,7 @@ describe.each(ONE_ADAPTER)('durable providers on %s', (adapter) => {
     }
   });
 
-  it('are injected into request-scoped providers, which are made for each request', async () => {
+  it('durable providers are injected into request-scoped providers, which are made for each request', async () => {
     const app = await start();
     const clients = await Promise.all(['anna', 'bert'].map((user) => app.client(as(user)).initialize()));
     const tenants = ['north', 'south', 'west'];

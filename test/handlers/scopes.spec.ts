@@ -155,17 +155,20 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     );
   };
 
-  it.each(['request', 'inherited'])('get the HTTP request of their own call (%s)', async (host) => {
-    const app = await start();
-    const answers = await crowd(app, host);
-    for (const { user, name, answer } of answers) {
-      expect(answer).toMatchObject({ user, call: name, before: [], same: true, principal: user });
-    }
-    expect(new Set(answers.map(({ answer }) => answer.serial)).size).toBe(answers.length);
-    expect(made).toBe(answers.length);
-  });
+  it.each(['request', 'inherited'])(
+    'providers of a request get the HTTP request of their own call (%s)',
+    async (host) => {
+      const app = await start();
+      const answers = await crowd(app, host);
+      for (const { user, name, answer } of answers) {
+        expect(answer).toMatchObject({ user, call: name, before: [], same: true, principal: user });
+      }
+      expect(new Set(answers.map(({ answer }) => answer.serial)).size).toBe(answers.length);
+      expect(made).toBe(answers.length);
+    },
+  );
 
-  it.each(KINDS)('get what the guard of the route left on the request (%s)', async (kind) => {
+  it.each(KINDS)('providers of a request get what the guard of the route left on the request (%s)', async (kind) => {
     const app = await start();
     const client = await connect(app, { ...as('anna', 'fresh'), 'x-call': 'official' });
     const told = JSON.parse(await askOfficially(client, kind, 'request')) as Known;
@@ -184,7 +187,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     }
   });
 
-  it('may be guards of static providers', async () => {
+  it('providers of a request may be guards of static providers', async () => {
     const app = await start();
     const clients = await Promise.all(['anna', 'bert'].map((user) => app.client(as(user)).initialize()));
     const served = await Promise.all(
@@ -206,7 +209,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     }
   });
 
-  it('may be guards of the whole app', async () => {
+  it('providers of a request may be guards of the whole app', async () => {
     const guard = { provide: APP_GUARD, useClass: ScopedGuard, scope: Scope.REQUEST };
     const app = await start({ providers: [Open, guard] });
     const client = await app.client(as('anna')).initialize();
@@ -220,7 +223,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     }
   });
 
-  it('are made anew for each call when they are transient', async () => {
+  it('providers of a request are made anew for each call when they are transient', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const answers = await Promise.all(
@@ -230,7 +233,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     expect(new Set(answers.map(({ serial }) => serial)).size).toBe(16);
   });
 
-  it('are shared by the messages of a batch, which is one HTTP request', async () => {
+  it('providers of a request are shared by the messages of a batch, which is one HTTP request', async () => {
     const app = await start();
     const client = await app.client(as('anna')).initialize('2025-03-26');
     const batch = KINDS.map((kind) => messageOf(client, kind, 'request'));
@@ -241,7 +244,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     expect(told.map(({ before }) => before.length).toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3]);
   });
 
-  it('complete arguments for their own caller', async () => {
+  it('providers of a request complete arguments for their own caller', async () => {
     const app = await start();
     const clients = await Promise.all(['anna', 'bert'].map((user) => app.client(as(user)).initialize()));
     const proposals = await Promise.all(
@@ -255,7 +258,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     expect(proposals).toEqual(proposals.map((_, n) => [`I am ${n % 2 === 0 ? 'anna' : 'bert'} call${n}`]));
   });
 
-  it('stay the same while an Observable goes on', async () => {
+  it('providers of a request stay the same while an Observable goes on', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class Streaming extends fourOf('streaming', {
       run: (context, _args, self) =>

@@ -114,7 +114,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     return { app, clock, over: () => clock.advance(IDLE + LOOK) };
   };
 
-  it('is found by its handle in later calls, from any client of the same principal', async () => {
+  it('state that outlives a call is found by its handle in later calls, from any client of the same principal', async () => {
     const { app, over } = await withTime();
     const ann = await meet(app, as('ann'));
     const { cart, data } = await carted(ann);
@@ -127,7 +127,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     await over();
   });
 
-  it('is found in the other era', async () => {
+  it('state that outlives a call is found in the other era', async () => {
     const { app, over } = await withTime();
     const { cart } = await carted(await meet(app, as('ann')));
     const other = era === 'legacy' ? modern : legacy;
@@ -135,7 +135,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     await over();
   });
 
-  it('belongs to one principal: other callers get advice, and cannot tell whether it exists', async () => {
+  it('state that outlives a call belongs to one principal: other callers get advice, and cannot tell whether it exists', async () => {
     const { app, over } = await withTime();
     const ann = await meet(app, as('ann'));
     const { cart } = await carted(ann);
@@ -158,7 +158,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     await over();
   });
 
-  it('of the principal needs no handle, and a principal', async () => {
+  it('state that outlives a call of the principal needs no handle, and a principal', async () => {
     const { app } = await withTime();
     const ann = await meet(app, as('ann'));
     expect((await ann.call('prefer', { theme: 'dark' })).text).toBe('{"theme":"dark"}');
@@ -170,7 +170,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     expect((await ann.call('prefer')).text).toBe('{}');
   });
 
-  it('costs nothing before something is stored, no timer then, and leaves nothing when it is deleted', async () => {
+  it('state that outlives a call costs nothing before something is stored, no timer then, and leaves nothing when it is deleted', async () => {
     const { app } = await withTime({ eras: era as 'legacy' | 'modern' });
     const caller = await meet(app);
     for (let n = 0; n < 5; n++) await carted(caller, {});
@@ -182,7 +182,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     expect((await caller.call('add', { cart })).isError).toBe(true);
   });
 
-  it('expires when it is not used for the idle timeout, also without a session', async () => {
+  it('state that outlives a call expires when it is not used for the idle timeout, also without a session', async () => {
     const { app, clock } = await withTime({ eras: era as 'legacy' | 'modern' });
     const caller = await meet(app);
     const { cart } = await carted(caller);
@@ -199,7 +199,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     if (era === 'modern') expect((await again.call('add', { cart })).isError).toBe(true);
   });
 
-  it('is bounded in number and size, whatever sessions there are', async () => {
+  it('state that outlives a call is bounded in number and size, whatever sessions there are', async () => {
     const { app, over } = await withTime({
       maxSessionsPerPrincipal: 1,
       maxStatesPerPrincipal: 2,
@@ -242,7 +242,7 @@ describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
     await app.settled({ states: 0, timers: 0 });
   });
 
-  it('stays when a node stops that shares it, and is there for the one that is left', async () => {
+  it('a state stays when a node stops that shares it, and is there for the one that is left', async () => {
     const clock = new ManualClock();
     const stateStore = new InMemoryStateStore(clock);
     const options = { clock, stateStore, idleTimeoutMs: IDLE };
@@ -260,7 +260,7 @@ describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
 describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Tools] });
 
-  it('is kept from call to call and from node to node, is of one principal, and is deleted', async () => {
+  it('state in a Keyv is kept from call to call and from node to node, is of one principal, and is deleted', async () => {
     const stateStore: McpStateStore = new Keyv({ throwOnErrors: true });
     const [here, there] = [await start({ stateStore }), await start({ stateStore })];
     const ann = await legacy(here, as('ann'));
@@ -274,13 +274,13 @@ describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
     expect((await elsewhere.call('add', { cart })).isError).toBe(true);
   });
 
-  it('has no cap', async () => {
+  it('state in a Keyv has no cap', async () => {
     const app = await start({ stateStore: new Keyv(), maxStatesPerPrincipal: 1 });
     const ann = await modern(app, as('ann'));
     expect((await carted(ann)).cart).not.toBe((await carted(ann)).cart);
   });
 
-  it('that fails is reported to the client and to the operator', async () => {
+  it('state in a Keyv that fails is reported to the client and to the operator', async () => {
     const refuse = () => Promise.reject(new Error('the disk is full'));
     const storage = Object.assign(new Map<string, unknown>(), { set: refuse });
     const stateStore = new Keyv({ store: storage }).on('error', () => {});

@@ -128,7 +128,7 @@ describe('a handler that is switched off', () => {
     return list.map(({ name, uri }) => uri ?? name!);
   };
 
-  it('is absent from lists in both eras, and the model reads the reason when it calls it; until it is on again', async () => {
+  it('a handler that is switched off is absent from lists in both eras, and the model reads the reason when it calls it; until it is on again', async () => {
     await start();
     await registry.disable('refund', { reason: REASON });
     expect(await listed('tools/list')).toEqual(['slow', '__proto__']);
@@ -148,7 +148,7 @@ describe('a handler that is switched off', () => {
     expect(registry.list('tool')[0]).not.toHaveProperty('disabled');
   });
 
-  it('may be a resource, a template with its listed resources, or a prompt with its completions', async () => {
+  it('a handler that is switched off may be a resource, a template with its listed resources, or a prompt with its completions', async () => {
     await start();
     await registry.disable('ledger://today', { kind: 'resource', reason: 'Closed.' });
     await registry.disable('order://{id}', { kind: 'template' });
@@ -178,7 +178,7 @@ describe('a handler that is switched off', () => {
     expect(await ask('completion/complete', completion)).toMatchObject({ result: { completion: { values: ['ann'] } } });
   });
 
-  it('is announced to clients of both eras, once for each change', async () => {
+  it('a handler that is switched off is announced to clients of both eras, once for each change', async () => {
     await start();
     const stream = await legacy.listen();
     const subscription = await modern.listen({ toolsListChanged: true });
@@ -196,7 +196,7 @@ describe('a handler that is switched off', () => {
     subscription.destroy();
   });
 
-  it('lets calls continue that run, and refuses those of the app itself', async () => {
+  it('a handler that is switched off lets calls continue that run, and refuses those of the app itself', async () => {
     await start();
     const call = ask('tools/call', { name: 'slow' });
     await running.promise;
@@ -208,7 +208,7 @@ describe('a handler that is switched off', () => {
     expect((await call).result).toMatchObject({ content: [{ text: 'done' }] });
   });
 
-  it('is not told of to a caller from whom a guard hides it', async () => {
+  it('a handler that is switched off is not told of to a caller from whom a guard hides it', async () => {
     await start();
     const before = await ask('tools/call', { name: 'staff_only' });
     await registry.disable('staff_only', { reason: REASON });
@@ -218,7 +218,7 @@ describe('a handler that is switched off', () => {
     expect(await ask('tools/call', { name: 'no such tool' })).toHaveProperty('error');
   });
 
-  it('may have a name that no handler has yet, or that of a prototype', async () => {
+  it('a handler that is switched off may have a name that no handler has yet, or that of a prototype', async () => {
     await start();
     await registry.disable('later', { reason: REASON });
     await registry.disable('__proto__', { reason: REASON });
@@ -245,7 +245,7 @@ describe('a handler that is switched off', () => {
       'The kinds are: tool, resource, template, prompt.',
     ],
     ['of the kind __proto__', () => registry.disable('a', { kind: '__proto__' as never }), 'cannot be switched off'],
-  ])('cannot be one %s', async (_, act, text) => {
+  ])('a handler that is switched off cannot be one %s', async (_, act, text) => {
     await start();
     await expect(act()).rejects.toThrow(text);
     expect(await listed('tools/list')).toHaveLength(3);
@@ -258,7 +258,7 @@ describe('a handler that is switched off', () => {
     };
     const isOff = async (): Promise<boolean> => (await ask('tools/call', { name: 'refund' })).result.isError === true;
 
-    it('is off after a restart, and on after the next if it was switched on', async () => {
+    it('a handler that is switched off, with a state store, is off after a restart, and on after the next if it was switched on', async () => {
       const store = new FaultyStore();
       await start({ stateStore: store });
       await registry.disable('refund', { reason: REASON });
@@ -273,19 +273,22 @@ describe('a handler that is switched off', () => {
       expect(await listed('prompts/list')).toEqual([]);
     });
 
-    it.each([true, false])('is as the last of many changes at the same moment says; off: %s', async (off) => {
-      const store = new FaultyStore();
-      await start({ stateStore: store });
-      const changes = Array.from({ length: 100 }, (_, n) =>
-        (n % 2 === 0) === off ? registry.enable('refund') : registry.disable('refund'),
-      );
-      await Promise.all(changes);
-      expect(await isOff()).toBe(off);
-      await restart(store);
-      expect(await isOff()).toBe(off);
-    });
+    it.each([true, false])(
+      'a handler that is switched off, with a state store, is as the last of many changes at the same moment says; off: %s',
+      async (off) => {
+        const store = new FaultyStore();
+        await start({ stateStore: store });
+        const changes = Array.from({ length: 100 }, (_, n) =>
+          (n % 2 === 0) === off ? registry.enable('refund') : registry.disable('refund'),
+        );
+        await Promise.all(changes);
+        expect(await isOff()).toBe(off);
+        await restart(store);
+        expect(await isOff()).toBe(off);
+      },
+    );
 
-    it('is off at once when the store fails; the error says so, and the store gets it when it is back', async () => {
+    it('a handler that is switched off, with a state store, is off at once when the store fails; the error says so, and the store gets it when it is back', async () => {
       const [store, clock] = [new FaultyStore(), new ManualClock()];
       await start({ stateStore: store }, clock);
       store.away = true;
@@ -302,7 +305,7 @@ describe('a handler that is switched off', () => {
       expect(await isOff()).toBe(true);
     });
 
-    it('stays off when the store fails, hangs, or has lost everything', async () => {
+    it('a handler that is switched off, with a state store, stays off when the store fails, hangs, or has lost everything', async () => {
       const [store, clock] = [new FaultyStore(), new ManualClock()];
       await start({ stateStore: store }, clock);
       await registry.disable('refund', { reason: REASON });
@@ -322,7 +325,7 @@ describe('a handler that is switched off', () => {
       expect((await ask('tools/call', { name: 'slow_' })).error.code).toBe(-32602);
     });
 
-    it('stays off at a node that starts while the store fails: its calls are refused until it answers', async () => {
+    it('a handler that is switched off, with a state store, stays off at a node that starts while the store fails: its calls are refused until it answers', async () => {
       const store = new FaultyStore();
       await start({ stateStore: store });
       await registry.disable('refund', { reason: REASON });
@@ -349,17 +352,20 @@ describe('a handler that is switched off', () => {
         ],
       ],
       ['no reason for its reason', [{ kind: 'tool', key: 'refund', off: true, at: 1, reason: { toString: 1 } }]],
-    ])('is not what the store has, if that is %s', async (_, value) => {
-      const store = new FaultyStore();
-      store.kept.set('path.mcp:switches:all', value);
-      await start({ stateStore: store });
-      expect(await listed('tools/list')).toHaveLength(3);
-      await registry.disable('refund', { reason: REASON });
-      await restart(store);
-      expect(await isOff()).toBe(true);
-    });
+    ])(
+      'a handler that is switched off, with a state store, is not what the store has, if that is %s',
+      async (_, value) => {
+        const store = new FaultyStore();
+        store.kept.set('path.mcp:switches:all', value);
+        await start({ stateStore: store });
+        expect(await listed('tools/list')).toHaveLength(3);
+        await registry.disable('refund', { reason: REASON });
+        await restart(store);
+        expect(await isOff()).toBe(true);
+      },
+    );
 
-    it('leaves nothing in the store of an app that switches nothing', async () => {
+    it('a handler that is switched off, with a state store, leaves nothing in the store of an app that switches nothing', async () => {
       const clock = new ManualClock();
       const store = new InMemoryStateStore(clock);
       await start({ stateStore: store }, clock);
@@ -369,7 +375,7 @@ describe('a handler that is switched off', () => {
     });
   });
 
-  it('cannot be one of an SDK server', async () => {
+  it('a handler that is switched off cannot be one of an SDK server', async () => {
     app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo, server: () => ({}) as never })],
     });

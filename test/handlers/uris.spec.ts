@@ -48,7 +48,7 @@ describe.each(ONE_ADAPTER)('a URI that a client sends, on %s,', (adapter) => {
     ['resources/subscribe', (uri: string) => ({ uri })],
     ['resources/unsubscribe', (uri: string) => ({ uri })],
     ['completion/complete', completionOf],
-  ])('D29: has at most 2,048 characters in %s', async (method, params) => {
+  ])('D29: a URI that a client sends has at most 2,048 characters in %s', async (method, params) => {
     const app = await start();
     const client = await app.client().initialize();
     const ask = async (uri: string) => {
@@ -60,7 +60,7 @@ describe.each(ONE_ADAPTER)('a URI that a client sends, on %s,', (adapter) => {
     else expect(result).toBeDefined();
   });
 
-  it('D29: has at most 2,048 characters in revision 2026-07-28', async () => {
+  it('D29: a URI that a client sends has at most 2,048 characters in revision 2026-07-28', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     for (const [method, params] of [
@@ -75,7 +75,7 @@ describe.each(ONE_ADAPTER)('a URI that a client sends, on %s,', (adapter) => {
     expect(error).toMatchObject({ code: -32602, message: expect.stringContaining('has 2049 characters') });
   });
 
-  it('gives a template with several variables in a segment their values', async () => {
+  it('a URI that a client sends gives a template with several variables in a segment their values', async () => {
     const app = await start();
     const { result } = await new ModernClient(app.url).ask('resources/read', { uri: 'dates://2026-11-23' });
     expect(JSON.parse(result.contents[0].text)).toEqual({ year: '2026', month: '11', day: '23' });

@@ -33,7 +33,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
   }
   const endpoint = McpStreamableModule.forRoot.bind(McpStreamableModule);
 
-  it('finds the endpoint below a global prefix', async () => {
+  it('the testing kit finds the endpoint below a global prefix', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo, path: 'agents/mcp' })], ...tools });
     app.setGlobalPrefix('api');
     const mcp = await createMcpTestClient(app);
@@ -42,7 +42,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await mcp.close();
   });
 
-  it('is told which of several endpoints is meant, and looks into all of them for what is left', async () => {
+  it('the testing kit is told which of several endpoints is meant, and looks into all of them for what is left', async () => {
     const other = endpoint({ serverInfo, name: 'other', path: 'other' });
     const app = await makeApp({ imports: [endpoint({ serverInfo, sessions: 'off' }), other], ...tools });
     await expect(createMcpTestClient(app)).rejects.toThrow('/mcp, /other. Choose the path that the client uses');
@@ -52,13 +52,13 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await expectNothingLeft(app);
   });
 
-  it('throws an error that says so when the app has no endpoint', async () => {
+  it('the testing kit throws an error that says so when the app has no endpoint', async () => {
     const app = await makeApp(tools);
     await expect(createMcpTestClient(app)).rejects.toThrow('no MCP endpoint. Import McpStreamableModule.forRoot()');
     await expect(expectNothingLeft(app)).rejects.toThrow('no MCP endpoint');
   });
 
-  it('serves an app whose guards and providers are overridden', async () => {
+  it('the testing kit serves an app whose guards and providers are overridden', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools }, (builder) =>
       builder.overrideGuard(StaffGuard).useValue({ canActivate: () => true }),
     );
@@ -67,7 +67,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await mcp.close();
   });
 
-  it('serves an app that listens, too', async () => {
+  it('the testing kit serves an app that listens, too', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     await app.listen(0, '127.0.0.1');
     const { port } = app.getHttpServer().address() as AddressInfo;
@@ -78,7 +78,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await mcp.close();
   });
 
-  it('lets an app close while clients are connected', async () => {
+  it('the testing kit lets an app close while clients are connected', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     const clients = await Promise.all([
       createMcpTestClient(app, { era: 'legacy' }),
@@ -90,7 +90,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await Promise.all(clients.map((mcp) => mcp.close()));
   });
 
-  it('names in its error what is left, and counts the timers of a clock of the test', async () => {
+  it('the testing kit names in its error what is left, and counts the timers of a clock of the test', async () => {
     const clock = new ManualClock();
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools }, (builder) =>
       builder.overrideProvider(McpClock).useValue(clock),
@@ -111,7 +111,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await expectNothingLeft(app);
   });
 
-  it('lets a test end a session in the app, and its client then gets an error', async () => {
+  it('the testing kit lets a test end a session in the app, and its client then gets an error', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     const mcp = await createMcpTestClient(app, { era: 'legacy' });
     await app.get(McpSessionService).terminate(mcp.sessionId!);
@@ -120,7 +120,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await mcp.close();
   });
 
-  it('carries bodies, headers and empty responses', async () => {
+  it('the testing kit carries bodies, headers and empty responses', async () => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     const get = await createAppFetch(app);
     const large = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping', params: { filler: 'x'.repeat(3_000_000) } });

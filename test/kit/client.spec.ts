@@ -43,7 +43,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       }
     });
 
-    it('calls a tool of an app that listens nowhere', async () => {
+    it('the test client calls a tool of an app that listens nowhere', async () => {
       const mcp = await connect(await makeApp());
       expect(mcp.era).toBe(era);
       expect(mcp.sessionId === undefined).toBe(era === 'modern');
@@ -62,7 +62,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('lists tools, reads resources and gets prompts', async () => {
+    it('the test client lists tools, reads resources and gets prompts', async () => {
       const mcp = await connect(await makeApp());
       const names = (list: { name: string }[]) => list.map(({ name }) => name);
       expect(names(await mcp.list.tools())).toEqual(expect.arrayContaining(['add', 'ask']));
@@ -83,7 +83,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('sends headers and a token', async () => {
+    it('the test client sends headers and a token', async () => {
       const app = await makeApp();
       const stranger = await connect(app);
       await expect(stranger.callTool('close_shop')).rejects.toThrow('Only staff');
@@ -93,7 +93,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await staff.close();
     });
 
-    it('reports how a caller is refused, and fails when the call is not refused', async () => {
+    it('the test client reports how a caller is refused, and fails when the call is not refused', async () => {
       const app = await makeApp();
       const stranger = await connect(app);
       const refusal = await refusalOf(stranger.callTool('close_shop'));
@@ -106,7 +106,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await stranger.close();
     });
 
-    it('answers the questions of a handler with what the test gave it', async () => {
+    it('the test client answers the questions of a handler with what the test gave it', async () => {
       const asked: unknown[] = [];
       const mcp = await connect(await makeApp(), {
         elicit: ({ message }) => {
@@ -135,7 +135,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('sends messages as they are', async () => {
+    it('the test client sends messages as they are', async () => {
       const mcp = await connect(await makeApp());
       const { status, headers, messages } = await mcp.raw({
         jsonrpc: '2.0',
@@ -162,7 +162,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('closes by itself where it is used with "await using"', async () => {
+    it('the test client closes by itself where it is used with "await using"', async () => {
       const app = await makeApp();
       const { disposed } = await (async () => {
         const mcp = await connect(app);
@@ -174,7 +174,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await expect(disposed.callTool('add')).rejects.toThrow('Not connected');
     });
 
-    it('serves many clients at once', async () => {
+    it('the test client serves many clients at once', async () => {
       const app = await makeApp();
       const clients = await Promise.all(Array.from({ length: 10 }, () => connect(app)));
       const calls = clients.flatMap((mcp) => [1, 2, 3].map((a) => mcp.callTool('add', { a, b: 0 })));
@@ -183,7 +183,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await Promise.all(clients.map((mcp) => mcp.close()));
     });
 
-    it.runIf(era === 'legacy')('resumes what it missed while its connections were cut', async () => {
+    it.runIf(era === 'legacy')('the test client resumes what it missed while its connections were cut', async () => {
       const app = await makeApp();
       const mcp = await connect(app);
       const doors = app.get(Doors);

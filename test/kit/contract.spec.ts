@@ -148,7 +148,7 @@ describe('the contract of an endpoint', () => {
 
   const written = () => JSON.parse(readFileSync(file, 'utf8'));
 
-  it('is written if there is none, with what each role sees, and is then the same for the same app', async () => {
+  it('the contract of an endpoint is written if there is none, with what each role sees, and is then the same for the same app', async () => {
     expect(await expectContract(await appOf(Shop), file, { as: AS })).toBe('written');
     expect(written()).toMatchObject({
       contract: 1,
@@ -171,12 +171,12 @@ describe('the contract of an endpoint', () => {
     expect(text.endsWith('}\n')).toBe(true);
   });
 
-  it('has no resources that a template lists: they are data', async () => {
+  it('the contract of an endpoint has no resources that a template lists: they are data', async () => {
     await expectContract(await appOf(Shop), file, { as: AS });
     expect(Object.keys(written().resources)).toEqual(['shop://terms']);
   });
 
-  it('fails with a page that says of each change whether it breaks clients', async () => {
+  it('the contract of an endpoint fails with a page that says of each change whether it breaks clients', async () => {
     await expectContract(await appOf(Shop), file, { as: AS });
     const failure = await expectContract(await appOf(NewShop), file, { as: AS }).catch((error: Error) => error);
     expect(failure).toBeInstanceOf(Error);
@@ -211,7 +211,7 @@ describe('the contract of an endpoint', () => {
     ]);
   });
 
-  it('is written anew with UPDATE_CONTRACT=1, also over a file that is no contract', async () => {
+  it('the contract of an endpoint is written anew with UPDATE_CONTRACT=1, also over a file that is no contract', async () => {
     vi.stubEnv('UPDATE_CONTRACT', '1');
     const app = await appOf(Shop, {});
     expect(await expectContract(app, file)).toBe('written');
@@ -221,13 +221,13 @@ describe('the contract of an endpoint', () => {
     expect(written().roles.anyone.tools).toEqual(['find_order']);
   });
 
-  it('that is missing fails in CI, and is not written', async () => {
+  it('the contract of an endpoint that is missing fails in CI, and is not written', async () => {
     vi.stubEnv('CI', 'true');
     await expect(expectContract(await appOf(Shop, {}), file)).rejects.toThrow('CI writes none');
     expect(existsSync(file)).toBe(false);
   });
 
-  it('that is not JSON, or of another version, fails with what to do', async () => {
+  it('the contract of an endpoint that is not JSON, or of another version, fails with what to do', async () => {
     const app = await appOf(Shop, {});
     writeFileSync(file, '<<<<<<< HEAD');
     await expect(expectContract(app, file)).rejects.toThrow(/is not JSON, as after a merge.*UPDATE_CONTRACT=1/);
@@ -244,15 +244,17 @@ describe('the contract of an endpoint', () => {
     }
   });
 
-  it('that was edited by hand fails as one that differs, whatever is in its entries', async () => {
+  it('the contract of an endpoint that was edited by hand fails as one that differs, whatever is in its entries', async () => {
     const app = await appOf(Shop, {});
     const complain = { arguments: [null, 5, { name: 'topic', required: 'x' }], inputSchema: 5, scopes: {} };
     const edited = { contract: 1, roles: { anyone: { prompts: ['complain'] } }, prompts: { complain } };
     writeFileSync(file, JSON.stringify(edited));
-    await expect(expectContract(app, file)).rejects.toThrow(/The endpoint is not what .*prompt complain.*arguments is written/s);
+    await expect(expectContract(app, file)).rejects.toThrow(
+      /The endpoint is not what .*prompt complain.*arguments is written/s,
+    );
   });
 
-  it('says which role sees something now, or does not any more', async () => {
+  it('the contract of an endpoint says which role sees something now, or does not any more', async () => {
     const app = await appOf(Shop);
     await expectContract(app, file, { as: AS });
     const swapped = expectContract(app, file, { as: { admin: AS.guest, guest: AS.admin } });
@@ -265,7 +267,7 @@ describe('the contract of an endpoint', () => {
     );
   });
 
-  it('has nothing for anonymous callers whom the endpoint refuses, and fails for a token that is refused', async () => {
+  it('the contract of an endpoint has nothing for anonymous callers whom the endpoint refuses, and fails for a token that is refused', async () => {
     const app = await appOf(Shop);
     await expectContract(app, file, { as: { admin: AS.admin, guest: undefined } });
     expect(written().roles.guest).toEqual({});
@@ -273,7 +275,7 @@ describe('the contract of an endpoint', () => {
     await expect(refused).rejects.toThrow('The lists of the role "admin" could not be read');
   });
 
-  it('says what "as" takes, and which endpoints the app has', async () => {
+  it('the contract of an endpoint says what "as" takes, and which endpoints the app has', async () => {
     const app = await appOf(Shop, {});
     for (const as of [AS.admin, { admin: null }, null]) {
       const failing = expectContract(app, file, { as: as as never });
@@ -284,12 +286,12 @@ describe('the contract of an endpoint', () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  it('may be named by the text of a URL, as import.meta.resolve() returns it', async () => {
+  it('the contract of an endpoint may be named by the text of a URL, as import.meta.resolve() returns it', async () => {
     expect(await expectContract(await appOf(Shop, {}), pathToFileURL(file).href)).toBe('written');
     expect(existsSync(file)).toBe(true);
   });
 
-  it('of an endpoint with an SDK server is what that lists', async () => {
+  it('the contract of an endpoint with an SDK server is what that lists', async () => {
     const server = (): McpServer => {
       const made = new McpServer({ name: 'own', version: '1.0.0' });
       made.registerTool('ping', { description: 'Pings', inputSchema: z.object({}) }, () => ({ content: [] }));
@@ -302,7 +304,7 @@ describe('the contract of an endpoint', () => {
     });
   });
 
-  it('keeps names of Object.prototype, for tools and their arguments', async () => {
+  it('the contract of an endpoint keeps names of Object.prototype, for tools and their arguments', async () => {
     await expectContract(await appOf(Odd, {}), file);
     expect(Object.keys(written().tools)).toEqual(['__proto__', 'constructor']);
     expect(Object.keys(written().tools.constructor.inputSchema.properties)).toContain('constructor');

@@ -92,7 +92,7 @@ describe('the doctor', () => {
   const rules = async (app: INestApplication): Promise<unknown[]> =>
     (await diagnose(app)).findings.map(({ rule, tool }) => [rule, tool]);
 
-  it('has no findings for tools with all that clients ask for', async () => {
+  it('the doctor has no findings for tools with all that clients ask for', async () => {
     const app = await appOf([Orders]);
     const { findings, tokens, weights } = await diagnose(app);
     expect(findings).toEqual([]);
@@ -101,7 +101,7 @@ describe('the doctor', () => {
     await expectHealthy(app);
   });
 
-  it('fails a test with what it found, what to do, and how to go on without', async () => {
+  it('the doctor fails a test with what it found, what to do, and how to go on without', async () => {
     const app = await appOf([Careless]);
     const failure = await expectHealthy(app).catch((error: Error) => error);
     expect((failure as Error).message.split('\n')).toEqual([
@@ -116,7 +116,7 @@ describe('the doctor', () => {
     await expectHealthy(app, { except: ['name-characters', 'no-description', 'no-hints', 'no-title'] });
   });
 
-  it('knows the verb of a route', async () => {
+  it('the doctor knows the verb of a route', async () => {
     expect(await rules(await appOf([Routes]))).toEqual([['hints-contradict', 'routes_purge']]);
   });
 
@@ -158,7 +158,7 @@ describe('the doctor', () => {
     }
   });
 
-  it('asks the authorization servers that the endpoint names, if it may', async () => {
+  it('the doctor asks the authorization servers that the endpoint names, if it may', async () => {
     const auth = {
       resource: 'https://shop.example.com/mcp',
       authorizationServers: ['https://login.example.com/shop', 'https://other.example.com'],
@@ -189,7 +189,7 @@ describe('the doctor', () => {
     expect(asked).toContain('https://login.example.com/.well-known/oauth-authorization-server/shop');
   });
 
-  it('follows the challenge of a guard of the app to its metadata', async () => {
+  it('the doctor follows the challenge of a guard of the app to its metadata', async () => {
     const guard: CanActivate = {
       canActivate(context: ExecutionContext): never {
         const metadata = 'https://shop.example.com/.well-known/oauth-protected-resource';
@@ -202,13 +202,13 @@ describe('the doctor', () => {
     expect(findings).toMatchObject([{ rule: 'oauth-metadata', problem: expect.stringContaining('answers 404') }]);
   });
 
-  it('has no findings for the quickstart', async () => {
+  it('the doctor has no findings for the quickstart', async () => {
     const quickstart = await QuickstartApp.start(ONE_ADAPTER[0]!);
     await expectHealthy(quickstart.app);
     await quickstart.close();
   });
 
-  it('names the endpoints of an app that has none at the path', async () => {
+  it('the doctor names the endpoints of an app that has none at the path', async () => {
     await expect(diagnose(await appOf([Orders]), { endpoint: '/other' })).rejects.toThrow(
       'This app serves no MCP at /other, but at /mcp.',
     );

@@ -68,14 +68,14 @@ describe('the routing cases of an endpoint', () => {
     await app.close();
   });
 
-  it('are hits where the model chooses what was expected, none included', async () => {
+  it('the routing cases of an endpoint are hits where the model chooses what was expected, none included', async () => {
     const { hits, skipped, cases, table } = await toolRouting(app, CASES, byWords);
     expect([hits, skipped]).toEqual([3, false]);
     expect(cases[2]).toEqual({ ask: 'hello', expected: undefined, chosen: undefined, hit: true, forbidden: false });
     expect(table.split('\n')[0]).toBe('3 of 3 routing cases are hits.');
   });
 
-  it('fail with a table of hits and misses, and what was chosen instead', async () => {
+  it('the routing cases of an endpoint fail with a table of hits and misses, and what was chosen instead', async () => {
     const lost = { ask: 'give me my money', expect: 'cancel_order' };
     const cases = [...CASES, lost, { ...lost, ask: 'money' }, { ask: 'find the order', expect: 'cancel_order' }];
     const failure = await toolRouting(app, cases, byWords).catch((error: Error) => error);
@@ -96,13 +96,13 @@ describe('the routing cases of an endpoint', () => {
     expect((await toolRouting(app, cases, byWords, { atLeast: 0.5 })).hits).toBe(3);
   });
 
-  it('fail for a tool that must never be chosen, however many misses are allowed', async () => {
+  it('the routing cases of an endpoint fail for a tool that must never be chosen, however many misses are allowed', async () => {
     const always: McpRoutingModel = () => 'cancel_order';
     const routing = toolRouting(app, [CASES[1]!], always, { atLeast: 0 });
     await expect(routing).rejects.toThrow(/NEVER {2}find my order {2}find_order {2}cancel_order/);
   });
 
-  it('are asked with the tools of the caller', async () => {
+  it('the routing cases of an endpoint are asked with the tools of the caller', async () => {
     const seen: string[][] = [];
     const model: McpRoutingModel = ({ tools }) => {
       seen.push(tools.map(({ name }) => name));
@@ -115,7 +115,7 @@ describe('the routing cases of an endpoint', () => {
     expect(seen).toEqual([['find_order', 'cancel_order'], all, all]);
   });
 
-  it('fail for a tool that the caller does not see, before the model is asked', async () => {
+  it('the routing cases of an endpoint fail for a tool that the caller does not see, before the model is asked', async () => {
     const model = vi.fn(() => undefined);
     for (const wrong of [{ expect: 'refund' }, { expect: 'find_order', never: ['refund'] }]) {
       await expect(toolRouting(app, [{ ask: 'pay me back', ...wrong }], model)).rejects.toThrow(
@@ -125,18 +125,18 @@ describe('the routing cases of an endpoint', () => {
     expect(model).not.toHaveBeenCalled();
   });
 
-  it('are skipped without a model, which the report and the log say', async () => {
+  it('the routing cases of an endpoint are skipped without a model, which the report and the log say', async () => {
     const report = await toolRouting(app, CASES, undefined);
     expect(report).toMatchObject({ skipped: true, hits: 0, table: 'Skipped: no model was given for 3 routing cases.' });
     expect(log.texts('warn')).toContain(report.table);
   });
 
-  it('say at which case a model failed', async () => {
+  it('the routing cases of an endpoint say at which case a model failed', async () => {
     const failing = toolRouting(app, CASES, () => Promise.reject(new Error('Rate limit')));
     await expect(failing).rejects.toThrow('The model failed at "cancel my order": Rate limit');
   });
 
-  it('say what a model must return, and that a share is no percentage', async () => {
+  it('the routing cases of an endpoint say what a model must return, and that a share is no percentage', async () => {
     const wrong = toolRouting(app, CASES, (() => ({ name: 'refund' })) as never);
     await expect(wrong).rejects.toThrow(
       'The model must return the name of the tool that it calls, or undefined; at "cancel my order" it returned {"name":"refund"}.',
@@ -145,11 +145,11 @@ describe('the routing cases of an endpoint', () => {
     await expect(percent).rejects.toThrow('The option "atLeast" is a share of the cases, from 0 to 1');
   });
 
-  it('fail where there are none, as nothing would be tested', async () => {
+  it('the routing cases of an endpoint fail where there are none, as nothing would be tested', async () => {
     await expect(toolRouting(app, [], byWords)).rejects.toThrow('There is no routing case');
   });
 
-  it('are not changed by what a model does to its tools', async () => {
+  it('the routing cases of an endpoint are not changed by what a model does to its tools', async () => {
     const greedy: McpRoutingModel = ({ tools }) => (tools as unknown[] as { name: string }[]).splice(0, 1)[0]!.name;
     const { cases } = await toolRouting(app, CASES, greedy, { atLeast: 0 }).catch(() => ({ cases: [] }));
     expect(cases.map(({ chosen }) => chosen)).toEqual(['find_order', 'find_order', 'find_order']);

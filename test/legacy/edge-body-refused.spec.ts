@@ -180,7 +180,7 @@ describe('E6: a body that is refused over HTTP/2', () => {
     await eventually(() => expect(clock.pending).toBe(idle));
   });
 
-  it('is answered when it is too slow, and its HTTP/2 stream ends', async () => {
+  it('a body that is refused over HTTP/2 is answered when it is too slow, and its HTTP/2 stream ends', async () => {
     const post = session.request(USUAL);
     post.write('{');
     await eventually(() => expect(clock.pending).toBe(idle + 1));

@@ -75,7 +75,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
   );
 
   describe('its size', () => {
-    it('E6: may be more than the app takes elsewhere, and the app keeps its own limit', async () => {
+    it('E6: the size of a body may be more than the app takes elsewhere, and the app keeps its own limit', async () => {
       await start();
       const client = await app.client().initialize();
       const text = 'x'.repeat(2 * 1024 ** 2);
@@ -87,7 +87,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       expect((await other('x')).status).toBe(201);
     });
 
-    it('E6: may be less than the app takes elsewhere, and the app keeps its own limit', async () => {
+    it('E6: the size of a body may be less than the app takes elsewhere, and the app keeps its own limit', async () => {
       await start({ maxBodyBytes: 1_000 });
       const client = await app.client().initialize();
       const text = 'x'.repeat(1_000);
@@ -98,7 +98,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, inFlight: 0 });
     });
 
-    it('E6: is measured in bytes, and may be exactly the limit', async () => {
+    it('E6: the size of a body is measured in bytes, and may be exactly the limit', async () => {
       await start({ maxBodyBytes: 1_000 });
       const client = await app.client().initialize();
       const call = client.toolCall('echo', { text: '' });
@@ -111,7 +111,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await expectRefusal(await client.post(padded(1_001)), { status: 413, code: -32000 });
     });
 
-    it('E6: is counted while reading when there is no Content-Length', async () => {
+    it('E6: the size of a body is counted while reading when there is no Content-Length', async () => {
       await start({ maxBodyBytes: 10_000 });
       const client = await app.client().initialize();
       const text = 'x'.repeat(9_000);
@@ -137,7 +137,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, inFlight: 0, timers: 0 });
     });
 
-    it('E6: of 64 MiB is refused by the Content-Length', async () => {
+    it('E6: the size of a body of 64 MiB is refused by the Content-Length', async () => {
       await start();
       const client = await app.client().initialize();
       const headers = { ...client.usualHeaders, 'content-length': String(64 * 1024 ** 2) };
@@ -174,7 +174,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
   describe('its characters', () => {
     beforeEach(() => start());
 
-    it('E11: are decoded whole when two chunks cut them anywhere', async () => {
+    it('E11: the characters of a body are decoded whole when two chunks cut them anywhere', async () => {
       const client = await app.client().initialize();
       const message = (): Buffer => Buffer.from(JSON.stringify(client.toolCall('echo', { text: TEXT })));
       const { length } = message();
@@ -188,20 +188,20 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       expect(new Set(texts)).toEqual(new Set([TEXT]));
     });
 
-    it('E11: are decoded whole when they are sent byte by byte', async () => {
+    it('E11: the characters of a body are decoded whole when they are sent byte by byte', async () => {
       const client = await app.client().initialize();
       const bytes = Buffer.from(JSON.stringify(client.toolCall('echo', { text: TEXT })));
       const response = await postInChunks(client, cut(bytes, 1));
       expect((await response.json()).result.content[0].text).toBe(TEXT);
     });
 
-    it('E11: may begin with a byte order mark, which is skipped', async () => {
+    it('E11: the characters of a body may begin with a byte order mark, which is skipped', async () => {
       const client = await app.client().initialize();
       const response = await client.post(`\ufeff${JSON.stringify(client.toolCall('echo', { text: 'é' }))}`);
       expect((await response.json()).result.content[0].text).toBe('é');
     });
 
-    it('E7: are refused when they are not UTF-8', async () => {
+    it('E7: the characters of a body are refused when they are not UTF-8', async () => {
       const client = await app.client().initialize();
       const bytes = Buffer.from(JSON.stringify(client.toolCall('echo', { text: 'é' })), 'latin1');
       await expectRefusal(await client.post(bytes), { status: 400, code: -32700, says: ['UTF-8'] });

@@ -74,7 +74,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
   });
 
   describe('guards', () => {
-    it.each(['POST', 'GET', 'DELETE'])('E3: decide on %s before any other check', async (method) => {
+    it.each(['POST', 'GET', 'DELETE'])('E3: guards decide on %s before any other check', async (method) => {
       allowed = false;
       // Neither media type nor Accept nor session nor JSON is right.
       const headers = { 'content-type': 'text/plain', accept: 'text/html', 'mcp-session-id': 'nope' };
@@ -82,7 +82,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       await expectRefusal(response, { status: 401, code: -32000, says: ['who are you'] });
     });
 
-    it('E3: refuse before the body has arrived', async () => {
+    it('E3: guards refuse before the body has arrived', async () => {
       allowed = false;
       const { usualHeaders } = app.client({ connection: 'keep-alive' });
       const response = await send(app.url, {
@@ -112,7 +112,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       await app.settled({ sessions: 0 });
     });
 
-    it('E4: is checked before Accept', async () => {
+    it('E4: the media type of a body is checked before Accept', async () => {
       const response = await send(app.url, { headers: { 'content-type': 'text/plain' }, body: '{' });
       await expectRefusal(response, { status: 415, code: -32000, says: ['"text/plain"'] });
     });
@@ -184,14 +184,14 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       },
     );
 
-    it('E5: is checked before the session', async () => {
+    it('E5: Accept is checked before the session', async () => {
       const client = app.client();
       client.sessionId = 'no-such-session-here';
       await expectRefusal(await client.get(undefined, { accept: 'text/html' }), { status: 406, code: -32000 });
       await expectRefusal(await client.post({}, { accept: 'text/html' }), { status: 406, code: -32000 });
     });
 
-    it('E12: may be missing on a DELETE', async () => {
+    it('E12: Accept may be missing on a DELETE', async () => {
       const client = await app.client().initialize(LATEST);
       const response = await client.delete();
       expect(response.sent.getHeader('accept')).toBeUndefined();
@@ -200,7 +200,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       await app.settled({ sessions: 0, live: 0, logs: 0 });
     });
 
-    it('E12: may be anything on a DELETE', async () => {
+    it('E12: Accept may be anything on a DELETE', async () => {
       const client = await app.client().initialize();
       expect((await client.delete({ accept: 'text/html', 'content-type': 'text/plain' })).status).toBe(204);
     });

@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       await app.settled({ inFlight: 0, streams: 0, events: 0 });
     });
 
-    it('E9: of notifications and responses alone are accepted', async () => {
+    it('E9: batches of notifications and responses alone are accepted', async () => {
       const client = await app.client().initialize('2025-03-26');
       const batch = [
         { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },
@@ -125,7 +125,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       await app.settled({ inFlight: 0, streams: 0 });
     });
 
-    it.each(['2025-06-18', LATEST])('E9: are refused at %s', async (revision) => {
+    it.each(['2025-06-18', LATEST])('E9: batches are refused at %s', async (revision) => {
       const client = await app.client().initialize(revision);
       for (const count of [1, 2]) {
         await expectRefusal(await client.post(calls(client, count)), { ...INVALID_REQUEST, says: [revision] });
@@ -133,7 +133,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       expect(called).toBe(0);
     });
 
-    it('E9: with an initialize in them are refused, in a session and without', async () => {
+    it('E9: batches with an initialize in them are refused, in a session and without', async () => {
       const client = await app.client().initialize('2025-03-26');
       const batch = [...calls(client, 1), client.initializeMessage('2025-03-26')];
       const refusal = { ...INVALID_REQUEST, says: ['"initialize"', 'batch'] };
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, live: 1, inFlight: 0 });
     });
 
-    it('E9: with one id twice are refused', async () => {
+    it('E9: batches with one id twice are refused', async () => {
       const client = await app.client().initialize('2025-03-26');
       const batch = [client.toolCall('count', {}, { id: 'a' }), client.toolCall('count', {}, { id: 'a' })];
       await expectRefusal(await client.post(batch), { ...INVALID_REQUEST, id: 'a', says: ['"a"'] });
@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
   describe('Last-Event-ID', () => {
     const cursor = { 'last-event-id': '0_0' };
 
-    it('E10: is refused on a request, which is not dispatched', async () => {
+    it('E10: Last-Event-ID is refused on a request, which is not dispatched', async () => {
       const client = await app.client().initialize();
       const response = await client.post(client.toolCall('count', {}, { id: 'x' }), cursor);
       await expectRefusal(response, { status: 400, code: -32000, id: 'x', says: ['Last-Event-ID', 'GET'] });
@@ -164,13 +164,13 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, inFlight: 0, streams: 0 });
     });
 
-    it('E10: is refused on an initialize, which begins no session', async () => {
+    it('E10: Last-Event-ID is refused on an initialize, which begins no session', async () => {
       const client = app.client();
       await expectRefusal(await client.post(client.initializeMessage(), cursor), { status: 400, code: -32000, id: 1 });
       await app.settled({ sessions: 0, live: 0, logs: 0 });
     });
 
-    it('E10: is refused on a notification', async () => {
+    it('E10: Last-Event-ID is refused on a notification', async () => {
       const client = await app.client().initialize();
       const notification = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' };
       await expectRefusal(await client.post(notification, cursor), { status: 400, code: -32000 });

@@ -37,7 +37,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   };
   const waits = (client: RawClient, on: string): object => client.toolCall('waits', { on }, { id: on });
 
-  it('P3: is answered with one JSON array, once all are answered, in the order of the answers', async () => {
+  it('P3: a batch is answered with one JSON array, once all are answered, in the order of the answers', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b'), client.toolCall('fails', {}, { id: 'c' })]);
@@ -54,7 +54,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, events: 0 });
   });
 
-  it('P3: of one request is answered with an array of one', async () => {
+  it('P3: a batch of one request is answered with an array of one', async () => {
     const app = await start({ tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const response = await client.post([client.toolCall('quick', { say: 'alone' }, { id: 'a' })]);
@@ -75,7 +75,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(1);
   });
 
-  it('P3: becomes SSE with the first other message: the answers so far, then it, then the rest', async () => {
+  it('P3: a batch becomes SSE with the first other message: the answers so far, then it, then the rest', async () => {
     const app = await start({ tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([
@@ -97,7 +97,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
-  it('P3: becomes SSE at sseAfterMs, with the answers that are there', async () => {
+  it('P3: a batch becomes SSE at sseAfterMs, with the answers that are there', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
@@ -113,7 +113,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     expect(gists(stream.messages)).toEqual(['early', 'late']);
   });
 
-  it('P3: in sse mode carries each answer as a message of its own', async () => {
+  it('P3: a batch in sse mode carries each answer as a message of its own', async () => {
     const app = await start({ responseMode: 'sse', tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const stream = (
@@ -124,7 +124,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     expect(stream.events.map(({ message }) => Array.isArray(message))).toEqual([false, false]);
   });
 
-  it('P9: of which one request is cancelled is answered for the others', async () => {
+  it('P9: a batch of which one request is cancelled is answered for the others', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b'), waits(client, 'c')]);
@@ -138,7 +138,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, events: 0 });
   });
 
-  it('P9: of which the last open request is cancelled is answered for the others', async () => {
+  it('P9: a batch of which the last open request is cancelled is answered for the others', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b')]);
@@ -149,7 +149,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     expect(gists(await (await posted).json())).toEqual(['one']);
   });
 
-  it('P9: of which all requests are cancelled ends without an answer', async () => {
+  it('P9: a batch of which all requests are cancelled ends without an answer', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b')]);
@@ -162,7 +162,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0 });
   });
 
-  it('P9: that is streaming goes on without the cancelled request, and settles it in the log', async () => {
+  it('P9: a batch that is streaming goes on without the cancelled request, and settles it in the log', async () => {
     const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);
     const app = await start({ clock, eventStore: store, tools });
@@ -187,7 +187,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
-  it('P3: that is open when its session ends is answered whole, each open request with an error', async () => {
+  it('P3: a batch that is open when its session ends is answered whole, each open request with an error', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), client.toolCall('quick', { say: 'quick' }), waits(client, 'b')]);
@@ -196,7 +196,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     expect(gists(await (await posted).json())).toEqual(['quick', 'error -32000', 'error -32000']);
   });
 
-  it('P9: can cancel its own request', async () => {
+  it('P9: a batch can cancel its own request', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const response = await client.post([waits(client, 'a'), client.toolCall('quick', { say: 'other' }), cancelOf('a')]);
@@ -204,7 +204,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, events: 0 });
   });
 
-  it('P9: that cancels a request ahead of it does not run it', async () => {
+  it('P9: a batch that cancels a request ahead of it does not run it', async () => {
     let ran = false;
     const app = await start({
       clock: new ManualClock(),

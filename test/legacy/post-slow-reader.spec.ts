@@ -43,7 +43,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     stream.destroy();
   });
 
-  it('P13: holds no more than its share while it pauses', async () => {
+  it('P13: a reader that is too slow holds no more than its share while it pauses', async () => {
     const app = await start({ clock: new ManualClock(), eventLog: { maxBytes: 4 * MEBIBYTE } });
     const client = await app.client().initialize();
     const response = await client.get();
@@ -61,7 +61,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     response.destroy();
   });
 
-  it('P13: is cut when it reads again and the log has evicted its next event; it comes back for the rest', async () => {
+  it('P13: a reader that is too slow is cut when it reads again and the log has evicted its next event; it comes back for the rest', async () => {
     const app = await start({ clock: new ManualClock(), eventLog: { maxBytes: 4 * MEBIBYTE } });
     const client = await app.client().initialize();
     const response = await client.get();
@@ -80,7 +80,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     again.destroy();
   });
 
-  it('P13: is cut when it has read nothing for two keep-alive periods, and can resume without loss', async () => {
+  it('P13: a reader that is too slow is cut when it has read nothing for two keep-alive periods, and can resume without loss', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, eventLog: roomy });
     const client = await app.client().initialize();
@@ -103,7 +103,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     again.destroy();
   });
 
-  it('P13: is cut on a POST stream too, and the call goes on', async () => {
+  it('P13: a reader that is too slow is cut on a POST stream too, and the call goes on', async () => {
     const clock = new ManualClock();
     const said = gate();
     const hold = gate();
@@ -139,7 +139,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0 });
   });
 
-  it('P13: does not affect other responses', async () => {
+  it('P13: a reader that is too slow does not affect other responses', async () => {
     const clock = new ManualClock();
     const app = await start({
       clock,

@@ -34,7 +34,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
       return server;
     };
 
-  it('serves one request with its caller, and is closed after it', async () => {
+  it('an application’s own server without sessions serves one request with its caller, and is closed after it', async () => {
     const app = await start();
     const [anna, nobody] = [app.client(as('anna')), app.client()];
     await (await anna.post(anna.initializeMessage())).text();
@@ -53,7 +53,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('is made for each request of a batch', async () => {
+  it('an application’s own server without sessions is made for each request of a batch', async () => {
     const app = await start();
     const client = app.client();
     const names = ['a', 'b', 'c'];
@@ -65,7 +65,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(made.map(({ closed }) => closed)).toEqual([true, true, true]);
   });
 
-  it('is not made for methods that need a session', async () => {
+  it('an application’s own server without sessions is not made for methods that need a session', async () => {
     const app = await start();
     const client = app.client();
     const response = await client.post({
@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(made).toEqual([]);
   });
 
-  it('declares its capabilities except those of sessions', async () => {
+  it('an application’s own server without sessions declares its capabilities except those of sessions', async () => {
     const app = await start();
     const client = app.client();
     const { result } = await (await client.post(client.initializeMessage())).json();
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     });
   });
 
-  it('may be a low-level one, and may be made asynchronously by the factory', async () => {
+  it('an application’s own server without sessions may be a low-level one, and may be made asynchronously by the factory', async () => {
     const server: McpServerFunction = ({ principal }) => {
       const own = new Server(info, { capabilities: { tools: {} } });
       own.setRequestHandler('tools/call', ({ params }) => said(`${principal} ${String(params.arguments?.['n'])}`));
@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(gists(await Promise.all(calls))).toEqual(['user1 1', 'user2 2', 'user3 3']);
   });
 
-  it('gives its handlers the values that SDK middleware has set on the request, in both eras', async () => {
+  it('an application’s own server without sessions gives its handlers the values that SDK middleware has set on the request, in both eras', async () => {
     const authorize: CanActivate = {
       canActivate: (context) => {
         context.switchToHttp().getRequest().auth = { token: 'secret', clientId: 'app', scopes: ['read'] };
@@ -118,7 +118,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(gists(answers)).toEqual(['read', 'read']);
   });
 
-  it('is missing when its factory fails: the operator gets the error, the client a generic one', async () => {
+  it('an application’s own server without sessions is missing when its factory fails: the operator gets the error, the client a generic one', async () => {
     const app = await start({ server: () => Promise.reject(new Error('no database')) });
     const client = app.client();
     await expectGenericFailure(await client.call('who', {}, { id: 8 }), 8);
@@ -127,7 +127,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('is refused for a second request while the first one uses it', async () => {
+  it('an application’s own server without sessions is refused for a second request while the first one uses it', async () => {
     const one = await served.options.server!({} as never);
     const app = await start({ server: () => one });
     const client = app.client();
@@ -139,7 +139,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     expect(app.log.texts('error').join()).toContain('once per request');
   });
 
-  it('fails at once with a typed error when it asks the client', async () => {
+  it('an application’s own server without sessions fails at once with a typed error when it asks the client', async () => {
     const failures: unknown[] = [];
     const server = withTool(async ({ mcpReq }, own) => {
       const asked = [
@@ -158,7 +158,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('has its messages after the answer dropped', async () => {
+  it('an application’s own server without sessions has its messages after the answer dropped', async () => {
     const go = gate();
     const over = gate<string[]>();
     const server = withTool(({ mcpReq }, own) => {
@@ -178,7 +178,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('answers with an error when its handler closes it', async () => {
+  it('an application’s own server without sessions answers with an error when its handler closes it', async () => {
     const server = withTool(async (_, own) => {
       await own.close();
       return 'never heard';
@@ -189,7 +189,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('serves nothing to a client that leaves while it is being made', async () => {
+  it('an application’s own server without sessions serves nothing to a client that leaves while it is being made', async () => {
     const making = gate();
     const go = gate();
     const { server } = served.options;
@@ -211,7 +211,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('S15: serves no request when the app stops while it is being made', async () => {
+  it('S15: an application’s own server without sessions serves no request when the app stops while it is being made', async () => {
     const making = gate();
     const go = gate();
     const { server } = served.options;

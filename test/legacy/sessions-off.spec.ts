@@ -58,7 +58,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     const waiting = (client: RawClient, name: string, options = {}) => client.toolCall('waits', { name }, options);
 
     describe('initialize', () => {
-      it.each(REVISIONS)('is answered as JSON without a session id, in revision %s', async (revision) => {
+      it.each(REVISIONS)('initialize is answered as JSON without a session id, in revision %s', async (revision) => {
         const app = await start({ responseMode: 'sse' });
         const client = app.client();
         const response = await client.post(client.initializeMessage(revision, { sampling: {} }));
@@ -71,7 +71,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
       });
 
       it.each(['2024-11-05', '2026-07-28', 'tomorrow'])(
-        'that asks for %s is answered with the newest revision',
+        'initialize that asks for %s is answered with the newest revision',
         async (revision) => {
           const app = await start();
           const client = app.client();
@@ -80,7 +80,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         },
       );
 
-      it('declares neither changes, nor subscriptions, nor logging', async () => {
+      it('initialize declares neither changes, nor subscriptions, nor logging', async () => {
         const app = await start();
         const client = app.client();
         const { result } = await answerOf(await client.post(client.initializeMessage()));
@@ -90,7 +90,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         expect(JSON.stringify(capabilities)).not.toMatch(/listChanged|subscribe/);
       });
 
-      it('is served as often as it is sent, with any session id in the header', async () => {
+      it('initialize is served as often as it is sent, with any session id in the header', async () => {
         const app = await start();
         const client = app.client();
         for (const version of ['2025-06-18', '1999-01-01']) {
@@ -98,7 +98,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         }
       });
 
-      it('is refused when its parameters are malformed', async () => {
+      it('initialize is refused when its parameters are malformed', async () => {
         const app = await start();
         const client = app.client();
         const refused = { status: 400, code: -32602, says: ['protocolVersion'] };
@@ -109,7 +109,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('a request', () => {
-      it('is served without an initialize and without a session id', async () => {
+      it('a request is served without an initialize and without a session id', async () => {
         const app = await start();
         const client = app.client(as('anna'));
         for (const method of ['ping', 'tools/list', 'resources/list', 'prompts/list']) {
@@ -124,7 +124,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         expect(gists([await answerOf(await client.call('who'))])).toEqual(['[null,"anna"]']);
       });
 
-      it('is answered with the error of its handler', async () => {
+      it('a request is answered with the error of its handler', async () => {
         const app = await start({ errorDetails: true });
         const client = app.client();
         expect((await answerOf(await client.call('fails'))).result).toMatchObject({
@@ -135,14 +135,14 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         expect((await answerOf(unknown)).error.code).toBe(METHOD_NOT_FOUND);
       });
 
-      it.each(REVISIONS)('may name revision %s', async (revision) => {
+      it.each(REVISIONS)('a request may name revision %s', async (revision) => {
         const app = await start();
         const client = app.client(versioned(revision));
         expect(gists([await answerOf(await client.call('echo', { name: 'hi' }))])).toEqual(['hi']);
       });
 
       it.each(['2024-11-05', '1999-01-01', 'x'])(
-        'of revision "%s" is refused with those there are',
+        'a request of revision "%s" is refused with those there are',
         async (version) => {
           const app = await start();
           const client = app.client(versioned(version));
@@ -154,7 +154,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         },
       );
 
-      it('E10: with Last-Event-ID is refused', async () => {
+      it('E10: a request with Last-Event-ID is refused', async () => {
         const app = await start();
         const response = await app.client({ 'last-event-id': '0_1' }).call('echo', {}, { id: 'a' });
         await expectRefusal(response, { status: 400, code: -32000, id: 'a', says: ['Last-Event-ID'] });
@@ -188,7 +188,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('that cancel an id do not cancel the call of another client with that id', async () => {
+      it('notifications and responses that cancel an id do not cancel the call of another client with that id', async () => {
         const app = await start();
         const [anna, bert] = [app.client(as('anna')), app.client(as('bert'))];
         const call = anna.post(waiting(anna, 'annas', { id: 1 }));
@@ -208,7 +208,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
       it.each([
         ['without the header', {}],
         ['with that of 2025-03-26', versioned(WITH_BATCHES)],
-      ])('are served %s', async (__, headers) => {
+      ])('batches are served %s', async (__, headers) => {
         const app = await start();
         const client = app.client(headers);
         const batch = [
@@ -223,7 +223,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('become a stream with the first other message', async () => {
+      it('batches become a stream with the first other message', async () => {
         const app = await start();
         const client = app.client();
         const batch = [client.toolCall('steps', {}, { id: 'a', progressToken: 'p' }), client.toolCall('echo')];
@@ -235,7 +235,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         expect(stream.body).not.toMatch(/^(id|retry):/m);
       });
 
-      it.each(['2025-06-18', '2025-11-25'])('are refused with the header %s', async (version) => {
+      it.each(['2025-06-18', '2025-11-25'])('batches are refused with the header %s', async (version) => {
         const app = await start();
         const client = app.client(versioned(version));
         const response = await client.post([client.toolCall('echo')]);
@@ -243,7 +243,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('are refused whole: with an initialize, with an id twice, of more than 100', async () => {
+      it('batches are refused whole: with an initialize, with an id twice, of more than 100', async () => {
         const app = await start();
         const client = app.client();
         const echo = () => client.toolCall('echo');
@@ -257,7 +257,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('streams', () => {
-      it('carry progress, without event ids and without a priming event', async () => {
+      it('streams carry progress, without event ids and without a priming event', async () => {
         const app = await start();
         const client = app.client(versioned('2025-11-25'));
         const response = await client.call('steps', {}, { id: 'a', progressToken: 'p' });
@@ -271,7 +271,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('begin after sseAfterMs, and are kept open by comments', async () => {
+      it('streams begin after sseAfterMs, and are kept open by comments', async () => {
         const clock = new ManualClock();
         const app = await start({ clock, sseAfterMs: 500, keepAliveMs: 10_000 });
         const client = app.client();
@@ -288,20 +288,20 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('carry even a single answer in responseMode "sse"', async () => {
+      it('streams carry even a single answer in responseMode "sse"', async () => {
         const app = await start({ responseMode: 'sse' });
         const stream = (await app.client().call('echo', { name: 'hi' })).sse();
         expect(await stream.end()).toBe('end');
         expect(gists(stream.messages)).toEqual(['hi']);
       });
 
-      it('are never used in responseMode "json", whose response is the answer alone', async () => {
+      it('streams are never used in responseMode "json", whose response is the answer alone', async () => {
         const app = await start({ responseMode: 'json' });
         const response = await app.client().call('steps', {}, { progressToken: 'p' });
         expect(gists([await answerOf(response)])).toEqual(['stepped']);
       });
 
-      it('carry neither log messages nor notifications of changes', async () => {
+      it('streams carry neither log messages nor notifications of changes', async () => {
         const app = await start();
         const events = recordedEvents(app);
         expect(gists([await answerOf(await app.client().call('talks'))])).toEqual(['talked']);
@@ -310,7 +310,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('a client that leaves', () => {
-      it('before the head has its call cancelled', async () => {
+      it('a client that leaves before the head has its call cancelled', async () => {
         const app = await start();
         const client = app.client();
         const posted = new ForsakenPost(client, waiting(client, 'a'));
@@ -322,7 +322,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('in the middle of a stream has its call cancelled', async () => {
+      it('a client that leaves in the middle of a stream has its call cancelled', async () => {
         const app = await start();
         const client = app.client();
         const stream = await (await client.post(waiting(client, 'a', { progressToken: 1 }))).sse().count(1);
@@ -332,7 +332,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('with a batch has all calls of the batch cancelled, and no others', async () => {
+      it('a client that leaves with a batch has all calls of the batch cancelled, and no others', async () => {
         const app = await start();
         const [client, other] = [app.client(), app.client()];
         const posted = new ForsakenPost(client, [waiting(client, 'a'), waiting(client, 'b')]);
@@ -423,7 +423,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
 
     describe('questions', () => {
       it.each(['elicits', 'samples', 'roots', 'returns'])(
-        'fail the tool that asks (%s) with the reason',
+        'questions fail the tool that asks (%s) with the reason',
         async (name) => {
           const app = await start();
           const client = app.client();
@@ -436,7 +436,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('revision 2026-07-28 on the same endpoint', () => {
-      it('is served as with sessions', async () => {
+      it('revision 2026-07-28 on the same endpoint is served as with sessions', async () => {
         const app = await start();
         const client = new ModernClient(app.url, as('anna'));
         const { result } = await client.ask('server/discover');
@@ -449,7 +449,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await expectRefusal(gone, { status: 404, code: METHOD_NOT_FOUND, id: 4 });
       });
 
-      it('has subscriptions that are notified of changes', async () => {
+      it('revision 2026-07-28 on the same endpoint has subscriptions that are notified of changes', async () => {
         const app = await start();
         const listening = await new ModernClient(app.url).listen({ resourceSubscriptions: ['app://notes'] });
         await app.settled({ subscriptions: 1 });
@@ -462,7 +462,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     describe('shutdown', () => {
-      it('answers a call without a head with 503, one with a stream with an error, and cancels both', async () => {
+      it('shutdown answers a call without a head with 503, one with a stream with an error, and cancels both', async () => {
         const app = await start({ drainMs: 0 });
         const client = app.client();
         const posted = client.post(waiting(client, 'a', { id: 'a' }));
@@ -478,7 +478,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('answers each call of a batch', async () => {
+      it('shutdown answers each call of a batch', async () => {
         const app = await start({ drainMs: 0 });
         const client = app.client();
         const posted = client.post([waiting(client, 'a', { id: 'a' }), waiting(client, 'b', { id: 'b' })]);
@@ -489,7 +489,7 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('lets running calls end within drainMs, and refuses new ones meanwhile', async () => {
+      it('shutdown lets running calls end within drainMs, and refuses new ones meanwhile', async () => {
         const app = await start({ drainMs: 30_000 });
         const client = app.client();
         const posted = client.post(waiting(client, 'a'));

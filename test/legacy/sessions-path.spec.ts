@@ -22,7 +22,7 @@ describe.each(ONE_ADAPTER)('a session belongs to the path it began at, on %s', (
   const intruder = (name: string, { sessionId, protocolVersion }: RawClient): RawClient =>
     Object.assign(tenant(name), { sessionId, protocolVersion });
 
-  it.each(['live', 'only recorded'])('S6: is unknown under another tenant while it is %s', async (how) => {
+  it.each(['live', 'only recorded'])('S6: a session is unknown under another tenant while it is %s', async (how) => {
     await start();
     const acme = await tenant('acme').initialize();
     const stream = (await acme.call('talks')).sse();

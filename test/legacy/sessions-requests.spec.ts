@@ -47,7 +47,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('P7: asks on the standalone stream, and resolves with the typed result', async () => {
+  it('P7: McpSessionService.request() asks on the standalone stream, and resolves with the typed result', async () => {
     const client = await withRoots();
     const stream = await client.listen();
     const asked = app.service.request(client.sessionId!, { method: 'roots/list' });
@@ -61,7 +61,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await app.settled({ outbound: 0 });
   });
 
-  it('P7: asks inside a call on the stream of the call', async () => {
+  it('P7: McpSessionService.request() asks inside a call on the stream of the call', async () => {
     const client = await withRoots();
     const standalone = await client.listen();
     const stream = (await client.call('asks', {}, { id: 'c' })).sse();
@@ -72,7 +72,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await app.settled({ outbound: 0, inFlight: 0 });
   });
 
-  it('P7: passes params, takes any request of the specification, and many at a time', async () => {
+  it('P7: McpSessionService.request() passes params, takes any request of the specification, and many at a time', async () => {
     const client = await app.client().initialize(LATEST, { elicitation: { form: {} }, sampling: {} });
     const stream = await client.listen();
     const requestedSchema = { type: 'object' as const, properties: { name: { type: 'string' as const } } };
@@ -98,7 +98,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     expect(await pinged).toEqual({});
   });
 
-  it('P7: passes on the progress that the client reports under the wire id of the request', async () => {
+  it('P7: McpSessionService.request() passes on the progress that the client reports under the wire id of the request', async () => {
     const client = await withRoots();
     const stream = await client.listen();
     const heard: number[] = [];
@@ -116,7 +116,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await eventually(() => expect(nobodys()).toHaveLength(1));
   });
 
-  it('P7: fails at once when no client reads the stream, and sends nothing', async () => {
+  it('P7: McpSessionService.request() fails at once when no client reads the stream, and sends nothing', async () => {
     const client = await withRoots();
     await expect(askRoots(client.sessionId!)).rejects.toMatchObject({
       name: 'McpServerRequestError',
@@ -127,7 +127,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     expect((await client.listen()).messages).toEqual([]);
   });
 
-  it('P7: fails at once when the client lacks the capability, and sends nothing', async () => {
+  it('P7: McpSessionService.request() fails at once when the client lacks the capability, and sends nothing', async () => {
     const client = await app.client().initialize();
     const stream = await client.listen();
     for (const [method, params] of [
@@ -153,7 +153,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await app.settled({ outbound: 0, events: 0 });
   });
 
-  it('P8: fails when the call on whose behalf it asks is over', async () => {
+  it('P8: McpSessionService.request() fails when the call on whose behalf it asks is over', async () => {
     const client = await withRoots();
     const standalone = await client.listen();
     await (await client.call('asksLate', {}, { id: 'c' })).text();
@@ -165,7 +165,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     );
   });
 
-  it('P7: fails when the session is unknown', async () => {
+  it('P7: McpSessionService.request() fails when the session is unknown', async () => {
     const client = await withRoots();
     await (await client.delete()).text();
     for (const id of [client.sessionId!, 'never-was', '__proto__', 'constructor']) {
@@ -186,7 +186,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     expect(await asked).toEqual(ROOTS);
   });
 
-  it('P7: fails with what the client answers, when that is an error or nonsense', async () => {
+  it('P7: McpSessionService.request() fails with what the client answers, when that is an error or nonsense', async () => {
     const client = await withRoots();
     const stream = await client.listen();
     const refusal = failure(askRoots(client.sessionId!));
@@ -219,7 +219,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     );
   });
 
-  it('P7: ends after serverRequestTimeoutMs', async () => {
+  it('P7: McpSessionService.request() ends after serverRequestTimeoutMs', async () => {
     const clock = new ManualClock();
     await app.close();
     await start({ clock, serverRequestTimeoutMs: 5_000 });
@@ -238,7 +238,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await eventually(() => expect(events.at(-1)).toEqual(nobody));
   });
 
-  it('P7: tells the client when the application gives up, by signal or by its own timeout', async () => {
+  it('P7: McpSessionService.request() tells the client when the application gives up, by signal or by its own timeout', async () => {
     const client = await withRoots();
     const stream = await client.listen();
     const abort = new AbortController();
@@ -260,14 +260,17 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await app.settled({ outbound: 0 });
   });
 
-  it.each(['terminate', 'release'] as const)('S14: fails when the session ends meanwhile (%s)', async (how) => {
-    const client = await withRoots();
-    const stream = await client.listen();
-    const rejected = failure(askRoots(client.sessionId!));
-    await question(stream);
-    await (how === 'release' ? app.release(client.sessionId!) : app.service.terminate(client.sessionId!));
-    expect(await rejected).toMatchObject({ code: 'SESSION_OVER' });
-    expect(await stream.end()).toBe('end');
-    await app.settled({ outbound: 0, live: 0 });
-  });
+  it.each(['terminate', 'release'] as const)(
+    'S14: McpSessionService.request() fails when the session ends meanwhile (%s)',
+    async (how) => {
+      const client = await withRoots();
+      const stream = await client.listen();
+      const rejected = failure(askRoots(client.sessionId!));
+      await question(stream);
+      await (how === 'release' ? app.release(client.sessionId!) : app.service.terminate(client.sessionId!));
+      expect(await rejected).toMatchObject({ code: 'SESSION_OVER' });
+      expect(await stream.end()).toBe('end');
+      await app.settled({ outbound: 0, live: 0 });
+    },
+  );
 });

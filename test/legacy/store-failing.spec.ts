@@ -79,44 +79,47 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     ['its first message', 2, [], ['a one EVENT_LOG_FULL']],
     ['a later message', 3, ['a one'], ['a one ok', 'a two EVENT_LOG_FULL']],
     ['its answer', ITS_ANSWER, ['a one', 'a two'], ['a one ok', 'a two ok']],
-  ])('that refuses one stream, from %s on, fails that stream and no other', async (_, from, heard, outcomes) => {
-    const app = await start({ responseMode: 'sse' });
-    const client = await app.client().initialize();
-    const other = await app.client().initialize();
-    const standalone = await client.listen();
-    store.faults = refusingOne(from);
-    // What is refused before the head has left cuts the connection, and the head with it.
-    const doomed = client.call('talks', { me: 'a' }).then(
-      (response) => response.sse(),
-      () => undefined,
-    );
-    await eventually(() => expect([...said, ...faultsOf(true)].length).toBeGreaterThan(0));
-    const calls = [client.call('talks', { me: 'b' }), other.call('talks', { me: 'c' })];
-    await eventually(() => expect(said).toEqual(expect.arrayContaining(['b one ok', 'c one ok'])));
-    hold.open();
-    const stream = await doomed;
-    expect((await stream?.end()) ?? 'cut').toBe('cut');
-    // What was sent right before may be lost with the connection; it is in the log.
-    const got = gists(stream?.messages ?? []);
-    expect(heard.slice(0, got.length)).toEqual(got);
-    for (const [n, call] of calls.entries()) {
-      const unharmed = (await call).sse();
-      expect(await unharmed.end()).toBe('end');
-      expect(gists(unharmed.messages)).toEqual([`${'bc'[n]} one`, `${'bc'[n]} two`, 'said']);
-    }
-    await app.service.notify(client.sessionId!, log('unharmed'));
-    await standalone.count(1);
-    // A handler that still runs is told twice: its message fails, and its signal aborts.
-    const fate = said.filter((line) => line.startsWith('a'));
-    expect(fate.slice(0, outcomes.length)).toEqual(outcomes);
-    await eventually(() => expect(aborted).toEqual(from === ITS_ANSWER ? [] : ['a']));
-    expect(faultsOf(true)).toMatchObject([{ sessionId: client.sessionId, error: { code: 'EVENT_LOG_FULL' } }]);
-    expect(recorded.texts().filter((line) => /\w{22}.*McpEventLogFullError/.test(line)).length).toBeGreaterThan(0);
-    await app.settled({ inFlight: 0, streams: 1, readers: 1, openResponses: 1 });
-    standalone.destroy();
-  });
+  ])(
+    'a failing event store that refuses one stream, from %s on, fails that stream and no other',
+    async (_, from, heard, outcomes) => {
+      const app = await start({ responseMode: 'sse' });
+      const client = await app.client().initialize();
+      const other = await app.client().initialize();
+      const standalone = await client.listen();
+      store.faults = refusingOne(from);
+      // What is refused before the head has left cuts the connection, and the head with it.
+      const doomed = client.call('talks', { me: 'a' }).then(
+        (response) => response.sse(),
+        () => undefined,
+      );
+      await eventually(() => expect([...said, ...faultsOf(true)].length).toBeGreaterThan(0));
+      const calls = [client.call('talks', { me: 'b' }), other.call('talks', { me: 'c' })];
+      await eventually(() => expect(said).toEqual(expect.arrayContaining(['b one ok', 'c one ok'])));
+      hold.open();
+      const stream = await doomed;
+      expect((await stream?.end()) ?? 'cut').toBe('cut');
+      // What was sent right before may be lost with the connection; it is in the log.
+      const got = gists(stream?.messages ?? []);
+      expect(heard.slice(0, got.length)).toEqual(got);
+      for (const [n, call] of calls.entries()) {
+        const unharmed = (await call).sse();
+        expect(await unharmed.end()).toBe('end');
+        expect(gists(unharmed.messages)).toEqual([`${'bc'[n]} one`, `${'bc'[n]} two`, 'said']);
+      }
+      await app.service.notify(client.sessionId!, log('unharmed'));
+      await standalone.count(1);
+      // A handler that still runs is told twice: its message fails, and its signal aborts.
+      const fate = said.filter((line) => line.startsWith('a'));
+      expect(fate.slice(0, outcomes.length)).toEqual(outcomes);
+      await eventually(() => expect(aborted).toEqual(from === ITS_ANSWER ? [] : ['a']));
+      expect(faultsOf(true)).toMatchObject([{ sessionId: client.sessionId, error: { code: 'EVENT_LOG_FULL' } }]);
+      expect(recorded.texts().filter((line) => /\w{22}.*McpEventLogFullError/.test(line)).length).toBeGreaterThan(0);
+      await app.settled({ inFlight: 0, streams: 1, readers: 1, openResponses: 1 });
+      standalone.destroy();
+    },
+  );
 
-  it('that refuses everything does not affect requests that need no log', async () => {
+  it('a failing event store that refuses everything does not affect requests that need no log', async () => {
     const app = await start();
     const client = await app.client().initialize();
     store.faults = { refuse: ({ method, stream }) => (method === 'append' ? refusal(stream) : undefined) };
@@ -134,7 +137,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('that refuses the standalone stream cuts its readers, who come back when it works again', async () => {
+  it('a failing event store that refuses the standalone stream cuts its readers, who come back when it works again', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const reader = await client.listen();
@@ -158,7 +161,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     again.destroy();
   });
 
-  it('that is unavailable for a while loses no message, and delays only its own streams', async () => {
+  it('a failing event store that is unavailable for a while loses no message, and delays only its own streams', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { me: 'a' })).sse().count(1);
@@ -180,7 +183,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('that is unavailable for longer than half a minute fails the streams that wait for it, and later ones work', async () => {
+  it('a failing event store that is unavailable for longer than half a minute fails the streams that wait for it, and later ones work', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { me: 'a' })).sse().count(1);
@@ -204,7 +207,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     expect(gists(again.messages)).toEqual(['b one', 'b two', 'said']);
   });
 
-  it('that is unavailable while a handler sends messages costs a bounded amount of memory', async () => {
+  it('a failing event store that is unavailable while a handler sends messages costs a bounded amount of memory', async () => {
     const codes = new Set<unknown>();
     const done = gate();
     const app = await start({
@@ -236,7 +239,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
-  it('that fails at bookkeeping is reported, and disturbs no stream', async () => {
+  it('a failing event store that fails at bookkeeping is reported, and disturbs no stream', async () => {
     const app = await start();
     const client = await app.client().initialize();
     store.faults = { failBefore: ({ method }) => method === 'read' };
@@ -252,7 +255,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     await app.settled({ streams: 0 });
   });
 
-  it('that refuses to be read cuts the reader, and the stream goes on', async () => {
+  it('a failing event store that refuses to be read cuts the reader, and the stream goes on', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const posted = await (await client.call('talks', { me: 'a' })).sse().count(1);
@@ -274,7 +277,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     expect(gists(again.messages)).toEqual(['a one', 'a two', 'said']);
   });
 
-  it('that is unavailable when its session ends does not prevent the end', async () => {
+  it('a failing event store that is unavailable when its session ends does not prevent the end', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { me: 'a' })).sse().count(1);

@@ -74,32 +74,38 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
   };
 
   describe.each(Object.keys(SCHEDULES))('that is %s', (schedule) => {
-    it.each([1, 2])('P2: keeps the order of the messages of a call, awaited or not (%s)', async (seed) => {
-      app = await start({ clock, eventStore: store, tools: { counts } });
-      const client = await app.client().initialize();
-      falter(SCHEDULES[schedule]!(seed));
-      for (const waits of [true, false]) {
-        const stream = (await client.call('counts', { waits })).sse();
-        expect(await stream.end(60_000)).toBe('end');
-        expect(gists(stream.messages)).toEqual([...all(), 'counted']);
-        const id = stream.events[0]!.id!.slice(0, -2);
-        expect(stream.events.map((event) => event.id)).toEqual([...all(1), MANY, MANY + 1].map((n) => `${id}_${n}`));
-      }
-    });
+    it.each([1, 2])(
+      'P2: a slow and faltering event store keeps the order of the messages of a call, awaited or not (%s)',
+      async (seed) => {
+        app = await start({ clock, eventStore: store, tools: { counts } });
+        const client = await app.client().initialize();
+        falter(SCHEDULES[schedule]!(seed));
+        for (const waits of [true, false]) {
+          const stream = (await client.call('counts', { waits })).sse();
+          expect(await stream.end(60_000)).toBe('end');
+          expect(gists(stream.messages)).toEqual([...all(), 'counted']);
+          const id = stream.events[0]!.id!.slice(0, -2);
+          expect(stream.events.map((event) => event.id)).toEqual([...all(1), MANY, MANY + 1].map((n) => `${id}_${n}`));
+        }
+      },
+    );
 
-    it.each([3, 4])('G1: loses and repeats nothing on the standalone stream (%s)', async (seed) => {
-      app = await start({ clock, eventStore: store });
-      const client = await app.client().initialize();
-      falter(SCHEDULES[schedule]!(seed));
-      const stream = await client.listen();
-      await tell(client);
-      await stream.count(MANY);
-      expect(gists(stream.messages)).toEqual(all());
-      stream.destroy();
-    });
+    it.each([3, 4])(
+      'G1: a slow and faltering event store loses and repeats nothing on the standalone stream (%s)',
+      async (seed) => {
+        app = await start({ clock, eventStore: store });
+        const client = await app.client().initialize();
+        falter(SCHEDULES[schedule]!(seed));
+        const stream = await client.listen();
+        await tell(client);
+        await stream.count(MANY);
+        expect(gists(stream.messages)).toEqual(all());
+        stream.destroy();
+      },
+    );
 
     it.each([5, 6])(
-      'G2: replays the events after a cursor and continues with live ones without a gap (%s)',
+      'G2: a slow and faltering event store replays the events after a cursor and continues with live ones without a gap (%s)',
       async (seed) => {
         app = await start({ clock, eventStore: store });
         const client = await app.client().initialize();

@@ -58,7 +58,7 @@ const MALFORMED = [
 describe.each(ONE_ADAPTER)('a GET on %s whose Last-Event-ID', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
 
-  it('G3: is malformed gets 400, which names it, and opens no stream', async () => {
+  it('G3: a GET whose Last-Event-ID is malformed gets 400, which names it, and opens no stream', async () => {
     const app = await start({ clock: new ManualClock() });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -71,14 +71,14 @@ describe.each(ONE_ADAPTER)('a GET on %s whose Last-Event-ID', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0, loggedStreams: 0 });
   });
 
-  it('G3: is sent twice gets 400', async () => {
+  it('G3: a GET whose Last-Event-ID is sent twice gets 400', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const twice = await client.get(undefined, { 'last-event-id': ['0_0', '0_0'] as never });
     await expectRefusal(twice, { status: 400, code: -32000, says: ['0_0, 0_0'] });
   });
 
-  it('G4: names a stream that never was gets 400, and opens no stream', async () => {
+  it('G4: a GET whose Last-Event-ID names a stream that never was gets 400, and opens no stream', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     for (const index of [0, 1, 17]) {
@@ -88,7 +88,7 @@ describe.each(ONE_ADAPTER)('a GET on %s whose Last-Event-ID', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0, loggedStreams: 0 });
   });
 
-  it('G4: names a stream of another session gets the same 400, whether it runs, and whoever owns it', async () => {
+  it('G4: a GET whose Last-Event-ID names a stream of another session gets the same 400, whether it runs, and whoever owns it', async () => {
     const hold = gate();
     const talks: TestTool = async ({ wait }, ctx) => {
       await ctx.log('info', 'secret');
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('a GET on %s whose Last-Event-ID', (adapter) => {
     expect(await running.end()).toBe('end');
   });
 
-  it('G4: names the standalone stream reads that of its own session', async () => {
+  it('G4: a GET whose Last-Event-ID names the standalone stream reads that of its own session', async () => {
     const app = await start({ clock: new ManualClock() });
     const [mine, other] = [await app.client().initialize(), await app.client().initialize()];
     await app.service.notify(mine.sessionId!, log('mine'));

@@ -19,7 +19,7 @@ const talks: TestTool = async (_, ctx) => {
 describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   const start = testApps(adapter, { sseAfterMs: 60_000 });
 
-  it('G1: opens the standalone stream, with a head and a first frame at once', async () => {
+  it('G1: a GET opens the standalone stream, with a head and a first frame at once', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const response = await client.get();
@@ -38,7 +38,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0 });
   });
 
-  it('G1: without a cursor gets the messages that were not delivered yet, and none that was', async () => {
+  it('G1: a GET without a cursor gets the messages that were not delivered yet, and none that was', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     await tell(app, client, 'before', 'anybody', 'listens');
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
     third.destroy();
   });
 
-  it('G1: gets no delivered message again after the session was rebuilt', async () => {
+  it('G1: a GET gets no delivered message again after the session was rebuilt', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const first = await client.listen();
@@ -93,7 +93,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
     }
   });
 
-  it('G2: with a cursor gets the events after it, in order, and then live ones', async () => {
+  it('G2: a GET with a cursor gets the events after it, in order, and then live ones', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize();
     const first = await client.listen();
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
     fromTheStart.destroy();
   });
 
-  it('G2: gets a long replay completely, and messages that are sent meanwhile after it', async () => {
+  it('G2: a GET gets a long replay completely, and messages that are sent meanwhile after it', async () => {
     const app = await start({ tools: { quick: () => 'quick' } });
     const client = await app.client().initialize();
     const many = 700;
@@ -128,7 +128,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
     resumed.destroy();
   });
 
-  it('G2: of a finished stream gets the events after the cursor, and then the end', async () => {
+  it('G2: a GET of a finished stream gets the events after the cursor, and then the end', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
@@ -145,7 +145,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
     await app.settled({ streams: 0, readers: 0, openResponses: 0 });
   });
 
-  it('G2: of a finished stream with nothing left is answered with 405, without a body and with Allow', async () => {
+  it('G2: a GET of a finished stream with nothing left is answered with 405, without a body and with Allow', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();

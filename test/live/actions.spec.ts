@@ -45,7 +45,7 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
     await app.close();
   });
 
-  it('end a session, whose client gets 404', async () => {
+  it('actions of the live page end a session, whose client gets 404', async () => {
     const { key } = reader.row('sessions');
     const { status, body, response } = await act(page, `sessions/${key}/end`);
     expect({ status, body }).toEqual({ status: 200, body: { ended: true } });
@@ -93,7 +93,7 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
     ['without the header of actions', { 'mcp-live-action': undefined }, 'MISSING_HEADER'],
     ['with another value in it', { 'mcp-live-action': 'yes' }, 'MISSING_HEADER'],
     ['by a name that is not of this machine', { host: 'rebound.example' }, 'NOT_LOOPBACK'],
-  ])('are refused %s, and nothing ends', async (_, headers, error) => {
+  ])('actions of the live page are refused %s, and nothing ends', async (_, headers, error) => {
     const { key } = reader.row('sessions');
     expect(await act(page, `sessions/${key}/end`, headers)).toMatchObject({ status: 403, body: { error } });
     expect(await app.service.list()).toHaveLength(1);
@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
     ['above', '..%2f..'],
     ['of a control', '%00'],
     ['of 5,000 characters', 'x'.repeat(5_000)],
-  ])('know no key %s', async (_, key) => {
+  ])('actions of the live page know no key %s', async (_, key) => {
     expect((await act(page, `sessions/${key}/end`)).status).toBeGreaterThanOrEqual(400);
     expect((await act(page, `calls/${key}/cancel`)).status).toBeGreaterThanOrEqual(400);
     expect((await act(page, `tools/${key}/disable`)).status).toBeGreaterThanOrEqual(400);
@@ -140,7 +140,7 @@ describe.each(ONE_ADAPTER)('actions of the live page on %s', (adapter) => {
     await reader.until(({ first }) => !first.tools.has('tool __proto__'));
   });
 
-  it('take no session id: the page does not have it', async () => {
+  it('actions of the live page take no session id: the page does not have it', async () => {
     expect(await act(page, `sessions/${client.sessionId}/end`)).toMatchObject({ status: 404 });
     expect(reader.stream.body).not.toContain(client.sessionId);
     expect(reader.row('sessions')['id']).toBe(client.sessionId!.slice(0, 6));

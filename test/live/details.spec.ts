@@ -203,7 +203,7 @@ describe('what the page has opened', () => {
     expect(reader!.events.at(-1)!['call']).toBeUndefined();
   });
 
-  it('keeps the records of the latest 200 calls', async () => {
+  it('what the page has opened keeps the records of the latest 200 calls', async () => {
     await start();
     await watch();
     const client = modern();
@@ -217,7 +217,7 @@ describe('what the page has opened', () => {
     expect(found.map(({ status }) => status)).toEqual([404, 404, 200, 200]);
   });
 
-  it('lists all tools, resources and prompts, called or not', async () => {
+  it('what the page has opened lists all tools, resources and prompts, called or not', async () => {
     await start();
     await watch();
     const { tools, offers } = reader!.first;
@@ -240,12 +240,12 @@ describe('what the page has opened', () => {
       return response.json();
     };
 
-    it('is allowed where the endpoint admits the page, outside of production', async () => {
+    it('trying a tool on the live page is allowed where the endpoint admits the page, outside of production', async () => {
       await start();
       expect(await trial()).toEqual({ allowed: true });
     });
 
-    it('is off in production, unless it was turned on', async () => {
+    it('trying a tool on the live page is off in production, unless it was turned on', async () => {
       vi.stubEnv('NODE_ENV', 'production');
       await start();
       expect(await trial()).toMatchObject({ allowed: false, refusal: expect.stringContaining('tryIt: true') });
@@ -254,13 +254,13 @@ describe('what the page has opened', () => {
       expect(await trial()).toEqual({ allowed: true });
     });
 
-    it('is off with tryIt: false', async () => {
+    it('trying a tool on the live page is off with tryIt: false', async () => {
       await start({ tryIt: false });
       expect(await trial()).toMatchObject({ allowed: false });
     });
   });
 
-  it('asks the guards of the page first', async () => {
+  it('what the page has opened asks the guards of the page first', async () => {
     await start({ unguarded: undefined, guards: [{ canActivate: () => false }] });
     expect((await details('tool', 'find_order')).status).toBe(403);
     expect((await send(`${app.base}/mcp-live/trial`, { method: 'GET' })).status).toBe(403);

@@ -60,7 +60,7 @@ describe('the stream of the live page', () => {
   /** One update of the pages. */
   const tick = () => clock.advance(500);
 
-  it('begins with a snapshot, and then has the changes alone', async () => {
+  it('the stream of the live page begins with a snapshot, and then has the changes alone', async () => {
     await start();
     const client = await initialize({ name: 'claude-code', version: '2.1.4' });
     const reader = await read();
@@ -110,7 +110,7 @@ describe('the stream of the live page', () => {
     standalone.destroy();
   });
 
-  it('sends at most two updates a second, and none when nothing happens', async () => {
+  it('the stream of the live page sends at most two updates a second, and none when nothing happens', async () => {
     await start();
     const reader = await read();
     await clock.advance(60_000);
@@ -129,7 +129,7 @@ describe('the stream of the live page', () => {
     expect(reader.apply().stream.events).toHaveLength(settled);
   });
 
-  it('shows a call while it runs, in both eras, and a listen', async () => {
+  it('the stream of the live page shows a call while it runs, in both eras, and a listen', async () => {
     await start();
     held.begin();
     const client = await initialize({ name: 'agent', version: '3' });
@@ -167,7 +167,7 @@ describe('the stream of the live page', () => {
     await reader.until(({ first }) => first.calls.size === 0);
   });
 
-  it('counts tools since the start, with percentiles and errors, and no name that a client invents', async () => {
+  it('the stream of the live page counts tools since the start, with percentiles and errors, and no name that a client invents', async () => {
     await start();
     const client = await initialize({ name: 'agent', version: '3' });
     for (const name of ['find_order', 'find_order', 'refund', 'invented 4711']) await (await client.call(name)).text();
@@ -190,7 +190,7 @@ describe('the stream of the live page', () => {
     expect(spark.at(-1)).toBe(2);
   });
 
-  it('never tells arguments, results, texts of errors, URIs or session ids', async () => {
+  it('the stream of the live page never tells arguments, results, texts of errors, URIs or session ids', async () => {
     await start();
     const client = await initialize({ name: 'agent', version: '3' });
     await (await client.call('find_order', { id: 'secret argument' })).text();
@@ -213,7 +213,7 @@ describe('the stream of the live page', () => {
     expect(reader.stream.body.length).toBeLessThan(5_000);
   });
 
-  it('has an event for each refused request', async () => {
+  it('the stream of the live page has an event for each refused request', async () => {
     await start({ maxSessions: 1 });
     await initialize({ name: 'first', version: '1' });
     await initialize({ name: 'second', version: '1' });
@@ -225,7 +225,7 @@ describe('the stream of the live page', () => {
     });
   });
 
-  it('keeps the latest 200 events', async () => {
+  it('the stream of the live page keeps the latest 200 events', async () => {
     await start();
     const client = await initialize({ name: 'busy', version: '1' });
     for (let call = 0; call < 205; call++) await (await client.call('find_order')).text();
@@ -233,14 +233,14 @@ describe('the stream of the live page', () => {
     expect(events.map(({ n }) => n)).toEqual(Array.from({ length: 200 }, (_, index) => index + 8));
   });
 
-  it('has the state of each endpoint of an app', async () => {
+  it('the stream of the live page has the state of each endpoint of an app', async () => {
     const admin = McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' });
     await start({ module: { imports: [admin], providers: [] }, name: 'orders' });
     const reader = await read();
     expect(new Set(reader.endpoints.map(({ facts }) => facts['name']))).toEqual(new Set(['admin', 'orders']));
   });
 
-  it('has a limit of readers: one more is answered 503 until another has left', async () => {
+  it('the stream of the live page has a limit of readers: one more is answered 503 until another has left', async () => {
     await start({}, { unguarded: 'loopback', maxReaders: 2 });
     const [first] = [await read(), await read()];
     const refused = await send(`${page}/events`, { method: 'GET' });
@@ -255,7 +255,7 @@ describe('the stream of the live page', () => {
     await read();
   });
 
-  it('sends nothing to a reader that does not read, however long, and then a snapshot', async () => {
+  it('the stream of the live page sends nothing to a reader that does not read, however long, and then a snapshot', async () => {
     await start();
     const client = await initialize({ name: 'busy', version: '1' });
     const flow = { paused: false, resumed$: NEVER };
@@ -281,7 +281,7 @@ describe('the stream of the live page', () => {
     reading.unsubscribe();
   });
 
-  it('goes on when methods of a store and a bus throw', async () => {
+  it('the stream of the live page goes on when methods of a store and a bus throw', async () => {
     const raise = (): never => {
       throw new Error('a mistake');
     };
@@ -296,7 +296,7 @@ describe('the stream of the live page', () => {
     expect(reader.first.facts).toMatchObject({ nodes: [reader.first.facts['node']], logged: -1 });
   });
 
-  it('ends after ten minutes, so that the page comes back and guards decide again', async () => {
+  it('the stream of the live page ends after ten minutes, so that the page comes back and guards decide again', async () => {
     await start();
     const reader = await read();
     await clock.advance(10 * 60_000 - 1);
@@ -305,7 +305,7 @@ describe('the stream of the live page', () => {
     expect(await reader.stream.end()).toBe('end');
   });
 
-  it('has no timer while no page reads', async () => {
+  it('the stream of the live page has no timer while no page reads', async () => {
     await start();
     const { pending } = clock;
     const reader = await read();
@@ -315,7 +315,7 @@ describe('the stream of the live page', () => {
     expect(clock.pending).toBe(pending);
   });
 
-  it('shows that the app shuts down, and ends', async () => {
+  it('the stream of the live page shows that the app shuts down, and ends', async () => {
     await start({ drainMs: 10_000 });
     held.begin();
     const client = await initialize({ name: 'agent', version: '3' });

@@ -11,7 +11,7 @@ import { TestApp, serverInfo } from '../support/app.js';
 describeRedis(
   'the live page of one node of several',
   () => {
-    it('shows what this node runs and what nodes share, and says which node it is', async () => {
+    it('the live page of one node of several shows what this node runs and what nodes share, and says which node it is', async () => {
       const redis = await RedisServer.start();
       const options = (): McpStreamableOptions => ({
         serverInfo,

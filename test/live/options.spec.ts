@@ -25,7 +25,7 @@ describe('McpLiveModule.forRoot()', () => {
     ['payloads that are no boolean', { guards: [Everyone], payloads: 'yes' }, 'payloads', 'true or false'],
     ['tryIt that is no boolean', { guards: [Everyone], tryIt: 1 }, 'tryIt', 'true or false'],
     ['imports that are no list', { guards: [Everyone], imports: {} }, 'imports', 'array of modules'],
-  ])('with %s throws and says what to give', (_, options, option, text) => {
+  ])('McpLiveModule.forRoot() with %s throws and says what to give', (_, options, option, text) => {
     const make = () => McpLiveModule.forRoot(options as McpLiveOptions);
     expect(make).toThrow(McpOptionError);
     expect(make).toThrow(text);

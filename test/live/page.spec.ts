@@ -62,7 +62,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
   const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
     send(`${app.base}/${path}`, { method, headers: { connection: 'close', ...headers } });
 
-  it('is one document that loads nothing from elsewhere, under a policy of its own', async () => {
+  it('the live page is one document that loads nothing from elsewhere, under a policy of its own', async () => {
     await start();
     const response = await get('mcp-live');
     const html = await response.text();
@@ -88,13 +88,13 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     expect(html).not.toMatch(/\.(?:innerHTML|outerHTML|insertAdjacentHTML|write)\b/);
   });
 
-  it('takes at most 60 KB compressed', async () => {
+  it('the live page takes at most 60 KB compressed', async () => {
     await start();
     const html = await (await get('mcp-live')).text();
     expect(gzipSync(html).length).toBeLessThanOrEqual(60_000);
   });
 
-  it('keeps its headers and its body in an app with headers, interceptors and CORS around all routes', async () => {
+  it('the live page keeps its headers and its body in an app with headers, interceptors and CORS around all routes', async () => {
     await start({ unguarded: 'loopback' }, (app) => {
       app.useGlobalInterceptors(new Envelope());
       app.enableCors({ origin: true });
@@ -113,7 +113,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     reader.close();
   });
 
-  it('is below a global prefix, in every version of the API, and at its own path', async () => {
+  it('the live page is below a global prefix, in every version of the API, and at its own path', async () => {
     await start({ unguarded: 'loopback', path: 'ops/mcp' }, (app) => {
       app.setGlobalPrefix('api');
       app.enableVersioning({ type: VersioningType.URI, defaultVersion: '2' });
@@ -125,13 +125,13 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     reader.close();
   });
 
-  it('answers HEAD without holding the response open', async () => {
+  it('the live page answers HEAD without holding the response open', async () => {
     await start();
     expect((await get('mcp-live', {}, 'HEAD')).status).toBe(200);
     expect((await get('mcp-live/events', {}, 'HEAD')).status).toBe(405);
   });
 
-  it('asks the guards, with what they inject, on each route', async () => {
+  it('the live page asks the guards, with what they inject, on each route', async () => {
     await start({ guards: [StaffGuard], imports: [StaffModule] });
     const allowed = { 'x-password': 'letmein' };
     const page = `${app.base}/mcp-live`;
@@ -159,7 +159,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     expect((await get('mcp-live', { host: 'localhost:1234' })).status).toBe(200);
   });
 
-  it('runs guards that are given as objects', async () => {
+  it('the live page runs guards that are given as objects', async () => {
     await start({ guards: [{ canActivate: () => false }] });
     expect((await get('mcp-live')).status).toBe(403);
   });
@@ -184,7 +184,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     }
   });
 
-  it('is not readable for a page of another origin, whatever CORS the app has', async () => {
+  it('the live page is not readable for a page of another origin, whatever CORS the app has', async () => {
     await start({ unguarded: 'loopback' }, (app) => app.enableCors());
     for (const path of ['mcp-live', 'mcp-live/events']) {
       const refused = await get(path, { origin: 'https://evil.example' });

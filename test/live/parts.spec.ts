@@ -15,7 +15,7 @@ it('the event store in memory reports how many bytes the log of one session has'
 });
 
 describeRedis('the bus on Redis', () => {
-  it('lists the nodes that are alive', async () => {
+  it('the bus on Redis lists the nodes that are alive', async () => {
     const { url } = await sharedRedis();
     const prefix = `nodes-${process.pid}`;
     const [one, other] = [1, 2].map(() => redisBackend(url, { prefix }).messageBus as RedisMessageBus);

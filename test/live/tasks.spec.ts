@@ -36,7 +36,7 @@ describe.each(ONE_ADAPTER)('tasks on the live page on %s', (adapter) => {
     await reader.until(condition);
   }
 
-  it('are shown while they run, without their id, and what they wait for', async () => {
+  it('tasks on the live page are shown while they run, without their id, and what they wait for', async () => {
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'input_required');
     await seen(() => reader.first.calls.size === 1);
@@ -52,7 +52,7 @@ describe.each(ONE_ADAPTER)('tasks on the live page on %s', (adapter) => {
     expect(reader.first.facts).toMatchObject({ tasks: 0 });
   });
 
-  it('are cancelled from it', async () => {
+  it('tasks on the live page are cancelled from it', async () => {
     const id = await caller.begin('slow', { label: 'x' });
     await seen(() => reader.first.calls.size === 1);
     const { key } = reader.row('calls');
@@ -62,7 +62,7 @@ describe.each(ONE_ADAPTER)('tasks on the live page on %s', (adapter) => {
     expect(await act(page, `calls/${key}/cancel`)).toMatchObject({ status: 404, body: { error: 'UNKNOWN_CALL' } });
   });
 
-  it('continue while their store is unavailable', async () => {
+  it('tasks on the live page continue while their store is unavailable', async () => {
     const id = await caller.begin('slow', { label: 'x' });
     await seen(() => reader.first.calls.size === 1);
     const { key } = reader.row('calls');

@@ -60,7 +60,7 @@ describe('catalogues of many principals', () => {
     expect(await listAll()).toBeLessThan(2_000);
   }, 120_000);
 
-  it('hold tools that differ in a few kilobytes', async () => {
+  it('catalogues of many principals hold tools that differ in a few kilobytes', async () => {
     describeFor = (principal) => `Does something useful for ${principal}`;
     // Measured 2,062 bytes for each, and 14 ms for a list that is new.
     expect(await listAll()).toBeLessThan(12_000);

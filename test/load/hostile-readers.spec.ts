@@ -72,7 +72,7 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
     for (let i = 0; i < 4; i++) await clock.advance(KEEP_ALIVE);
   };
 
-  it('P13: on the standalone stream is closed; memory is bounded, and other clients are not affected', async () => {
+  it('P13: a reader that never reads on the standalone stream is closed; memory is bounded, and other clients are not affected', async () => {
     const others = await bystanders();
     const client = await app.client().initialize();
     await neverRead(client, requestText(client, 'GET'));

@@ -83,21 +83,21 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
     return performance.now() - start;
   };
 
-  it('S15: returns within a second, with 100 open streams and 100 running calls, all of them answered', async () => {
+  it('S15: shutdown of a busy server returns within a second, with 100 open streams and 100 running calls, all of them answered', async () => {
     const busy = await keepBusy();
     expect(await close()).toBeLessThan(1_000);
     await expectAllOver(busy);
     await app.settled(NOTHING);
   });
 
-  it('S15: waits for no handler', async () => {
+  it('S15: shutdown of a busy server waits for no handler', async () => {
     const busy = await keepBusy('stubborn');
     expect(await close()).toBeLessThan(1_000);
     await expectAllOver(busy);
     await app.settled(NOTHING);
   });
 
-  it('S15: waits for no client that does not read', async () => {
+  it('S15: shutdown of a busy server waits for no client that does not read', async () => {
     const busy = await keepBusy();
     const sockets = [];
     for (let i = 0; i < 5; i++) {
@@ -118,7 +118,7 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it('S15: refuses who comes meanwhile, and leaves nothing of them', async () => {
+  it('S15: shutdown of a busy server refuses who comes meanwhile, and leaves nothing of them', async () => {
     const busy = await keepBusy();
     const late = Array.from({ length: 50 }, () => {
       const client = new RawClient(app.url);
@@ -138,7 +138,7 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it('S15: waits for no connection that its client keeps alive', async () => {
+  it('S15: shutdown of a busy server waits for no connection that its client keeps alive', async () => {
     const agent = new Agent({ keepAlive: true });
     const clients = await Promise.all(Array.from({ length: OPEN }, () => app.client().initialize()));
     const post = (client: RawClient, body: unknown): Promise<IncomingMessage> =>

@@ -220,28 +220,34 @@ describe('incoming messages', () => {
       return Caller.of(app, 'modern', EVERYTHING);
     };
 
-    it.each(ERAS)('do not reach handlers, in the %s era', async (era) => {
-      const run = (_: McpContext, args: object): string => {
-        seen.push(args);
-        return 'done';
-      };
-      const caller = await Caller.of(await start({ providers: [fourOf('four', { run })] }), era);
-      const more = { extra: 1, task: { ttl: 5 } };
-      await caller.ask('tools/call', { name: 'four', arguments: { id: '7' }, ...more });
-      await caller.ask('prompts/get', { name: 'four', arguments: { id: '7' }, ...more });
-      await caller.ask('resources/read', { uri: 'four://fixed', ...more });
-      expect(seen).toEqual([{ id: '7' }, { id: '7' }, { uri: 'four://fixed' }]);
-    });
+    it.each(ERAS)(
+      'parameters that the specification does not have do not reach handlers, in the %s era',
+      async (era) => {
+        const run = (_: McpContext, args: object): string => {
+          seen.push(args);
+          return 'done';
+        };
+        const caller = await Caller.of(await start({ providers: [fourOf('four', { run })] }), era);
+        const more = { extra: 1, task: { ttl: 5 } };
+        await caller.ask('tools/call', { name: 'four', arguments: { id: '7' }, ...more });
+        await caller.ask('prompts/get', { name: 'four', arguments: { id: '7' }, ...more });
+        await caller.ask('resources/read', { uri: 'four://fixed', ...more });
+        expect(seen).toEqual([{ id: '7' }, { id: '7' }, { uri: 'four://fixed' }]);
+      },
+    );
 
-    it.each(ASKABLE)('may come and go between two rounds: a state does not bind them (%s)', async (kind) => {
-      const caller = await started();
-      const [method, params] = REQUESTS[kind]('asks');
-      const { result } = await caller.ask(method, { ...params, first: 1 }, { progressToken: 1, trace: 'a' });
-      expect(result).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) });
-      const { requestState } = result;
-      const again = { ...params, second: [2], requestState, inputResponses: { q: ACCEPTED } };
-      expect(textOf(await caller.ask(method, again, { progressToken: 2 }))).toBe('Ann');
-    });
+    it.each(ASKABLE)(
+      'parameters that the specification does not have may come and go between two rounds: a state does not bind them (%s)',
+      async (kind) => {
+        const caller = await started();
+        const [method, params] = REQUESTS[kind]('asks');
+        const { result } = await caller.ask(method, { ...params, first: 1 }, { progressToken: 1, trace: 'a' });
+        expect(result).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) });
+        const { requestState } = result;
+        const again = { ...params, second: [2], requestState, inputResponses: { q: ACCEPTED } };
+        expect(textOf(await caller.ask(method, again, { progressToken: 2 }))).toBe('Ann');
+      },
+    );
 
     it.each([
       ['tools/call', { name: 'asks', arguments: { a: 1 } }, { name: 'asks', arguments: { a: 2 } }],
@@ -277,7 +283,7 @@ describe('incoming messages', () => {
     };
     const wrapped = { method: 'elicitation/create', result: ACCEPTED };
 
-    it.each(ASKABLE)('is dropped key by key where it is no answer (%s)', async (kind) => {
+    it.each(ASKABLE)('an answer of a client is dropped key by key where it is no answer (%s)', async (kind) => {
       const caller = await started();
       const [method, params] = REQUESTS[kind]('answers');
       const inputResponses = JSON.parse(
@@ -293,14 +299,17 @@ describe('incoming messages', () => {
       ]);
     });
 
-    it.each(['x', 5, null, true, ['a', ACCEPTED]])('counts as no answer when it is %j', async (inputResponses) => {
-      const caller = await started();
-      const answer = await caller.ask('tools/call', { name: 'answers', inputResponses });
-      expect(textOf(answer)).toBe('[]');
-      expect(textOf(await caller.ask('tools/call', { name: 'answers' }))).toBe('"none"');
-    });
+    it.each(['x', 5, null, true, ['a', ACCEPTED]])(
+      'an answer of a client counts as no answer when it is %j',
+      async (inputResponses) => {
+        const caller = await started();
+        const answer = await caller.ask('tools/call', { name: 'answers', inputResponses });
+        expect(textOf(answer)).toBe('[]');
+        expect(textOf(await caller.ask('tools/call', { name: 'answers' }))).toBe('"none"');
+      },
+    );
 
-    it.each(ASKABLE)('has a state that is a text, or is refused (%s)', async (kind) => {
+    it.each(ASKABLE)('an answer of a client has a state that is a text, or is refused (%s)', async (kind) => {
       const caller = await started();
       const [method, params] = REQUESTS[kind]('answers');
       for (const requestState of [5, null, {}, [], true, '', 'forged']) {
@@ -326,7 +335,7 @@ describe('incoming messages', () => {
       return { app, entered, go, client: await app.client().initialize() };
     };
 
-    it('gets neither answer nor error, and its handler gets the reason', async () => {
+    it('a call that is cancelled gets neither answer nor error, and its handler gets the reason', async () => {
       const { app, entered, go, client } = await started();
       const events = recordedEvents(app);
       const posted = client.call('waits', {}, { id: 'call' });
@@ -342,7 +351,7 @@ describe('incoming messages', () => {
       expect(events.filter(({ type }) => type === 'protocol-error')).toEqual([]);
     });
 
-    it('is named by its id: a cancellation without one is ignored, and so is that of "initialize"', async () => {
+    it('a call that is cancelled is named by its id: a cancellation without one is ignored, and so is that of "initialize"', async () => {
       const { app, entered, go, client } = await started();
       await client.notify('notifications/cancelled', { requestId: 1 });
       const posted = client.call('waits', {}, { id: 'call' });
@@ -367,7 +376,7 @@ describe('incoming messages', () => {
       return { app, caller: await Caller.of(app, era) };
     };
 
-    it('have the code, the text and the data that they were given', async () => {
+    it('errors have the code, the text and the data that they were given', async () => {
       const { caller } = await failing(() => new commonJs.ProtocolError(-32050, 'Not today', { retry: [1] }));
       for (const kind of ASKABLE) {
         const { error } = await caller.ask(...REQUESTS[kind]('fails'));
@@ -375,16 +384,19 @@ describe('incoming messages', () => {
       }
     });
 
-    it.each([1.5, NaN, 2 ** 60, '-32050', undefined])('have -32603 and no text when the code is %s', async (code) => {
-      const { caller } = await failing(() => new commonJs.ProtocolError(code as number, 'hunter2', 'hunter2'));
-      for (const kind of ASKABLE) {
-        const answer = await caller.ask(...REQUESTS[kind]('fails'));
-        expect(JSON.stringify(answer)).not.toContain('hunter2');
-        expect(answer.error).toEqual({ code: -32603, message: expect.stringMatching(/./) });
-      }
-    });
+    it.each([1.5, NaN, 2 ** 60, '-32050', undefined])(
+      'errors have -32603 and no text when the code is %s',
+      async (code) => {
+        const { caller } = await failing(() => new commonJs.ProtocolError(code as number, 'hunter2', 'hunter2'));
+        for (const kind of ASKABLE) {
+          const answer = await caller.ask(...REQUESTS[kind]('fails'));
+          expect(JSON.stringify(answer)).not.toContain('hunter2');
+          expect(answer.error).toEqual({ code: -32603, message: expect.stringMatching(/./) });
+        }
+      },
+    );
 
-    it('say -32602 where earlier revisions said -32002', async () => {
+    it('errors say -32602 where earlier revisions said -32002', async () => {
       const { caller } = await failing(() => new commonJs.ProtocolError(-32002, 'Resource not found', { uri: 'x' }));
       for (const kind of ASKABLE) {
         const { error } = await caller.ask(...REQUESTS[kind]('fails'));
@@ -393,7 +405,7 @@ describe('incoming messages', () => {
       expect((await caller.ask('resources/read', { uri: 'app://none' })).error).toMatchObject({ code: -32602 });
     });
 
-    it('are made of results that JSON cannot write', async () => {
+    it('errors are made of results that JSON cannot write', async () => {
       const app = await start();
       registerAll(app, 'unwritable', () => ({ content: [SAID], contents: [], messages: [], _meta: { id: 1n } }));
       const caller = await Caller.of(app, era);
@@ -403,7 +415,7 @@ describe('incoming messages', () => {
       }
     });
 
-    it('whose data JSON cannot write fail as unreadable errors do', async () => {
+    it('errors whose data JSON cannot write fail as unreadable errors do', async () => {
       const circle: Record<string, unknown> = {};
       circle['self'] = circle;
       const { caller } = await failing(() => new commonJs.ProtocolError(-32050, 'hunter2', circle));
@@ -414,7 +426,7 @@ describe('incoming messages', () => {
       }
     });
 
-    it('send no details that are not meant for clients', async () => {
+    it('errors send no details that are not meant for clients', async () => {
       const { caller } = await failing(() => Object.assign(new Error('hunter2'), { code: -32050, data: 'hunter2' }));
       for (const kind of ['resource', 'prompt'] as const) {
         const { error } = await caller.ask(...REQUESTS[kind]('fails'));
@@ -425,7 +437,7 @@ describe('incoming messages', () => {
   });
 
   describe.each(ERAS)('D10: errors of another copy of the SDK, in the %s era', (era) => {
-    it('keep their codes', async () => {
+    it('errors of another copy of the SDK keep their codes', async () => {
       const { ProtocolError, ResourceNotFoundError, MissingRequiredClientCapabilityError } = commonJs;
       const app = await start();
       const errors: Record<string, () => Error> = {
@@ -482,27 +494,33 @@ describe('incoming messages', () => {
       return Caller.of(app, era, EVERYTHING);
     };
 
-    it.each(ASKABLE)('passes where there are sessions, out of a %s', async (kind) => {
-      const caller = await started('legacy');
-      for (const name of ['own', 'other']) {
-        const { status, result, error } = await caller.ask(...REQUESTS[kind](name));
-        expect({ status, result }).toEqual({ status: 200, result: undefined });
-        expect(error).toEqual({ code: -32042, message: 'Sign in first', data: { elicitations: [page] } });
-      }
-    });
+    it.each(ASKABLE)(
+      'an error that asks for a visit to a URL passes where there are sessions, out of a %s',
+      async (kind) => {
+        const caller = await started('legacy');
+        for (const name of ['own', 'other']) {
+          const { status, result, error } = await caller.ask(...REQUESTS[kind](name));
+          expect({ status, result }).toEqual({ status: 200, result: undefined });
+          expect(error).toEqual({ code: -32042, message: 'Sign in first', data: { elicitations: [page] } });
+        }
+      },
+    );
 
-    it.each(ASKABLE)('is -32603 with advice in revision 2026-07-28, out of a %s', async (kind) => {
-      const caller = await started('modern');
-      for (const name of ['own', 'other']) {
-        const { status, result, error } = await caller.ask(...REQUESTS[kind](name));
-        expect({ status, result }).toEqual({ status: 200, result: undefined });
-        expect(error).toEqual({ code: -32603, message: expect.stringMatching(/ctx\.elicit\(\).*inputRequired\(\)/) });
-      }
-    });
+    it.each(ASKABLE)(
+      'an error that asks for a visit to a URL is -32603 with advice in revision 2026-07-28, out of a %s',
+      async (kind) => {
+        const caller = await started('modern');
+        for (const name of ['own', 'other']) {
+          const { status, result, error } = await caller.ask(...REQUESTS[kind](name));
+          expect({ status, result }).toEqual({ status: 200, result: undefined });
+          expect(error).toEqual({ code: -32603, message: expect.stringMatching(/ctx\.elicit\(\).*inputRequired\(\)/) });
+        }
+      },
+    );
   });
 
   describe('D12: notifications', () => {
-    it('of another era, and of none, are dropped', async () => {
+    it('notifications of another era, and of none, are dropped', async () => {
       const app = await start();
       const events = recordedEvents(app);
       const legacy = await Caller.of(app, 'legacy');
@@ -525,7 +543,7 @@ describe('incoming messages', () => {
       expect((await modern.ask('tools/list')).error).toBeUndefined();
     });
 
-    it('of changed roots reach the application, whatever becomes of a listener', async () => {
+    it('notifications of changed roots reach the application, whatever becomes of a listener', async () => {
       const app = await start();
       const reported: unknown[] = [];
       config.onUnhandledError = (error) => void reported.push(error);

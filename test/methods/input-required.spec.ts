@@ -50,7 +50,7 @@ describe('D28: inputRequired() in the legacy era', () => {
   };
 
   describe.each(ASKABLE)('of a %s', (kind) => {
-    it('is fulfilled: all questions are asked side by side, and the handler runs again with the answers', async () => {
+    it('inputRequired() in the legacy era is fulfilled: all questions are asked side by side, and the handler runs again with the answers', async () => {
       const runs: unknown[] = [];
       const app = await start((_, { inputResponses, requestState }: McpContext) => {
         runs.push([inputResponses, requestState]);
@@ -82,7 +82,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
-    it('has its state back in each round, and the answers of the last one', async () => {
+    it('inputRequired() in the legacy era has its state back in each round, and the answers of the last one', async () => {
       const runs: unknown[] = [];
       const app = await start((_, { inputResponses = {}, requestState = '0' }: McpContext) => {
         runs.push([requestState, Object.keys(inputResponses)]);
@@ -104,7 +104,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       ]);
     });
 
-    it('ends after eight rounds', async () => {
+    it('inputRequired() in the legacy era ends after eight rounds', async () => {
       let runs = 0;
       const app = await start(() => {
         runs++;
@@ -123,27 +123,30 @@ describe('D28: inputRequired() in the legacy era', () => {
     it.each([
       ['an error', { error: { code: -32050, message: 'not today' } }, /not today/],
       ['an answer that is none', { result: { action: 'accept', content: { name: 5 } } }, /does not match the question/],
-    ])('fails with the first %s, and the other questions are taken back', async (_, answer, text) => {
-      let runs = 0;
-      const app = await start(() => {
-        runs++;
-        return inputRequired({ inputRequests: QUESTIONS });
-      });
-      const { caller, stream } = await asked(app, kind);
-      await stream.count(3);
-      const [first, ...others] = requests(stream);
-      await (await caller.session.post({ jsonrpc: '2.0', id: first.id, ...answer })).text();
-      expectFailure(kind, await last(stream), text);
-      const cancelled = stream.messages.filter(({ method }) => method === 'notifications/cancelled');
-      expect(cancelled.map(({ params }) => params.requestId)).toEqual(others.map(({ id }) => id));
-      expect(runs).toBe(1);
-      await app.settled({ outbound: 0, inFlight: 0 });
-    });
+    ])(
+      'inputRequired() in the legacy era fails with the first %s, and the other questions are taken back',
+      async (_, answer, text) => {
+        let runs = 0;
+        const app = await start(() => {
+          runs++;
+          return inputRequired({ inputRequests: QUESTIONS });
+        });
+        const { caller, stream } = await asked(app, kind);
+        await stream.count(3);
+        const [first, ...others] = requests(stream);
+        await (await caller.session.post({ jsonrpc: '2.0', id: first.id, ...answer })).text();
+        expectFailure(kind, await last(stream), text);
+        const cancelled = stream.messages.filter(({ method }) => method === 'notifications/cancelled');
+        expect(cancelled.map(({ params }) => params.requestId)).toEqual(others.map(({ id }) => id));
+        expect(runs).toBe(1);
+        await app.settled({ outbound: 0, inFlight: 0 });
+      },
+    );
 
     it.each([
       ['serverRequestTimeoutMs', 10_000, 10_000],
       ['ten minutes', 3_600_000, 600_000],
-    ])('waits for %s', async (_, serverRequestTimeoutMs, limit) => {
+    ])('inputRequired() in the legacy era waits for %s', async (_, serverRequestTimeoutMs, limit) => {
       const clock = new ManualClock();
       const app = await start(() => inputRequired({ inputRequests: QUESTIONS }), {
         clock,
@@ -160,7 +163,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
-    it('waits longer for a client that reports progress', async () => {
+    it('inputRequired() in the legacy era waits longer for a client that reports progress', async () => {
       const clock = new ManualClock();
       const handler = (_: object, { inputResponses }: McpContext) =>
         inputResponses ? 'answered' : inputRequired({ inputRequests: { who: form } });
@@ -177,7 +180,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       expect(textOf(await last(stream))).toBe('answered');
     });
 
-    it('fails before anything is sent when the client cannot answer all of it', async () => {
+    it('inputRequired() in the legacy era fails before anything is sent when the client cannot answer all of it', async () => {
       const app = await start(() => inputRequired({ inputRequests: QUESTIONS }));
       const caller = await Caller.of(app, 'legacy', { elicitation: {}, roots: {} });
       expectFailure(
@@ -188,7 +191,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
-    it('with a state alone runs the handler again', async () => {
+    it('inputRequired() in the legacy era with a state alone runs the handler again', async () => {
       const states: unknown[] = [];
       const app = await start((_, { requestState }: McpContext) => {
         states.push(requestState);
@@ -199,7 +202,7 @@ describe('D28: inputRequired() in the legacy era', () => {
       expect(states).toEqual([undefined, 'try 1', 'try 2']);
     });
 
-    it('asks nothing more when the call is cancelled', async () => {
+    it('inputRequired() in the legacy era asks nothing more when the call is cancelled', async () => {
       let runs = 0;
       const app = await start(() => {
         runs++;
@@ -215,14 +218,14 @@ describe('D28: inputRequired() in the legacy era', () => {
       expect(app.log.texts('error')).toEqual([]);
     });
 
-    it('without anything to ask is a mistake of the handler', async () => {
+    it('inputRequired() in the legacy era without anything to ask is a mistake of the handler', async () => {
       const app = await start(() => ({ resultType: 'input_required' }));
       const caller = await Caller.of(app, 'legacy', EVERYTHING);
       const { error } = await caller.ask(...REQUESTS[kind]('asks'));
       expect(error).toMatchObject({ code: -32603, message: expect.stringContaining('inputRequired()') });
     });
 
-    it('that throws when it is read tells the client nothing, and the operator what', async () => {
+    it('inputRequired() in the legacy era that throws when it is read tells the client nothing, and the operator what', async () => {
       const secret = (): never => {
         throw new Error('hunter2');
       };
@@ -237,7 +240,7 @@ describe('D28: inputRequired() in the legacy era', () => {
     });
   });
 
-  it('goes beside what a handler asks while it runs', async () => {
+  it('inputRequired() in the legacy era goes beside what a handler asks while it runs', async () => {
     const app = await start(async (_, ctx: McpContext) => {
       const { content } = await ctx.elicit('before', FORM);
       if (ctx.inputResponses) return `${String(content?.['name'])}, ${Object.keys(ctx.inputResponses).join()}`;

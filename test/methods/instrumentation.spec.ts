@@ -91,7 +91,7 @@ describe('calls that are observed', () => {
     return app.app.get<McpSessionService>(getMcpToken(McpSessionService), { strict: false });
   }
 
-  it('run inside of the instrumentation, guards, handler and Observable alike, in both eras', async () => {
+  it('calls that are observed run inside of the instrumentation, guards, handler and Observable alike, in both eras', async () => {
     const recorder = new Recorder();
     await start(recorder);
     const legacy = await app.client().initialize();
@@ -116,7 +116,7 @@ describe('calls that are observed', () => {
     expect(recorder.ends.every(({ durationMs }) => durationMs >= 0)).toBe(true);
   });
 
-  it('end once, with what became of them', async () => {
+  it('calls that are observed end once, with what became of them', async () => {
     const sessions = await start();
     const client = await app.client().initialize();
     const ends: string[] = [];
@@ -145,7 +145,7 @@ describe('calls that are observed', () => {
     expect(ends).toHaveLength(6);
   });
 
-  it('say whether there is a handler of their name, and what it returned', async () => {
+  it('calls that are observed say whether there is a handler of their name, and what it returned', async () => {
     const sessions = await start();
     const client = await app.client().initialize();
     const ends: McpCallEnd[] = [];
@@ -186,7 +186,7 @@ describe('calls that are observed', () => {
     expect(ends).toEqual([end]);
   });
 
-  it('cost nothing while they are not observed: nothing is made of a call', async () => {
+  it('calls that are observed cost nothing while they are not observed: nothing is made of a call', async () => {
     const sessions = await start();
     const client = await app.client().initialize();
     expect(await (await client.call('where')).json()).toMatchObject({ result: { content: [{ text: 'none' }] } });
@@ -199,7 +199,7 @@ describe('calls that are observed', () => {
     ['returns nothing', (_, run) => void run() as never, []],
     ['runs it twice', (_, run) => [run(), run()][1]!, []],
     ['rejects after it', rejectsLater as never, ['later']],
-  ])('have their own outcome, once, if an instrumentation %s', async (_, call, reported) => {
+  ])('calls that are observed have their own outcome, once, if an instrumentation %s', async (_, call, reported) => {
     await start({ call });
     const modern = new ModernClient(app.client().url);
     const { result } = await modern.ask('tools/call', { name: 'where', arguments: {} });
@@ -211,7 +211,7 @@ describe('calls that are observed', () => {
     expect([...new Set(told)]).toEqual(reported);
   });
 
-  it('end well though an instrumentation that writes down their ends, and those of sessions, rejects', async () => {
+  it('calls that are observed end well though an instrumentation that writes down their ends, and those of sessions, rejects', async () => {
     const rejects = async (): Promise<void> => raise('away');
     await start({ call: (_, run) => run(), ended: rejects, sessionEnded: rejects });
     const client = await app.client().initialize();
@@ -219,7 +219,7 @@ describe('calls that are observed', () => {
     await expect.poll(() => app.log.texts('error')).toEqual(['away', 'away']);
   });
 
-  it('need an instrumentation that is one', async () => {
+  it('calls that are observed need an instrumentation that is one', async () => {
     const options = { serverInfo, instrumentation: { ended: () => {} } as never };
     const starting = TestApp.of('fastify', { imports: [McpStreamableModule.forRoot(options)] });
     await expect(starting).rejects.toThrow(/"instrumentation".*call/);

@@ -299,7 +299,7 @@ describe('requests and notifications of a server', () => {
     };
     const toldOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
 
-    it('after its time, and is cancelled at the client', async () => {
+    it('a question to a session ends after its time, and is cancelled at the client', async () => {
       const { clock, app, stream, id } = await clocked();
       await clock.advance(9_999);
       await app.settled({ outbound: 1 });
@@ -310,7 +310,7 @@ describe('requests and notifications of a server', () => {
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
-    it('once: an answer that comes later is ignored', async () => {
+    it('a question to a session ends once: an answer that comes later is ignored', async () => {
       const { clock, caller, events, stream, id } = await clocked();
       await clock.advance(10_000);
       await stream.end();
@@ -319,7 +319,7 @@ describe('requests and notifications of a server', () => {
       await eventually(() => expect(events).toContainEqual({ type: 'unknown-response', sessionId, requestId: id }));
     });
 
-    it('with the error that the client answers', async () => {
+    it('a question to a session ends with the error that the client answers', async () => {
       const { app, caller, stream, id } = await clocked();
       const error = { code: -32050, message: 'not today', data: { why: 'because' } };
       await (await caller.session.post({ jsonrpc: '2.0', id, error })).text();
@@ -328,7 +328,7 @@ describe('requests and notifications of a server', () => {
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
-    it("D24: with an error that is the tool's failure, when it catches none, and never the code of its answer", async () => {
+    it("D24: a question to a session ends with an error that is the tool's failure, when it catches none, and never the code of its answer", async () => {
       const { caller } = await clocked();
       const stream = await caller.questioned('plainly');
       const error = { code: 12_345, message: `\u0007${'x'.repeat(5_000)}` };
@@ -341,7 +341,7 @@ describe('requests and notifications of a server', () => {
       );
     });
 
-    it('with its call when that is cancelled, without an answer', async () => {
+    it('a question to a session ends with its call when that is cancelled, without an answer', async () => {
       const { app, caller, stream } = await clocked();
       await caller.session.notify('notifications/cancelled', { requestId: 2 });
       expect(await stream.end()).toBe('end');
@@ -349,7 +349,7 @@ describe('requests and notifications of a server', () => {
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 
-    it('with its session', async () => {
+    it('a question to a session ends with its session', async () => {
       const { app, stream, caller } = await clocked();
       expect(await app.service.terminate(caller.session.sessionId!)).toBe(true);
       await stream.end();
@@ -367,7 +367,7 @@ describe('requests and notifications of a server', () => {
     };
     const outcomeOf = (asked: Promise<unknown>): Promise<unknown> => asked.catch((error: unknown) => error);
 
-    it('receives progress, which restarts its timeout if configured', async () => {
+    it('McpSessionService.request() receives progress, which restarts its timeout if configured', async () => {
       const { clock, app, session, stream } = await listening();
       const heard: unknown[] = [];
       const options = {
@@ -390,7 +390,7 @@ describe('requests and notifications of a server', () => {
       stream.destroy();
     });
 
-    it('keeps its timeout despite progress, unless it is configured to restart', async () => {
+    it('McpSessionService.request() keeps its timeout despite progress, unless it is configured to restart', async () => {
       const { clock, app, session, stream } = await listening();
       const options = { timeout: 1_000, onprogress: () => {} };
       const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options));
@@ -402,7 +402,7 @@ describe('requests and notifications of a server', () => {
       stream.destroy();
     });
 
-    it('ends at its total timeout, however much progress there is', async () => {
+    it('McpSessionService.request() ends at its total timeout, however much progress there is', async () => {
       const { clock, app, session, stream } = await listening();
       const heard: unknown[] = [];
       const options = {
@@ -432,7 +432,7 @@ describe('requests and notifications of a server', () => {
       ['elicitation/create', FORM, ACCEPTED, { action: 'maybe' }],
       ['tasks/list', {}, { tasks: [] }, { tasks: 5 }],
     ] as const)(
-      'asks with any method of the specification, and checks the result: %s',
+      'McpSessionService.request() asks with any method of the specification, and checks the result: %s',
       async (method, params, right, wrong) => {
         const { app, session, stream } = await listening();
         const ask = () =>
@@ -519,7 +519,7 @@ describe('requests and notifications of a server', () => {
     };
     const from = (level: (typeof LEVELS)[number]) => [...LEVELS.slice(LEVELS.indexOf(level)).toReversed(), 'done'];
 
-    it('of all levels reach a session that has not said otherwise, and then those that are as grave', async () => {
+    it('log messages of all levels reach a session that has not said otherwise, and then those that are as grave', async () => {
       const caller = await Caller.of(await logging(), 'legacy');
       expect(await told(caller)).toEqual(from('debug'));
       // What a request says of itself is of the other era.

@@ -115,12 +115,12 @@ describe('outgoing results', () => {
       result?._meta?.[SERVER_INFO];
     const test = { name: 'test', version: '1.0.0' };
 
-    it('is in every result of revision 2026-07-28', async () => {
+    it('the server info is in every result of revision 2026-07-28', async () => {
       const caller = await Caller.of(await start(), 'modern');
       for (const request of RIGHT) expect([request, infoOf(await caller.ask(...request))]).toEqual([request, test]);
     });
 
-    it('is in questions and in failures of tools', async () => {
+    it('the server info is in questions and in failures of tools', async () => {
       const app = await start();
       registerAll(app, 'asks', (_: object, ctx: McpContext) => ctx.elicit('q', FORM));
       const caller = await Caller.of(app, 'modern', EVERYTHING);
@@ -129,7 +129,7 @@ describe('outgoing results', () => {
       expect([failed.result.isError, infoOf(failed)]).toEqual([true, test]);
     });
 
-    it('is the one that the handler sets, if any, beside the rest of its "_meta"', async () => {
+    it('the server info is the one that the handler sets, if any, beside the rest of its "_meta"', async () => {
       const app = await start();
       registerAll(app, 'own', () => whole({ _meta: { [SERVER_INFO]: OWN, more: 1 } }));
       registerAll(app, 'other', () => whole({ _meta: { more: 1 } }));
@@ -143,7 +143,7 @@ describe('outgoing results', () => {
       }
     });
 
-    it('is in the result that ends a subscription', async () => {
+    it('the server info is in the result that ends a subscription', async () => {
       const app = await start();
       const client = new ModernClient(app.url);
       const [some, none] = [await client.listen({ toolsListChanged: true }), await client.listen({})];
@@ -155,14 +155,14 @@ describe('outgoing results', () => {
       expect(infoOf(some.messages.at(-1))).toEqual(test);
     });
 
-    it('is not in results of sessions', async () => {
+    it('the server info is not in results of sessions', async () => {
       const caller = await Caller.of(await start(), 'legacy');
       for (const request of RIGHT.slice(1)) expect(infoOf(await caller.ask(...request))).toBeUndefined();
     });
   });
 
   describe('D15: cache hints', () => {
-    it('are on the results of six methods of revision 2026-07-28, and on no others', async () => {
+    it('cache hints are on the results of six methods of revision 2026-07-28, and on no others', async () => {
       const app = await start();
       const [modern, legacy] = [await Caller.of(app, 'modern'), await Caller.of(app, 'legacy')];
       const hinted: string[] = [];
@@ -183,7 +183,7 @@ describe('outgoing results', () => {
       { ttlMs: 1.5, cacheScope: 'everyone' },
       { ttlMs: '5', cacheScope: null },
       { ttlMs: Infinity, cacheScope: 5 },
-    ])('of a handler that are none are replaced: %j', async (hints) => {
+    ])('cache hints of a handler that are none are replaced: %j', async (hints) => {
       const app = await startApp({ guards: [] });
       const cache = { ttlMs: 700, scope: 'public' as const };
       const handler = (): object => ({ contents: [{ text: 'x' }], ...hints });
@@ -245,7 +245,7 @@ describe('outgoing results', () => {
     };
     const AT = '1970-01-01T00:00:00.000Z';
 
-    it('of tools have content, also when there is none', async () => {
+    it('results of tools have content, also when there is none', async () => {
       for (const nothing of [undefined, null]) expect((await ask(() => nothing)).result.content).toEqual([]);
     });
 
@@ -255,11 +255,11 @@ describe('outgoing results', () => {
       ['a map', () => new Map([['a', 1]]), {}],
       ['a prototypeless object', () => Object.assign(Object.create(null) as object, { a: 1 }), { a: 1 }],
       ['structured content of a class', () => ({ content: [SAID], structuredContent: new Order() }), { id: 1, at: AT }],
-    ])('are the JSON of %s', async (_, make, sent) => {
+    ])('results are the JSON of %s', async (_, make, sent) => {
       expect((await ask(make)).result.structuredContent).toEqual(sent);
     });
 
-    it('are the toJSON() of a whole result', async () => {
+    it('results are the toJSON() of a whole result', async () => {
       for (const kind of ASKABLE) {
         const made = whole({ contents: [{ uri: 'a://b', text: 'x' }], messages: ['x'] });
         const { result } = await ask(() => ({ ...whole({ secret: 1 }), toJSON: () => made }), kind);
@@ -277,7 +277,7 @@ describe('outgoing results', () => {
       ['resource', { contents: [{ text: 'x' }], _meta: [] }],
       ['prompt', { messages: ['x'], description: 5 }],
       ['prompt', { messages: [{ role: 'user', content: { ...SAID, annotations: { priority: 7 } } }] }],
-    ])('are checked: a %s does not answer %j', async (kind, result) => {
+    ])('results are checked: a %s does not answer %j', async (kind, result) => {
       const { app, ...answer } = await ask(() => result, kind);
       if (kind === 'tool') expect(answer.result).toMatchObject({ isError: true });
       else expect(answer.error).toMatchObject({ code: -32603 });
@@ -331,18 +331,21 @@ describe('outgoing results', () => {
       ['2024-11-05', '2025-11-25'],
       ['2026-07-28', '2025-11-25'],
       ['latest', '2025-11-25'],
-    ])('at "initialize", which asks for %s and gets %s', async (asked, got) => {
-      const client = (await start()).client();
-      const { result } = await (await client.post(client.initializeMessage(asked))).json();
-      expect(result).toEqual({
-        protocolVersion: got,
-        capabilities: CAPABILITIES,
-        serverInfo: { name: 'test', version: '1.0.0' },
-        instructions: 'Add a lot.',
-      });
-    });
+    ])(
+      'an endpoint sends its name and capabilities at "initialize", which asks for %s and gets %s',
+      async (asked, got) => {
+        const client = (await start()).client();
+        const { result } = await (await client.post(client.initializeMessage(asked))).json();
+        expect(result).toEqual({
+          protocolVersion: got,
+          capabilities: CAPABILITIES,
+          serverInfo: { name: 'test', version: '1.0.0' },
+          instructions: 'Add a lot.',
+        });
+      },
+    );
 
-    it('at "server/discover", with the revisions of its era', async () => {
+    it('an endpoint sends its name and capabilities at "server/discover", with the revisions of its era', async () => {
       const caller = await Caller.of(await start(), 'modern');
       const { result } = await caller.ask('server/discover');
       expect(result).toEqual({

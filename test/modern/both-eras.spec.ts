@@ -182,7 +182,7 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
     });
     afterEach(() => client.close());
 
-    it('get the principal of the caller, and return structured results', async () => {
+    it('handlers that are written once get the principal of the caller, and return structured results', async () => {
       await connected();
       expect(client.era).toBe(era);
       const { structuredContent } = await client.call('who');
@@ -221,14 +221,14 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect(textOf(await client.call('where'))).toBe('file:///one,file:///two');
     });
 
-    it('ask several questions at once', async () => {
+    it('handlers that are written once ask several questions at once', async () => {
       await connected();
       const { structuredContent } = await client.call('everything');
       expect(structuredContent).toEqual({ city: 'Bonn', model: 'a model', roots: 2 });
       expect(asked.map(String).toSorted()).toEqual(['Where to?', 'roots', 'sample']);
     });
 
-    it('ask also in resources and prompts', async () => {
+    it('handlers that are written once ask also in resources and prompts', async () => {
       await connected();
       const { contents } = await client.client.readResource({ uri: 'trips://mine' });
       expect(contents).toMatchObject([{ text: 'read: accept' }]);
@@ -236,27 +236,30 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect(messages).toMatchObject([{ content: { text: 'Plan with 2 roots.' } }]);
     });
 
-    it('ask also in the middle of an Observable', async () => {
+    it('handlers that are written once ask also in the middle of an Observable', async () => {
       await connected();
       expect(textOf(await client.call('asks-on-the-way'))).toBe('accepted on the way');
       expect(asked).toEqual(['Go on?']);
     });
 
-    it.each(['walk', 'stroll'])('report progress in order and before the result (%s)', async (name) => {
-      await connected();
-      const seen: unknown[] = [];
-      const { content } = await client.call(name, {}, { onprogress: (progress) => seen.push(progress) });
-      const left = { progress: 1, total: 3, message: 'left' };
-      expect(seen).toEqual(
-        name === 'walk'
-          ? [left, { progress: 2, total: 3 }, { progress: 3, total: 3, message: 'right' }]
-          : [
-              { progress: 1, total: 2 },
-              { progress: 2, total: 2 },
-            ],
-      );
-      expect(content).toHaveLength(1);
-    });
+    it.each(['walk', 'stroll'])(
+      'handlers that are written once report progress in order and before the result (%s)',
+      async (name) => {
+        await connected();
+        const seen: unknown[] = [];
+        const { content } = await client.call(name, {}, { onprogress: (progress) => seen.push(progress) });
+        const left = { progress: 1, total: 3, message: 'left' };
+        expect(seen).toEqual(
+          name === 'walk'
+            ? [left, { progress: 2, total: 3 }, { progress: 3, total: 3, message: 'right' }]
+            : [
+                { progress: 1, total: 2 },
+                { progress: 2, total: 2 },
+              ],
+        );
+        expect(content).toHaveLength(1);
+      },
+    );
 
     it('log: send messages of the level that the client has set', async () => {
       await connected();
@@ -268,18 +271,21 @@ describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) =>
       expect(client.logs).toEqual(['a river', 'a stone', 'a river']);
     });
 
-    it.each(['wait', 'slow'])('are cancelled when the client cancels the call (%s)', async (name) => {
-      await connected();
-      const abort = new AbortController();
-      const call = client.call(name, {}, { signal: abort.signal });
-      call.catch(() => {});
-      await eventually(() => expect(tools.done).toEqual(['waiting']));
-      abort.abort();
-      await expect(call).rejects.toThrow(/abort|cancel/i);
-      await eventually(() => expect(tools.done).toEqual(['waiting', 'left']));
-      await app.settled({ inFlight: 0 });
-      expect((await client.call('who')).isError).toBeFalsy();
-    });
+    it.each(['wait', 'slow'])(
+      'handlers that are written once are cancelled when the client cancels the call (%s)',
+      async (name) => {
+        await connected();
+        const abort = new AbortController();
+        const call = client.call(name, {}, { signal: abort.signal });
+        call.catch(() => {});
+        await eventually(() => expect(tools.done).toEqual(['waiting']));
+        abort.abort();
+        await expect(call).rejects.toThrow(/abort|cancel/i);
+        await eventually(() => expect(tools.done).toEqual(['waiting', 'left']));
+        await app.settled({ inFlight: 0 });
+        expect((await client.call('who')).isError).toBeFalsy();
+      },
+    );
 
     it('errors: send no details of internal errors', async () => {
       await connected();

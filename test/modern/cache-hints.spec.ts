@@ -99,7 +99,7 @@ const allListed = async (app: TestApp) =>
 describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
   const start = testApps(adapter, { guards: [], providers: [Handlers] });
 
-  it('are on every cacheable result, and forbid caching by default', async () => {
+  it('cache hints are on every cacheable result, and forbid caching by default', async () => {
     const app = await start();
     expect(await allListed(app)).toEqual(allOf(NONE));
     expect(await read(app, 'app://plain')).toEqual(NONE);
@@ -107,7 +107,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(hintsOf({ result })).toEqual({ ttlMs: undefined, cacheScope: undefined });
   });
 
-  it('of a resource are those of its options, or of the result of its handler', async () => {
+  it('cache hints of a resource are those of its options, or of the result of its handler', async () => {
     const app = await start();
     expect(await read(app, 'app://terms')).toEqual(PUBLIC);
     expect(await read(app, 'app://mine')).toEqual(PRIVATE);
@@ -115,14 +115,14 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(await read(app, 'app://own')).toEqual({ ttlMs: 5, cacheScope: 'private' });
   });
 
-  it('of lists are those of the option listCache', async () => {
+  it('cache hints of lists are those of the option listCache', async () => {
     const app = await start({ listCache: HOUR });
     expect(await allListed(app)).toEqual(allOf(PUBLIC));
     const reserved = await start({ listCache: { ttlMs: 3_600_000 } });
     expect(await allListed(reserved)).toEqual(allOf(PRIVATE));
   });
 
-  it('are private for entries with guards, and for their lists', async () => {
+  it('cache hints are private for entries with guards, and for their lists', async () => {
     const app = await start({ listCache: HOUR, providers: [Guarded] });
     expect(await read(app, 'app://guarded')).toEqual(PRIVATE);
     expect(await read(app, 'app://terms')).toEqual(PUBLIC);
@@ -131,7 +131,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(Object.values(others)).toEqual([PUBLIC, PUBLIC, PUBLIC]);
   });
 
-  it('are the same on all pages of a list', async () => {
+  it('cache hints are the same on all pages of a list', async () => {
     const app = await start({ listCache: HOUR, providers: [Guarded], pageSize: 1 });
     const client = new ModernClient(app.url);
     const pages: { names: string[]; cacheScope: string; nextCursor?: string }[] = [];
@@ -149,14 +149,14 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     ['the endpoint has guards', { guards: [trustingGuard] }],
     ['the app has a global guard', { module: { providers: [{ provide: APP_GUARD, useValue: open }] } }],
     ['the app gets a global guard late', { configure: (app) => void app.useGlobalGuards(open) }],
-  ])('are private where %s', async (_, options) => {
+  ])('cache hints are private where %s', async (_, options) => {
     const app = await start({ listCache: HOUR, ...options });
     expect(await allListed(app)).toEqual(allOf(PRIVATE));
     expect(await read(app, 'app://terms')).toEqual(PRIVATE);
     expect(await read(app, 'app://orders/7')).toEqual(PRIVATE);
   });
 
-  it('are private for callers with a principal', async () => {
+  it('cache hints are private for callers with a principal', async () => {
     const principal = ({ headers }: { headers: Record<string, string> }) => headers['authorization'];
     const app = await start({ listCache: HOUR, principal });
     expect(await read(app, 'app://terms', as('ann'))).toEqual(PRIVATE);
@@ -165,7 +165,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(await listed(app, 'tools/list')).toEqual(PUBLIC);
   });
 
-  it('are missing on questions, and forbid caching of a result that depends on an answer of the client', async () => {
+  it('cache hints are missing on questions, and forbid caching of a result that depends on an answer of the client', async () => {
     const app = await start();
     const client = new ModernClient(app.url);
     const options = { capabilities: { elicitation: { form: {} } } };
@@ -179,7 +179,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(hintsOf(answered)).toEqual(NONE);
   });
 
-  it('are missing on results of the legacy era', async () => {
+  it('cache hints are missing on results of the legacy era', async () => {
     const app = await start({ listCache: HOUR });
     const client = await app.client().initialize();
     const ask = async (method: string, params: object = {}) =>
@@ -203,14 +203,14 @@ describe.each(ONE_ADAPTER)('M10: the order of lists on %s', (adapter) => {
     return (result.tools as { name: string }[]).map(({ name }) => name);
   };
 
-  it('is that of discovery, the same in every app and for every client', async () => {
+  it('the order of lists is that of discovery, the same in every app and for every client', async () => {
     const apps = [await start(), await start(), await start()];
     for (const app of apps) {
       for (let n = 0; n < 3; n++) expect(await names(app)).toEqual(['b', 'a', 'c', 'guarded']);
     }
   });
 
-  it('has newly registered entries last, and updated ones in their place', async () => {
+  it('the order of lists has newly registered entries last, and updated ones in their place', async () => {
     const app = await start();
     const registry = registryOf(app);
     const handler = () => 'x';

@@ -83,7 +83,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
     // Its standalone stream ends with its session, and is not opened again.
     afterEach(() => client.close());
 
-    it('§0: uses its own era, with a session in the legacy one', async () => {
+    it('§0: an official client of an endpoint that serves both eras uses its own era, with a session in the legacy one', async () => {
       expect(client.era).toBe(era);
       expect(client.sessionId === undefined).toBe(era === 'modern');
       const session = era === 'modern' ? 'without a session' : 'in a session';
@@ -91,7 +91,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await app.settled({ sessions: era === 'modern' ? 0 : 1, inFlight: 0 });
     });
 
-    it('lists and calls tools', async () => {
+    it('an official client of an endpoint that serves both eras lists and calls tools', async () => {
       const { tools } = await client.client.listTools();
       expect(tools.map(({ name }) => name)).toEqual(['add', 'who', 'export', 'forever']);
       expect((await client.call('add', { a: 1, b: 2 })).structuredContent).toEqual({ sum: 3 });
@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await expect(client.call('none')).rejects.toMatchObject({ code: -32602 });
     });
 
-    it('gets progress and log messages before the result', async () => {
+    it('an official client of an endpoint that serves both eras gets progress and log messages before the result', async () => {
       const seen: unknown[] = [];
       await client.wantLogs('info');
       const onprogress = ({ progress, total, message }: object & Record<string, unknown>): void => {
@@ -113,7 +113,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       expect(client.logs).toEqual(['exporting']);
     });
 
-    it('lists and reads resources and templates', async () => {
+    it('an official client of an endpoint that serves both eras lists and reads resources and templates', async () => {
       const { resources } = await client.client.listResources();
       expect(resources.map(({ uri }) => uri)).toEqual(['orders://terms']);
       const { resourceTemplates } = await client.client.listResourceTemplates();
@@ -125,7 +125,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await expect(client.client.readResource({ uri: 'orders://none' })).rejects.toThrow('orders://none');
     });
 
-    it('lists and gets prompts, and completes their arguments', async () => {
+    it('an official client of an endpoint that serves both eras lists and gets prompts, and completes their arguments', async () => {
       const { prompts } = await client.client.listPrompts();
       expect(prompts.map(({ name }) => name)).toEqual(['review']);
       const { messages } = await client.client.getPrompt({ name: 'review', arguments: { city: 'Bonn' } });
@@ -137,7 +137,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       expect(completion.values).toEqual(['Bonn', 'Berlin']);
     });
 
-    it('is notified of changes of a list and of a resource', async () => {
+    it('an official client of an endpoint that serves both eras is notified of changes of a list and of a resource', async () => {
       await client.watch('orders://terms');
       if (era === 'legacy') await app.settled({ readers: 1 });
       else await app.settled({ subscriptions: 1 });

@@ -149,7 +149,7 @@ describe.each(ADAPTERS)('what an app does to all of its routes on %s', (adapter)
       await start((nest) => nest.useGlobalInterceptors(interceptor), options);
     }
 
-    it('does not end streams that last longer', async () => {
+    it('a timeout does not end streams that last longer', async () => {
       await startWithTimeout();
       const client = await app.client().initialize();
       const listening = await client.listen();
@@ -164,7 +164,7 @@ describe.each(ADAPTERS)('what an app does to all of its routes on %s', (adapter)
       expect(listening.ended).toBeUndefined();
     });
 
-    it('does not end a call that is slow and became a stream before', async () => {
+    it('a timeout does not end a call that is slow and became a stream before', async () => {
       await startWithTimeout({ sseAfterMs: 1 });
       const client = await app.client().initialize();
       const posted = await (await client.call('waits')).sse().opened();
@@ -175,7 +175,7 @@ describe.each(ADAPTERS)('what an app does to all of its routes on %s', (adapter)
       expect(interceptor.fired).toBe(0);
     });
 
-    it('ends a call that is answered as JSON and takes longer, as JSON-RPC, and nothing is left of it', async () => {
+    it('a timeout ends a call that is answered as JSON and takes longer, as JSON-RPC, and nothing is left of it', async () => {
       await startWithTimeout({ responseMode: 'json' });
       const client = await app.client().initialize();
       const pending = client.call('waits', {}, { id: 'slow' });

@@ -39,7 +39,7 @@ describe.each(ONE_ADAPTER)('the doctor in the log at start on %s', (adapter) => 
   }
   const warnings = () => app.log.texts('warn').filter((text) => text.includes('doctor'));
 
-  it('is one warning with the three worst findings, where to see all, and how to end it', async () => {
+  it('the doctor in the log at start is one warning with the three worst findings, where to see all, and how to end it', async () => {
     await start({ doctor: true });
     const [text, ...others] = warnings();
     expect(others).toEqual([]);
@@ -53,7 +53,7 @@ describe.each(ONE_ADAPTER)('the doctor in the log at start on %s', (adapter) => 
     ]);
   });
 
-  it('is absent without findings, where an app tests or is in production, and without the option', async () => {
+  it('the doctor in the log at start is absent without findings, where an app tests or is in production, and without the option', async () => {
     await start({ doctor: true }, Careful);
     expect(warnings()).toEqual([]);
     for (const [env, options] of [
@@ -68,18 +68,18 @@ describe.each(ONE_ADAPTER)('the doctor in the log at start on %s', (adapter) => 
     }
   });
 
-  it('is there by default while an app is developed', async () => {
+  it('the doctor in the log at start is there by default while an app is developed', async () => {
     vi.stubEnv('NODE_ENV', 'development');
     await start({ devSessions: false });
     expect(warnings()).toHaveLength(1);
   });
 
-  it('is absent for an endpoint with servers of the SDK', async () => {
+  it('the doctor in the log at start is absent for an endpoint with servers of the SDK', async () => {
     await start({ doctor: true, server: () => serverSaying(() => 'hello') });
     expect(warnings()).toEqual([]);
   });
 
-  it('names authorization servers without metadata, and does not wait for them', async () => {
+  it('the doctor in the log at start names authorization servers without metadata, and does not wait for them', async () => {
     const fetched = vi.fn(() => Promise.reject(new Error('getaddrinfo ENOTFOUND')));
     vi.stubGlobal('fetch', fetched);
     const auth = {
@@ -92,7 +92,7 @@ describe.each(ONE_ADAPTER)('the doctor in the log at start on %s', (adapter) => 
     expect(warnings()[0]).toMatch(/authorization server https:\/\/login\.example\.com,.*ENOTFOUND.*\[oauth-metadata\]/);
   });
 
-  it('is followed by one line for each tool whose result is larger than clients accept', async () => {
+  it('the doctor in the log at start is followed by one line for each tool whose result is larger than clients accept', async () => {
     await start({ doctor: true });
     app.log.lines.length = 0;
     const client = app.client();

@@ -36,13 +36,13 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       app = await TestApp.of(adapter, { imports, providers: [Watcher] });
     };
 
-    it('serve each their own', async () => {
+    it('two endpoints with names serve each their own', async () => {
       await start();
       expect(await whoami(await app.clientAt('public').initialize())).toBe('public');
       expect(await whoami(await app.clientAt('internal').initialize())).toBe('internal');
     });
 
-    it('have services of their own, injected by name', async () => {
+    it('two endpoints with names have services of their own, injected by name', async () => {
       await start();
       const [publicly, internally] = services();
       expect(publicly).not.toBe(internally);
@@ -55,7 +55,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       expect(await whoami(one)).toBe('public');
     });
 
-    it('do not know the sessions of each other', async () => {
+    it('two endpoints with names do not know the sessions of each other', async () => {
       await start();
       const one = await app.clientAt('public').initialize();
       const two = app.clientAt('internal');
@@ -69,7 +69,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       expect(await whoami(one)).toBe('public');
     });
 
-    it('have guards of their own', async () => {
+    it('two endpoints with names have guards of their own', async () => {
       const closed: CanActivate = { canActivate: () => false };
       await start({ guards: [closed] });
       const two = app.clientAt('internal');
@@ -77,7 +77,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       expect(await whoami(await app.clientAt('public').initialize())).toBe('public');
     });
 
-    it('may lie one below the other', async () => {
+    it('two endpoints with names may lie one below the other', async () => {
       const imports = [named('public', { path: 'mcp' }), named('internal', { path: 'mcp/internal' })];
       app = await TestApp.of(adapter, { imports, providers: [Watcher] });
       expect(await whoami(await app.clientAt('mcp').initialize())).toBe('public');
@@ -128,7 +128,7 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
   it.each([
     ['the same name', () => [named('public'), named('public', { path: 'other' })], '"public"'],
     ['no name twice', () => [endpoint('one'), endpoint('two')], 'no name'],
-  ])('with %s keep the app from starting', async (_, imports, says) => {
+  ])('two endpoints in one app with %s keep the app from starting', async (_, imports, says) => {
     const log = new RecordedLog().attach();
     const error = await startFailure(adapter, () => ({ imports: imports() }));
     log.release();

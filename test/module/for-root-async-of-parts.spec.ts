@@ -81,21 +81,24 @@ describe('forRootAsync of the modules beside the endpoint', () => {
     app = undefined;
   });
 
-  it.each(SOURCES)('takes the options of the live page, the metrics and the tasks from %s', async (_, modules) => {
-    const list = vi.spyOn(config.store, 'list');
-    app = await TestApp.of('fastify', {
-      imports: [McpStreamableModule.forRoot({ serverInfo, name: 'a' }), ...modules()],
-    });
-    const get = (path: string) => fetch(`${app!.base}/watch${path}`, { headers: { connection: 'close' } });
-    const [page, events] = [await get(''), await get('/events')];
-    expect([page.status, events.status]).toEqual([200, 200]);
-    const refused = await get('/events');
-    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('maxReaders')]);
-    await Promise.all([page.text(), events.body!.cancel()]);
-    expect(config.registry.getSingleMetric('mcp_server_operation_duration_seconds')).toBeDefined();
-    await app.app.get(getMcpToken(McpTaskService, 'a'), { strict: false }).list();
-    expect(list).toHaveBeenCalledOnce();
-  });
+  it.each(SOURCES)(
+    'forRootAsync of the modules beside the endpoint takes the options of the live page, the metrics and the tasks from %s',
+    async (_, modules) => {
+      const list = vi.spyOn(config.store, 'list');
+      app = await TestApp.of('fastify', {
+        imports: [McpStreamableModule.forRoot({ serverInfo, name: 'a' }), ...modules()],
+      });
+      const get = (path: string) => fetch(`${app!.base}/watch${path}`, { headers: { connection: 'close' } });
+      const [page, events] = [await get(''), await get('/events')];
+      expect([page.status, events.status]).toEqual([200, 200]);
+      const refused = await get('/events');
+      expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('maxReaders')]);
+      await Promise.all([page.text(), events.body!.cancel()]);
+      expect(config.registry.getSingleMetric('mcp_server_operation_duration_seconds')).toBeDefined();
+      await app.app.get(getMcpToken(McpTaskService, 'a'), { strict: false }).list();
+      expect(list).toHaveBeenCalledOnce();
+    },
+  );
 
   it.each<[string, () => DynamicModule, string]>([
     [
@@ -109,10 +112,13 @@ describe('forRootAsync of the modules beside the endpoint', () => {
       'registry',
     ],
     ['McpTasksModule', () => McpTasksModule.forRootAsync({ useFactory: () => ({ maxTasks: 0 }) }), 'maxTasks'],
-  ])('stops the start with what is wrong in the options that a factory of %s returns', async (_, module, option) => {
-    const imports = () => [McpStreamableModule.forRoot({ serverInfo }), module()];
-    expect(await startFailure('fastify', () => ({ imports: imports() }))).toMatchObject({ option });
-  });
+  ])(
+    'forRootAsync of the modules beside the endpoint stops the start with what is wrong in the options that a factory of %s returns',
+    async (_, module, option) => {
+      const imports = () => [McpStreamableModule.forRoot({ serverInfo }), module()];
+      expect(await startFailure('fastify', () => ({ imports: imports() }))).toMatchObject({ option });
+    },
+  );
 
   it.each<[string, () => DynamicModule, string, string]>([
     [
@@ -140,7 +146,7 @@ describe('forRootAsync of the modules beside the endpoint', () => {
       'needs "guards"',
     ],
     ['nothing', () => McpLiveModule.forRootAsync(undefined as never), 'options', 'takes an object of options'],
-  ])('refuses %s, and says what to give', (_, make, option, text) => {
+  ])('forRootAsync of the modules beside the endpoint refuses %s, and says what to give', (_, make, option, text) => {
     expect(make).toThrow(McpOptionError);
     expect(make).toThrow(text);
     expect(make).toThrow(expect.objectContaining({ option }));

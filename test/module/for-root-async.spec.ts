@@ -45,29 +45,32 @@ describe.each(ONE_ADAPTER)('forRootAsync on %s', (adapter) => {
   it.each([
     ['at once', (options: McpStreamableOptions) => options],
     ['later', (options: McpStreamableOptions) => Promise.resolve(options)],
-  ])('takes options from a factory that returns them %s, and what it injects from imports', async (_, returned) => {
-    const useFactory = (config: Config) => returned({ serverInfo, server: () => serverSaying(() => config.motto) });
-    app = await TestApp.of(adapter, {
-      imports: [McpStreamableModule.forRootAsync({ imports: [ConfigModule], inject: [Config], useFactory })],
-    });
-    expect(await whoami(await app.client().initialize())).toBe('configured');
-  });
+  ])(
+    'forRootAsync takes options from a factory that returns them %s, and what it injects from imports',
+    async (_, returned) => {
+      const useFactory = (config: Config) => returned({ serverInfo, server: () => serverSaying(() => config.motto) });
+      app = await TestApp.of(adapter, {
+        imports: [McpStreamableModule.forRootAsync({ imports: [ConfigModule], inject: [Config], useFactory })],
+      });
+      expect(await whoami(await app.client().initialize())).toBe('configured');
+    },
+  );
 
-  it('takes options from a class that it makes', async () => {
+  it('forRootAsync takes options from a class that it makes', async () => {
     app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRootAsync({ imports: [ConfigModule], useClass: OptionsFactory })],
     });
     expect(await whoami(await app.client().initialize())).toBe('configured');
   });
 
-  it('takes options from a provider that is there already', async () => {
+  it('forRootAsync takes options from a provider that is there already', async () => {
     app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRootAsync({ imports: [OptionsModule], useExisting: OptionsFactory })],
     });
     expect(await whoami(await app.client().initialize())).toBe('configured');
   });
 
-  it('takes what Nest needs before beside the factory: path, guards and their imports, isGlobal', async () => {
+  it('forRootAsync takes what Nest needs before beside the factory: path, guards and their imports, isGlobal', async () => {
     @Injectable()
     class Watcher {
       constructor(@Inject(McpSessionService) readonly sessions: McpSessionService) {}
@@ -87,7 +90,7 @@ describe.each(ONE_ADAPTER)('forRootAsync on %s', (adapter) => {
     expect(await app.app.get(Watcher, { strict: false }).sessions.list()).toHaveLength(1);
   });
 
-  it('fails to start with the error of the factory', async () => {
+  it('forRootAsync fails to start with the error of the factory', async () => {
     const log = new RecordedLog().attach();
     const useFactory = (): Promise<McpStreamableOptions> => Promise.reject(new Error('no configuration today'));
     const error = await startFailure(adapter, () => ({ imports: [McpStreamableModule.forRootAsync({ useFactory })] }));

@@ -42,12 +42,12 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     app = await TestApp.of(adapter, module, configure);
   }
 
-  it('serves at /mcp when nothing else is said', async () => {
+  it('forRoot serves at /mcp when nothing else is said', async () => {
     await start();
     expect(await whoami(await app.client().initialize())).toBe('me');
   });
 
-  it('needs no more than serverInfo: the server introduces itself', async () => {
+  it('forRoot needs no more than serverInfo: the server introduces itself', async () => {
     const instructions = 'Ask nicely.';
     app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, instructions })] });
     const client = app.client();
@@ -55,7 +55,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect(result).toMatchObject({ serverInfo, instructions, protocolVersion: '2025-11-25' });
   });
 
-  it('makes a backend for each app that starts, if it was given a function', async () => {
+  it('forRoot makes a backend for each app that starts, if it was given a function', async () => {
     const made: InMemorySessionStore[] = [];
     const backend = () => {
       const sessionStore = new InMemorySessionStore();
@@ -73,7 +73,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect([made.length, await made[0]!.count(), await made[1]!.count()]).toEqual([2, 0, 1]);
   });
 
-  it.each(['tools/mcp', '/deep/er/mcp', 'mcp/'])('serves at the path %j', async (path) => {
+  it.each(['tools/mcp', '/deep/er/mcp', 'mcp/'])('forRoot serves at the path %j', async (path) => {
     await start({ path });
     const served = path.replace(/^\//, '').replace(/\/$/, '');
     expect(await whoami(await app.clientAt(served).initialize())).toBe('me');
@@ -81,25 +81,25 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect((await elsewhere.post(elsewhere.initializeMessage())).status).toBe(404);
   });
 
-  it('serves at the root of the app', async () => {
+  it('forRoot serves at the root of the app', async () => {
     await start({ path: '/' });
     expect(await whoami(await app.clientAt('').initialize())).toBe('me');
     expect(await (await send(`${app.base}/beside`, { method: 'GET' })).text()).toBe('beside');
   });
 
-  it('is below the global prefix', async () => {
+  it('forRoot is below the global prefix', async () => {
     await start({}, (nest) => nest.setGlobalPrefix('api'));
     expect(await whoami(await app.clientAt('api/mcp').initialize())).toBe('me');
     expect((await app.clientAt('mcp').get()).status).toBe(404);
   });
 
-  it('leaves the routes of the app alone', async () => {
+  it('forRoot leaves the routes of the app alone', async () => {
     await start();
     const response = await send(`${app.base}/beside`, { method: 'GET', headers: { host: 'any.example' } });
     expect([response.status, await response.text()]).toEqual([200, 'beside']);
   });
 
-  it('gives McpSessionService to every provider of the module that imports it', async () => {
+  it('forRoot gives McpSessionService to every provider of the module that imports it', async () => {
     await start();
     const client = await app.client().initialize();
     const { sessions } = app.app.get(Watcher);
@@ -112,13 +112,13 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect(await stream.end()).toBe('end');
   });
 
-  it('gives it to other modules only when isGlobal', async () => {
+  it('forRoot gives it to other modules only when isGlobal', async () => {
     app = await TestApp.of(adapter, { imports: [FeatureModule, endpoint({ isGlobal: true })] });
     expect(app.app.get(Watcher, { strict: false }).sessions).toBe(app.service);
     await expect(TestApp.of(adapter, { imports: [FeatureModule, endpoint()] })).rejects.toThrow(/McpSessionService/);
   });
 
-  it('may be imported by several modules, and is one endpoint', async () => {
+  it('forRoot may be imported by several modules, and is one endpoint', async () => {
     const shared = endpoint();
     @Module({ imports: [shared], providers: [Watcher], exports: [Watcher] })
     class OneModule {}
@@ -129,7 +129,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect(await app.app.get(Watcher, { strict: false }).sessions.list()).toHaveLength(1);
   });
 
-  it("stays out of the app's REST description", async () => {
+  it("forRoot stays out of the app's REST description", async () => {
     await start();
     const controllers = [...app.app.get(ModulesContainer).values()].flatMap((module) => [
       ...module.controllers.values(),
@@ -140,7 +140,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect(excluded).toEqual([['McpEndpointController', [true]]]);
   });
 
-  it.runIf(adapter === 'fastify')('serves requests that were injected without a connection', async () => {
+  it.runIf(adapter === 'fastify')('forRoot serves requests that were injected without a connection', async () => {
     await start();
     const client = app.client();
     const { 'content-type': type, accept } = client.usualHeaders;
@@ -154,7 +154,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect(injected.headers['mcp-session-id']).toBeDefined();
   });
 
-  it('releases everything when the app closes: streams end, calls are answered, timers go', async () => {
+  it('forRoot releases everything when the app closes: streams end, calls are answered, timers go', async () => {
     const { promise, open } = gate();
     const server = () => {
       const made = serverSaying(() => 'me');

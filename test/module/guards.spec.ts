@@ -82,12 +82,12 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     return client.post(client.initializeMessage());
   };
 
-  it('resolve in the module of the endpoint, with what they inject from its imports', async () => {
+  it('guards of the endpoint resolve in the module of the endpoint, with what they inject from its imports', async () => {
     await start([TokenGuard]);
     expect(await whoami(await as('ann').initialize())).toBe('ann');
   });
 
-  it('answer as they say, with a JSON-RPC body, and keep the headers that they set', async () => {
+  it('guards of the endpoint answer as they say, with a JSON-RPC body, and keep the headers that they set', async () => {
     await start([TokenGuard]);
     const response = await initialize('nobody');
     expect(response.header('www-authenticate')).toBe(CHALLENGE);
@@ -95,7 +95,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectNothing();
   });
 
-  it.each(['get', 'delete'] as const)('hold on %s too', async (method) => {
+  it.each(['get', 'delete'] as const)('guards of the endpoint hold on %s too', async (method) => {
     await start([TokenGuard]);
     const client = await as('ann').initialize();
     client.headers = {};
@@ -105,7 +105,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     expect(await app.service.list()).toHaveLength(1);
   });
 
-  it('run in their order, classes and instances; false is 403', async () => {
+  it('guards of the endpoint run in their order, classes and instances; false is 403', async () => {
     await start([TokenGuard, adminsOnly]);
     expect(await whoami(await as('ann').initialize())).toBe('ann');
     await expectRefusal(await initialize('bob'), { status: 403, code: -32000 });
@@ -116,13 +116,13 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     ['a promise', () => Promise.resolve(false)],
     ['an Observable', () => of(false)],
     ['an Observable of a promise', () => from(Promise.resolve(false))],
-  ])('may take their time: %s of false is 403', async (_, canActivate) => {
+  ])('guards of the endpoint may take their time: %s of false is 403', async (_, canActivate) => {
     await start([{ canActivate }]);
     await expectRefusal(await initialize('ann'), { status: 403, code: -32000 });
     await expectNothing();
   });
 
-  it('may answer with any HttpException', async () => {
+  it('guards of the endpoint may answer with any HttpException', async () => {
     const exceptions = [
       new ForbiddenException('Not on Sundays.'),
       new HttpException('Slow down.', 429),
@@ -140,7 +140,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectRefusal(await initialize('ann'), { status: 418, code: -32000 });
   });
 
-  it('that throw an Error fail the request: generic to the client, with the reason in the log', async () => {
+  it('guards of the endpoint that throw an Error fail the request: generic to the client, with the reason in the log', async () => {
     const canActivate = (): never => {
       throw new Error('the directory is down at ldap://secret');
     };
@@ -151,34 +151,40 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectNothing();
   });
 
-  it.each([200, 0, NaN, 999])('that refuse with the status %s are an error of ours', async (status) => {
-    const canActivate = (): never => {
-      throw new HttpException('Not today.', status);
-    };
-    await start([{ canActivate }]);
-    await expectGenericFailure(await initialize('ann'), null);
-    expect(app.log.texts('error')).toEqual(['Not today.']);
-  });
+  it.each([200, 0, NaN, 999])(
+    'guards of the endpoint that refuse with the status %s are an error of ours',
+    async (status) => {
+      const canActivate = (): never => {
+        throw new HttpException('Not today.', status);
+      };
+      await start([{ canActivate }]);
+      await expectGenericFailure(await initialize('ann'), null);
+      expect(app.log.texts('error')).toEqual(['Not today.']);
+    },
+  );
 
   it.each([
     [null, 'null'],
     [undefined, 'undefined'],
     ['no plan', '"no plan"'],
-  ])('that throw %s are an error of ours, logged once with the name of the guard', async (thrown, shown) => {
-    @Injectable()
-    class PlanGuard implements CanActivate {
-      canActivate(): never {
-        // oxlint-disable-next-line typescript/only-throw-error -- that is the point
-        throw thrown;
+  ])(
+    'guards of the endpoint that throw %s are an error of ours, logged once with the name of the guard',
+    async (thrown, shown) => {
+      @Injectable()
+      class PlanGuard implements CanActivate {
+        canActivate(): never {
+          // oxlint-disable-next-line typescript/only-throw-error -- that is the point
+          throw thrown;
+        }
       }
-    }
-    await start([PlanGuard]);
-    await expectGenericFailure(await initialize('ann'), null);
-    const says = `Guard PlanGuard threw ${shown}: throw an Error, or an HttpException for the caller.`;
-    expect(app.log.texts('error')).toEqual([says]);
-  });
+      await start([PlanGuard]);
+      await expectGenericFailure(await initialize('ann'), null);
+      const says = `Guard PlanGuard threw ${shown}: throw an Error, or an HttpException for the caller.`;
+      expect(app.log.texts('error')).toEqual([says]);
+    },
+  );
 
-  it('that may have thrown null are all named', async () => {
+  it('guards of the endpoint that may have thrown null are all named', async () => {
     // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- that is the point
     const broken = { canActivate: () => Promise.reject(null) };
     await start([TokenGuard, broken]);
@@ -196,7 +202,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual([expect.stringContaining('The option "principal", the session guard')]);
   });
 
-  it('leave a user that handlers find, each request its own', async () => {
+  it('guards of the endpoint leave a user that handlers find, each request its own', async () => {
     await start([TokenGuard], { principal: () => 'one owner for all' });
     const client = await as('ann').initialize();
     const said = await Promise.all(
@@ -212,14 +218,14 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
   it.each([
     ['class', { provide: APP_GUARD, useClass: TokenGuard }],
     ['instance', { provide: APP_GUARD, useValue: { canActivate: () => false } }],
-  ])('of the whole app (%s) hold for the endpoint', async (_, provider) => {
+  ])('guards of the whole app (%s) hold for the endpoint', async (_, provider) => {
     await start([], {}, [provider]);
     const response = await initialize('nobody');
     await expectRefusal(response, { status: 'useClass' in provider ? 401 : 403, code: -32000 });
     if ('useClass' in provider) expect(await whoami(await as('ann').initialize())).toBe('ann');
   });
 
-  it('may be made for each request', async () => {
+  it('guards of the endpoint may be made for each request', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class RequestGuard extends TokenGuard {
       constructor(
@@ -241,7 +247,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectRefusal(await initialize('nobody'), { status: 401, code: -32000 });
   });
 
-  it('that cannot be resolved keep the app from starting, with their name', async () => {
+  it('guards of the endpoint that cannot be resolved keep the app from starting, with their name', async () => {
     await start([]);
     const endpoint = McpStreamableModule.forRoot({ serverInfo, guards: [TokenGuard] });
     await expect(TestApp.of(adapter, { imports: [AuthModule, endpoint] })).rejects.toThrow(/TokenGuard.*Users/s);

@@ -51,7 +51,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
 
   const lines = (level: 'log' | 'warn') => app.log.texts(level).filter((text) => text.startsWith('MCP endpoint'));
 
-  it('reports once which handlers are served, and at which path', async () => {
+  it('the log at start reports once which handlers are served, and at which path', async () => {
     app = await TestApp.of(adapter, {
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [Orders],
@@ -62,7 +62,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
     expect(app.log.texts('warn')).toEqual([]);
   });
 
-  it('names the path that clients use, below prefix and version', async () => {
+  it('the log at start names the path that clients use, below prefix and version', async () => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, path: 'tools/mcp', version: ['1', '2'] })];
     app = await TestApp.of(adapter, { imports, providers: [Orders] }, (nest) => {
       nest.setGlobalPrefix('api');
@@ -72,7 +72,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
     expect(line).toContain('MCP endpoint at /api/v1/tools/mcp, /api/v2/tools/mcp:');
   });
 
-  it('is a line for each endpoint, with its name', async () => {
+  it('the log at start is a line for each endpoint, with its name', async () => {
     @Injectable()
     @McpHandlers({ endpoint: 'admin' })
     class Admin {
@@ -97,7 +97,7 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
     ]);
   });
 
-  it('counts what the app registers while it starts, and is bounded', async () => {
+  it('the log at start counts what the app registers while it starts, and is bounded', async () => {
     @Injectable()
     class Many implements OnApplicationBootstrap {
       constructor(@InjectMcp(McpRegistry) private readonly registry: McpRegistry) {}
@@ -114,20 +114,20 @@ describe.each(ONE_ADAPTER)('the log at start on %s', (adapter) => {
     expect(lines('warn')).toEqual([]);
   });
 
-  it('warns when nothing is served', async () => {
+  it('the log at start warns when nothing is served', async () => {
     app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo })] });
     expect(lines('log')).toHaveLength(1);
     expect(lines('warn')).toEqual([expect.stringMatching(/at \/mcp has no handlers.*"providers"/)]);
   });
 
-  it('reports that the app makes its servers, and does not warn', async () => {
+  it('the log at start reports that the app makes its servers, and does not warn', async () => {
     const server = () => serverSaying(() => 'hello');
     app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, server })] });
     expect(lines('log')).toEqual([expect.stringMatching(/at \/mcp.*"server"/)]);
     expect(lines('warn')).toEqual([]);
   });
 
-  it('reports the options of forRootAsync too', async () => {
+  it('the log at start reports the options of forRootAsync too', async () => {
     const server = () => serverSaying(() => 'hello');
     const useFactory = async (): Promise<McpStreamableOptions> => ({ serverInfo, server });
     app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRootAsync({ useFactory })] });
@@ -157,7 +157,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
   const refusals = (level: 'debug' | 'warn') =>
     app.log.texts(level).filter((text) => text.includes('was answered with'));
 
-  it('are lines at debug, with the status and the reason, without tokens and session ids', async () => {
+  it('refusals in the log are lines at debug, with the status and the reason, without tokens and session ids', async () => {
     await start({ maxBodyBytes: 1_000, principal: () => 'ann' });
     const client = app.client();
     await client.initialize();
@@ -186,7 +186,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
     expect(refusals('warn')).toEqual([]);
   });
 
-  it('of a guard that says no are 403 at debug', async () => {
+  it('refusals in the log of a guard that says no are 403 at debug', async () => {
     await start({}, [{ canActivate: () => false }]);
     const client = app.client();
     await (await client.post(client.initializeMessage())).text();

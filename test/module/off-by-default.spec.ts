@@ -40,13 +40,13 @@ describe('an app whose module is behind a flag', () => {
     return app.getUrl();
   }
 
-  it('has its routes and no endpoint while the flag is off', async () => {
+  it('an app whose module is behind a flag has its routes and no endpoint while the flag is off', async () => {
     const base = await start('off');
     expect(await (await loneFetch(`${base}/invoices/7`)).json()).toEqual({ id: '7', total: 30 });
     expect((await loneFetch(`${base}/mcp`, { method: 'POST' })).status).toBe(404);
   });
 
-  it('has its tools while the flag is on', async () => {
+  it('an app whose module is behind a flag has its tools while the flag is on', async () => {
     const client = new Client({ name: 'test', version: '1.0.0' });
     await client.connect(new StreamableHTTPClientTransport(new URL(`${await start('on')}/mcp`), { fetch: loneFetch }));
     const { structuredContent } = await client.callTool({ name: 'invoices_find', arguments: { id: '7' } });
@@ -63,7 +63,7 @@ describe('the entry "decorators"', () => {
     expect(loaded.length).toBeLessThan(40);
   });
 
-  it('has the same things as the main entry', async () => {
+  it('the entry "decorators" has the same things as the main entry', async () => {
     const main = (await import('nestjs-mcp-streamable')) as Record<string, unknown>;
     const decorators = (await import('nestjs-mcp-streamable/decorators')) as Record<string, unknown>;
     expect(Object.keys(decorators).length).toBeGreaterThan(10);

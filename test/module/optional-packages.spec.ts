@@ -50,11 +50,11 @@ describe.each(LOADERS)('a bundle of an app that uses %s', (loader, name) => {
 
   afterEach(() => rmSync(elsewhere, { recursive: true }));
 
-  it('has the package in it', async () => {
+  it('a bundle of an app with an optional package has the package in it', async () => {
     expect(await bundled(join(ROOT, loader))).toContain(name);
   });
 
-  it('is built without the package, where it is not installed', async () => {
+  it('a bundle of an app with an optional package is built without the package, where it is not installed', async () => {
     const copy = join(elsewhere, basename(loader));
     cpSync(join(ROOT, loader), copy);
     const code = await bundled(copy);

@@ -87,7 +87,7 @@ describe('an app with wrong options does not start', () => {
   it.each([
     ['forRoot()', () => McpStreamableModule.forRoot({ serverInfo, maxSessions: 0 })],
     ['the factory of forRootAsync()', () => ofFactory({ maxSessions: 0 })],
-  ])('when %s has them', async (_, module) => {
+  ])('an app does not start when %s has them', async (_, module) => {
     const error = await startFailure('express', () => ({ imports: [module()] }));
     expect(error).toBeInstanceOf(McpOptionError);
     expect(error.message).toBe('The option "maxSessions" must be a whole number of at least 1, or Infinity; got 0.');
@@ -100,7 +100,7 @@ describe('an app with wrong options does not start', () => {
     ['a function that returns null', () => null],
     ['a function that returns nothing', () => undefined],
     ['a function that returns an object without parts', () => ({})],
-  ])('when "backend" is %s', async (_, backend) => {
+  ])('an app does not start when "backend" is %s', async (_, backend) => {
     const error = await startFailure('express', () => ({ imports: [ofFactory({ backend })] }));
     expect(error).toBeInstanceOf(McpOptionError);
     expect((error as McpOptionError).option.split('.')[0]).toBe('backend');

@@ -42,7 +42,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     [{ user: { _id: new ObjectId('65f1c0ffee65f1c0ffee65f1') } }, '65f1c0ffee65f1c0ffee65f1'],
     [{ user: undefined, auth: { clientId: 'app', extra: { sub: 'ann' } } }, 'ann'],
     [{ user: false, auth: { clientId: 'app', extra: { sub: 7 } } }, '7'],
-  ])('is by default what guards usually leave: %o', async (request, principal) => {
+  ])('the principal is by default what guards usually leave: %o', async (request, principal) => {
     await start();
     left = request;
     const client = await app.client().initialize();
@@ -54,7 +54,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
   it.each<[string, (request: never) => unknown]>([
     ['at once', (request: { headers: Record<string, string> }) => request.headers['x-tenant']],
     ['later', (request: { headers: Record<string, string> }) => Promise.resolve(request.headers['x-tenant'])],
-  ])("is what the app's own function says %s", async (_, principal) => {
+  ])("the principal is what the app's own function says %s", async (_, principal) => {
     await start(principal);
     left = { user: { sub: 'no' } };
     const client = await app.clientAt('mcp', { 'x-tenant': 'acme' }).initialize();
@@ -64,19 +64,22 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual(['acme']);
   });
 
-  it.each([undefined, null, '', Number.NaN])('may be absent: %j is the anonymous caller', async (nobody) => {
-    await start(() => nobody, []);
-    expect(await whoami(await app.client().initialize())).toBe('undefined');
-    expect(await owners()).toEqual([undefined]);
-    expect(app.log.texts('warn')).toEqual([]);
-  });
+  it.each([undefined, null, '', Number.NaN])(
+    'the principal may be absent: %j is the anonymous caller',
+    async (nobody) => {
+      await start(() => nobody, []);
+      expect(await whoami(await app.client().initialize())).toBe('undefined');
+      expect(await owners()).toEqual([undefined]);
+      expect(app.log.texts('warn')).toEqual([]);
+    },
+  );
 
   it.each<[string, unknown, string]>([
     ['a number', 42, '42'],
     ['zero', 0, '0'],
     ['a bigint', 9_007_199_254_740_993n, '9007199254740993'],
     ['an ObjectId', new ObjectId('65f1c0ffee65f1c0ffee65f1'), '65f1c0ffee65f1c0ffee65f1'],
-  ])('may be %s, at once or later: its text', async (_, id, text) => {
+  ])('the principal may be %s, at once or later: its text', async (_, id, text) => {
     let later = false;
     await start(() => (later ? Promise.resolve(id) : id));
     const client = await app.client().initialize();
@@ -95,7 +98,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     ['a symbol', Symbol('ann')],
     ['true', true],
     ['a list', ['ann']],
-  ])('cannot be %s: generic to the client, told to the log, with the option', async (_, principal) => {
+  ])('the principal cannot be %s: generic to the client, told to the log, with the option', async (_, principal) => {
     await start(() => principal);
     const client = app.client();
     await expectGenericFailure(await client.post(client.initializeMessage()), 1);
@@ -103,7 +106,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, logs: 0 });
   });
 
-  it('of the default kind cannot be an object either', async () => {
+  it('the principal of the default kind cannot be an object either', async () => {
     await start();
     left = { user: { id: { $oid: 'x' } } };
     const client = app.client();
@@ -119,7 +122,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the tenant of secret@example.com is unknown'))],
-  ])('whose function %s is generic to the client, and told to the log', async (_, principal) => {
+  ])('the principal whose function %s is generic to the client, and told to the log', async (_, principal) => {
     await start(principal);
     const client = app.client();
     const { message } = await expectGenericFailure(await client.post(client.initializeMessage()), 1);
@@ -134,21 +137,24 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     ['NaN for an id', { user: { id: Number.NaN } }],
     ['nothing', { user: {} }],
     ['no fields, as a text', { user: 'ann' }],
-  ])('of a user with %s cannot be told: refused, generic to the client, told to the log once', async (_, request) => {
-    await start();
-    left = request;
-    for (let attempt = 0; attempt < 2; attempt++) {
-      const client = app.client();
-      const { message } = await expectGenericFailure(await client.post(client.initializeMessage()), 1);
-      expect(message).not.toMatch(/principal|ann/);
-    }
-    const [text, ...more] = app.log.texts('error');
-    expect(text).toMatch(/option "principal" to a function/);
-    expect(text).not.toMatch(/ann/);
-    expect([more, app.log.texts('warn'), await owners()]).toEqual([[], [], []]);
-  });
+  ])(
+    'the principal of a user with %s cannot be told: refused, generic to the client, told to the log once',
+    async (_, request) => {
+      await start();
+      left = request;
+      for (let attempt = 0; attempt < 2; attempt++) {
+        const client = app.client();
+        const { message } = await expectGenericFailure(await client.post(client.initializeMessage()), 1);
+        expect(message).not.toMatch(/principal|ann/);
+      }
+      const [text, ...more] = app.log.texts('error');
+      expect(text).toMatch(/option "principal" to a function/);
+      expect(text).not.toMatch(/ann/);
+      expect([more, app.log.texts('warn'), await owners()]).toEqual([[], [], []]);
+    },
+  );
 
-  it('that the function of the app leaves unknown is refused as well when there is a user', async () => {
+  it('the principal that the function of the app leaves unknown is refused as well when there is a user', async () => {
     await start((request: { user?: { misspelt?: string } }) => request.user?.misspelt);
     await app.client().initialize();
     left = { user: { sub: 'ann' } };
@@ -158,7 +164,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual([undefined]);
   });
 
-  it('that is unknown is refused on every method, and in both eras', async () => {
+  it('the principal that is unknown is refused on every method, and in both eras', async () => {
     await start();
     const client = await app.client().initialize();
     left = { user: { username: 'ann' } };
@@ -170,7 +176,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual([undefined]);
   });
 
-  it('that is unknown is refused, wherever the guard stands', async () => {
+  it('the principal that is unknown is refused, wherever the guard stands', async () => {
     const endpoint = McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => 'served') });
     const refused = async () => {
       left = { user: { username: 'ann' } };
@@ -197,7 +203,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual(['ann']);
   });
 
-  it('tells users apart whom the recipe of Nest for Passport leaves', async () => {
+  it('the principal tells users apart whom the recipe of Nest for Passport leaves', async () => {
     await start();
     left = { user: { userId: 1, username: 'john' } };
     const johns = await app.client().initialize();
@@ -207,7 +213,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual(['1', '2']);
   });
 
-  it('may be refused by its function', async () => {
+  it('the principal may be refused by its function', async () => {
     await start(() => {
       throw new UnauthorizedException('No tenant.');
     });
@@ -217,7 +223,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
   });
 
   it.each([{}, { extra: {} }, { extra: { sub: '' } }, { extra: { sub: null } }])(
-    'S8: is anonymous, with the warning, for a guard that leaves an OAuth client without a subject: %j',
+    'S8: the principal is anonymous, with the warning, for a guard that leaves an OAuth client without a subject: %j',
     async (auth) => {
       await start();
       left = { auth: { clientId: 'app', ...auth } };
@@ -227,7 +233,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     },
   );
 
-  it('that guards leave unknown is warned of, once, where there is no user', async () => {
+  it('the principal that guards leave unknown is warned of, once, where there is no user', async () => {
     await start();
     expect(app.log.texts('warn')).toEqual([]);
     await whoami(await app.client().initialize());
@@ -235,7 +241,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(app.log.texts('warn')).toEqual([expect.stringContaining('"principal"')]);
   });
 
-  it('that global guards leave unknown is warned of too, unless the option says that this is meant', async () => {
+  it('the principal that global guards leave unknown is warned of too, unless the option says that this is meant', async () => {
     left = {};
     const warnings = async (options: Partial<McpStreamableOptions>) => {
       const server = () => serverSaying(() => 'served');

@@ -48,13 +48,13 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
     ["this package's Server", lowLevel(OwnServer)],
     ['a promise', () => Promise.resolve(serverSaying(() => 'me'))],
     ['an instance of a subclass', lowLevel(class extends Server {})],
-  ])('may return %s', async (_, server) => {
+  ])('the option server may return %s', async (_, server) => {
     await start(server);
     expect(await whoami(await app.client().initialize())).toBe('me');
     expect(OwnMcpServer).toBe(McpServer);
   });
 
-  it('is called once per session, with whom it is for and the request that began it', async () => {
+  it('the option server is called once per session, with whom it is for and the request that began it', async () => {
     const contexts: McpServerContext[] = [];
     await start((context) => {
       contexts.push(context);
@@ -107,15 +107,18 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
       },
       /^just so$/,
     ],
-  ])('that returns %s fails for the client in general, for the log in particular', async (_, server, says) => {
-    await start(server);
-    const { message } = await expectGenericFailure(await initialize(), 1);
-    expect(message).not.toMatch(/db\.internal|McpServer|"server"/);
-    expect(app.log.texts('error')).toEqual([expect.stringMatching(says)]);
-    expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, streams: 0, logs: 0 });
-  });
+  ])(
+    'the option server that returns %s fails for the client in general, for the log in particular',
+    async (_, server, says) => {
+      await start(server);
+      const { message } = await expectGenericFailure(await initialize(), 1);
+      expect(message).not.toMatch(/db\.internal|McpServer|"server"/);
+      expect(app.log.texts('error')).toEqual([expect.stringMatching(says)]);
+      expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, streams: 0, logs: 0 });
+    },
+  );
 
-  it('that returns one server for all serves one session, and fails for the next', async () => {
+  it('the option server that returns one server for all serves one session, and fails for the next', async () => {
     const only = serverSaying(() => 'me');
     await start(() => only);
     const client = await app.client().initialize();
@@ -127,7 +130,7 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
     await app.client().initialize();
   });
 
-  it('that returns one server for two sessions at once fails for one of them', async () => {
+  it('the option server that returns one server for two sessions at once fails for one of them', async () => {
     const { promise, open } = gate();
     const only = serverSaying(() => 'me');
     await start(async () => {
@@ -141,7 +144,7 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
     expect(await app.service.counts()).toMatchObject({ sessions: 1, live: 1, logs: 1 });
   });
 
-  it('whose server refuses to be connected leaves nothing behind', async () => {
+  it('the option server whose server refuses to be connected leaves nothing behind', async () => {
     await start(() => {
       const server = new Server(serverInfo, { capabilities: {} });
       server.connect = () => Promise.reject(new Error('not connected today'));
@@ -152,7 +155,7 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
     expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, streams: 0, logs: 0 });
   });
 
-  it('whose server answers initialize with an error of its own leaves no session', async () => {
+  it('the option server whose server answers initialize with an error of its own leaves no session', async () => {
     await start(() => {
       const server = new Server(serverInfo, { capabilities: {} });
       server.setRequestHandler('initialize', () => {
@@ -166,7 +169,7 @@ describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
     expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, logs: 0 });
   });
 
-  it('that works again after a failure serves again', async () => {
+  it('the option server that works again after a failure serves again', async () => {
     let works = false;
     await start(() => {
       if (!works) throw new Error('not yet');

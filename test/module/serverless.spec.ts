@@ -209,7 +209,7 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
 });
 
 describe('the code of the documentation', () => {
-  it('serves events', async () => {
+  it('the code of the documentation serves events', async () => {
     const headers = { host: 'mcp.example.com' };
     const send = async (body: object) => resultOf((await lambda(eventOf({ body, headers }), {})) as Answer);
     expect(await send(initialize)).toMatchObject({ result: { serverInfo: { name: 'orders' } } });

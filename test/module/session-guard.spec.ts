@@ -90,7 +90,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(desk.asked).toEqual(Array.from({ length: 4 }, () => [ann.sessionId, 'ann']));
   });
 
-  it('is not asked where there is no session to use', async () => {
+  it('a session guard of the app is not asked where there is no session to use', async () => {
     await start();
     const client = app.clientAt('mcp', as('ann'));
     await expectRefusal(await client.call('whoami', {}, { id: 'x' }), { ...NO_SESSION_ID, id: 'x' });
@@ -112,7 +112,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(await whoami(ann)).toBe('me');
   });
 
-  it('keeps what it does not override: others are still refused', async () => {
+  it('a session guard of the app keeps what it does not override: others are still refused', async () => {
     await start();
     const ann = await app.clientAt('mcp', as('ann')).initialize();
     const bob = app.clientAt('mcp', as('bob'));
@@ -138,7 +138,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(await stream.end()).toBe('end');
   });
 
-  it('may throw an HttpException of its own, which is the answer', async () => {
+  it('a session guard of the app may throw an HttpException of its own, which is the answer', async () => {
     await start();
     const ann = await app.clientAt('mcp', as('ann')).initialize();
     desk.locked.set(ann.sessionId!, new HttpException('This session is under review.', 423));
@@ -150,7 +150,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(await whoami(ann)).toBe('me');
   });
 
-  it('that fails is an error of ours', async () => {
+  it('a session guard of the app that fails is an error of ours', async () => {
     await start();
     const ann = await app.clientAt('mcp', as('ann')).initialize();
     desk.locked.set(ann.sessionId!, new Error('the desk at 10.1.2.3 is closed'));
@@ -159,7 +159,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual(['the desk at 10.1.2.3 is closed']);
   });
 
-  it('that skips the check of the base class admits no caller, and the log has the reason', async () => {
+  it('a session guard of the app that skips the check of the base class admits no caller, and the log has the reason', async () => {
     await start(CarelessGuard);
     const client = app.clientAt('mcp', as('ann'));
     await expectGenericFailure(await client.post(client.initializeMessage()), null);
@@ -167,7 +167,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0 });
   });
 
-  it('that cannot be resolved keeps the app from starting, with its name', async () => {
+  it('a session guard of the app that cannot be resolved keeps the app from starting, with its name', async () => {
     await start();
     const endpoint = McpStreamableModule.forRoot({ serverInfo, sessionGuard: DeskGuard });
     await expect(TestApp.of(adapter, { imports: [endpoint] })).rejects.toThrow(/DeskGuard/);

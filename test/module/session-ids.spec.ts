@@ -27,7 +27,7 @@ describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9]{22,}$/);
   });
 
-  it('S1: makes the ids of sessions', async () => {
+  it('S1: a sessionIdGenerator makes the ids of sessions', async () => {
     let count = 0;
     const secret = 'k9!~x:Q/'.repeat(4);
     await start(() => `${secret}${++count}`);
@@ -49,15 +49,18 @@ describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
     ['a text with a line break', `${'x'.repeat(16)}\r\nSet-Cookie: a=b`],
     ['a text beyond ASCII', 'é'.repeat(32)],
     ['a text with DEL', `${'x'.repeat(16)}\u007f`],
-  ])('S1: that returns %s fails for the client in general, for the log in particular', async (_, id) => {
-    await start(() => id as string);
-    const { message } = await expectGenericFailure(await initialize(), 1);
-    expect(message).not.toContain('sessionIdGenerator');
-    expect(app.log.texts('error')).toEqual([expect.stringContaining('"sessionIdGenerator"')]);
-    expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, logs: 0 });
-  });
+  ])(
+    'S1: a sessionIdGenerator that returns %s fails for the client in general, for the log in particular',
+    async (_, id) => {
+      await start(() => id as string);
+      const { message } = await expectGenericFailure(await initialize(), 1);
+      expect(message).not.toContain('sessionIdGenerator');
+      expect(app.log.texts('error')).toEqual([expect.stringContaining('"sessionIdGenerator"')]);
+      expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, logs: 0 });
+    },
+  );
 
-  it('S1: that throws fails for the client in general, for the log in particular', async () => {
+  it('S1: a sessionIdGenerator that throws fails for the client in general, for the log in particular', async () => {
     await start(() => {
       throw new Error('out of entropy');
     });
@@ -65,7 +68,7 @@ describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual(['out of entropy']);
   });
 
-  it('S1: that returns an id twice fails the second time, and the first session is untouched', async () => {
+  it('S1: a sessionIdGenerator that returns an id twice fails the second time, and the first session is untouched', async () => {
     await start(() => 'always-the-same-session-id');
     const client = await app.client().initialize();
     const stream = await client.listen();
@@ -78,7 +81,7 @@ describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
     await app.client().initialize();
   });
 
-  it('S1: that returns an id twice at the same time makes one session', async () => {
+  it('S1: a sessionIdGenerator that returns an id twice at the same time makes one session', async () => {
     await start(() => 'always-the-same-session-id');
     const statuses = await Promise.all(Array.from({ length: 10 }, async () => (await initialize()).status));
     expect(statuses.filter((status) => status === 200)).toHaveLength(1);

@@ -14,7 +14,7 @@ describe('an app without shutdown hooks', () => {
   ];
   const linesOf = ({ log }: TestApp) => log.lines.filter(({ text }) => text.includes('enableShutdownHooks'));
 
-  it('logs one line at the start about what it loses, however many endpoints it has', async () => {
+  it('an app without shutdown hooks logs one line at the start about what it loses, however many endpoints it has', async () => {
     const app = await TestApp.of('fastify', { imports });
     expect(linesOf(app)).toEqual([
       { level: 'log', text: expect.stringMatching(/SIGTERM.*running calls.*open streams/) },
@@ -22,13 +22,13 @@ describe('an app without shutdown hooks', () => {
     await app.close();
   });
 
-  it('logs nothing when it has them', async () => {
+  it('an app without shutdown hooks logs nothing when it has them', async () => {
     const app = await TestApp.of('fastify', { imports }, (nest) => void nest.enableShutdownHooks());
     expect(linesOf(app)).toEqual([]);
     await app.close();
   });
 
-  it('logs nothing when it handles the signal itself', async () => {
+  it('an app without shutdown hooks logs nothing when it handles the signal itself', async () => {
     process.once('SIGTERM', () => {});
     const app = await TestApp.of('fastify', { imports });
     expect(linesOf(app)).toEqual([]);

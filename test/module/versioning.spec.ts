@@ -78,7 +78,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     });
 
     it.each(Object.entries(ALL))(
-      'is served without a version, and with whichever one a client asks for by %s',
+      'one endpoint is served without a version, and with whichever one a client asks for by %s',
       async (_, versioning) => {
         await start(versioning, {});
         expect(await whoami(await app.clientAt('api/mcp').initialize())).toBe('the only one');
@@ -97,7 +97,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       },
     );
 
-    it('may have a version in the URI: its checks of Host and its limit of the body apply to that route', async () => {
+    it('one endpoint may have a version in the URI: its checks of Host and its limit of the body apply to that route', async () => {
       await start(URI, { version: '2' });
       const client = await app.clientAt('api/v2/mcp').initialize();
       expect(await whoami(client)).toBe('the only one');
@@ -107,7 +107,7 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
       expect([await initializes('api/mcp'), await initializes('api/v1/mcp')]).toEqual([404, 404]);
     });
 
-    it('may have several versions and be served without one too', async () => {
+    it('one endpoint may have several versions and be served without one too', async () => {
       await start(URI, { version: ['1', '2', VERSION_NEUTRAL] });
       for (const path of ['api/v1/mcp', 'api/v2/mcp', 'api/mcp']) expect(await initializes(path)).toBe(200);
     });
@@ -115,14 +115,14 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
     it.each([
       ['a header', HEADER],
       ['the media type', MEDIA_TYPE],
-    ])('may have a version by %s: a request for any other version gets 404', async (_, versioning) => {
+    ])('one endpoint may have a version by %s: a request for any other version gets 404', async (_, versioning) => {
       await start(versioning, { version: '2' });
       expect(await whoami(await app.clientAt('api/mcp', asking(versioning, '2')).initialize())).toBe('the only one');
       expect(await initializes('api/mcp', asking(versioning, '1'))).toBe(404);
       expect(await initializes('api/mcp')).toBe(404);
     });
 
-    it('is served at its plain path when it has a version and the app has none', async () => {
+    it('one endpoint is served at its plain path when it has a version and the app has none', async () => {
       await start(undefined, { version: '2' });
       expect(await initializes('api/mcp')).toBe(200);
     });

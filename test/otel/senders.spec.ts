@@ -82,7 +82,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     return spans[0]!;
   };
 
-  it('is a CLIENT span below the SERVER span of the tool, by the conventions', async () => {
+  it('a request of the server to its client is a CLIENT span below the SERVER span of the tool, by the conventions', async () => {
     const client = await asking();
     const { stream, id } = await asked(client);
     expect(telemetry.named('elicitation/create')).toEqual([]);
@@ -103,7 +103,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     isBelow(span, tool!);
   });
 
-  it('is a success when the user declines, since that is an answer', async () => {
+  it('a request of the server to its client is a success when the user declines, since that is an answer', async () => {
     const client = await asking();
     const { stream, id } = await asked(client);
     await client.respond(id, { action: 'decline' });
@@ -115,22 +115,25 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     [-32603, '-32603'],
     [-32602, '-32602'],
     [4711, '_OTHER'],
-  ])('has the code with which the client refused, if a specification has it: %d is %s', async (code, type) => {
-    const client = await asking();
-    const { stream, id } = await asked(client);
-    await (await client.post({ jsonrpc: '2.0', id, error: { code, message: 'no' } })).text();
-    await stream.end();
-    expect(endOf(theSpan())).toEqual({ type, code: type, failed: true });
-  });
+  ])(
+    'a request of the server to its client has the code with which the client refused, if a specification has it: %d is %s',
+    async (code, type) => {
+      const client = await asking();
+      const { stream, id } = await asked(client);
+      await (await client.post({ jsonrpc: '2.0', id, error: { code, message: 'no' } })).text();
+      await stream.end();
+      expect(endOf(theSpan())).toEqual({ type, code: type, failed: true });
+    },
+  );
 
-  it('ends as a timeout when the client does not answer', async () => {
+  it('a request of the server to its client ends as a timeout when the client does not answer', async () => {
     const client = await asking({ serverRequestTimeoutMs: 20 });
     const { stream } = await asked(client);
     await stream.end();
     expect(endOf(theSpan())).toEqual({ type: 'timeout', code: undefined, failed: true });
   });
 
-  it('is cancelled with the call, and with the session', async () => {
+  it('a request of the server to its client is cancelled with the call, and with the session', async () => {
     const client = await asking();
     const { stream } = await asked(client);
     await client.notify('notifications/cancelled', { requestId: 'call' });
@@ -144,20 +147,20 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     expect(telemetry.named('elicitation/create')).toHaveLength(2);
   });
 
-  it('has no span when nothing was sent because the client lacks the capability', async () => {
+  it('a request of the server to its client has no span when nothing was sent because the client lacks the capability', async () => {
     const app = await start({ instrumentation: new OtelInstrumentation() });
     const client = await app.client().initialize(LATEST, {});
     await (await client.call('ask')).text();
     expect(telemetry.named('elicitation/create')).toEqual([]);
   });
 
-  it('does not tell the client of the trace, or what the app keeps in its baggage', async () => {
+  it('a request of the server to its client does not tell the client of the trace, or what the app keeps in its baggage', async () => {
     const { stream, params } = await asked(await asking());
     expect(JSON.stringify(params)).not.toMatch(/traceparent|baggage/);
     stream.destroy();
   });
 
-  it('is measured as a duration of the sender, without labels for session and request', async () => {
+  it('a request of the server to its client is measured as a duration of the sender, without labels for session and request', async () => {
     const client = await asking();
     const { stream, id } = await asked(client);
     await (await client.post({ jsonrpc: '2.0', id, error: { code: -32603, message: 'no' } })).text();
@@ -196,31 +199,36 @@ describe.each(ONE_ADAPTER)('a request of our client, to a server on %s', (adapte
     return [of(SpanKind.CLIENT)[0]!, of(SpanKind.SERVER)[0]!];
   };
 
-  it.each(['legacy', 'modern'] as const)('is a CLIENT span, the parent of the span of the server: %s', async (era) => {
-    const url = new URL((await connect(era)).url);
-    const agent = trace.getTracer('agent').startSpan('agent') as unknown as ReadableSpan & { end(): void };
-    await context.with(trace.setSpan(context.active(), agent as never), () =>
-      client.callTool({ name: 'roots', arguments: {} }).catch(() => {}),
-    );
-    agent.end();
-    const [sent, received] = both('tools/call roots');
-    isBelow(received, sent);
-    isBelow(sent, agent);
-    expect(sent.attributes).toMatchObject({
-      ...NETWORK,
-      'mcp.method.name': 'tools/call',
-      'gen_ai.tool.name': 'roots',
-      'gen_ai.operation.name': 'execute_tool',
-      'server.address': url.hostname,
-      'server.port': Number(url.port),
-      'mcp.protocol.version': era === 'modern' ? '2026-07-28' : LATEST,
-      'jsonrpc.request.id': received.attributes['jsonrpc.request.id'],
-    });
-    const { 'mcp.session.id': sessionId } = sent.attributes;
-    expect(received.attributes['mcp.session.id']).toBe(sessionId === undefined ? undefined : hashOf(String(sessionId)));
-  });
+  it.each(['legacy', 'modern'] as const)(
+    'a request of our client is a CLIENT span, the parent of the span of the server: %s',
+    async (era) => {
+      const url = new URL((await connect(era)).url);
+      const agent = trace.getTracer('agent').startSpan('agent') as unknown as ReadableSpan & { end(): void };
+      await context.with(trace.setSpan(context.active(), agent as never), () =>
+        client.callTool({ name: 'roots', arguments: {} }).catch(() => {}),
+      );
+      agent.end();
+      const [sent, received] = both('tools/call roots');
+      isBelow(received, sent);
+      isBelow(sent, agent);
+      expect(sent.attributes).toMatchObject({
+        ...NETWORK,
+        'mcp.method.name': 'tools/call',
+        'gen_ai.tool.name': 'roots',
+        'gen_ai.operation.name': 'execute_tool',
+        'server.address': url.hostname,
+        'server.port': Number(url.port),
+        'mcp.protocol.version': era === 'modern' ? '2026-07-28' : LATEST,
+        'jsonrpc.request.id': received.attributes['jsonrpc.request.id'],
+      });
+      const { 'mcp.session.id': sessionId } = sent.attributes;
+      expect(received.attributes['mcp.session.id']).toBe(
+        sessionId === undefined ? undefined : hashOf(String(sessionId)),
+      );
+    },
+  );
 
-  it('ends as its sender sees it: with a result, a failed tool, a code, or cancelled', async () => {
+  it('a request of our client ends as its sender sees it: with a result, a failed tool, a code, or cancelled', async () => {
     const { service } = await connect();
     await client.callTool({ name: 'fails', arguments: {} });
     await expect(client.callTool({ name: 'invented', arguments: {} })).rejects.toThrow('invented');
@@ -248,7 +256,7 @@ describe.each(ONE_ADAPTER)('a request of our client, to a server on %s', (adapte
     expect(points.every(({ attributes }) => !('mcp.session.id' in attributes))).toBe(true);
   });
 
-  it('has the HTTP status when the server does not answer it', async () => {
+  it('a request of our client has the HTTP status when the server does not answer it', async () => {
     const app = await start({});
     const transport = new StreamableClientTransport(app.url, {
       fetch: () => Promise.resolve(new Response('no', { status: 403 })),

@@ -18,7 +18,7 @@ describe('the line for a call', () => {
     ['denied', 'denied'],
     ['cancelled', 'cancelled'],
     [-32602, 'error -32602'],
-  ] as const)('says when, what, how it ended (%s) and how long it took', (outcome, text) => {
+  ] as const)('the line for a call says when, what, how it ended (%s) and how long it took', (outcome, text) => {
     expect(callLine(ended({ name: 'search_docs' }, outcome), AT)).toBe(
       `03:04:05  tools/call search_docs  ${text}  12 ms`,
     );
@@ -29,7 +29,7 @@ describe('the line for a call', () => {
     [{ method: 'resources/read', uri: 'docs:///docs/a%20b.md' }, 'resources/read docs:///docs/a%20b.md'],
     [{ name: 'x'.repeat(1_000_000) }, `tools/call ${'x'.repeat(60)}…`],
     [{ name: '' }, 'tools/call ""'],
-  ])('names what was called: %#', (call, text) => {
+  ])('the line for a call names what was called: %#', (call, text) => {
     expect(callLine(ended(call), AT)).toBe(`03:04:05  ${text}  ok  12 ms`);
   });
 
@@ -40,7 +40,7 @@ describe('the line for a call', () => {
     ['b  ok  1 ms', '"b  ok  1 ms"'],
     ['\u{1F600}', String.raw`"\ud83d\ude00"`],
     ['say "hi"', String.raw`"say \"hi\""`],
-  ])('shows %j in ASCII and in quotes: it makes no other line, cell or command', (name, shown) => {
+  ])('the line for a call shows %j in ASCII and in quotes: it makes no other line, cell or command', (name, shown) => {
     expect(callLine(ended({ name }), AT)).toBe(`03:04:05  tools/call ${shown}  ok  12 ms`);
     expect(callLine(ended({ method: name }), AT)).toBe(`03:04:05  ${shown}  ok  12 ms`);
   });

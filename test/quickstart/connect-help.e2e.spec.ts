@@ -21,26 +21,29 @@ describe('what the quickstart prints', () => {
     await app.close();
   });
 
-  it.runIf(hasCurl)('has curl lines that begin a session, call a tool with progress, and end the session', async () => {
-    const script = curlLines(app.url.href).replace('"query":"session"', '"query":"needle"');
-    const { stdout } = await run('sh', ['-euc', script]);
-    const messages = stdout
-      .split('\n')
-      .flatMap((line) => (line.startsWith('data: {') ? [JSON.parse(line.slice(6))] : []));
-    expect(messages.map(({ params }) => params?.progress)).toEqual([1, 2, 3, undefined]);
-    expect(messages.at(-1)).toMatchObject({
-      id: 2,
-      result: { content: [{ text: expect.stringContaining('README.md:3') }] },
-    });
-  });
+  it.runIf(hasCurl)(
+    'what the quickstart prints has curl lines that begin a session, call a tool with progress, and end the session',
+    async () => {
+      const script = curlLines(app.url.href).replace('"query":"session"', '"query":"needle"');
+      const { stdout } = await run('sh', ['-euc', script]);
+      const messages = stdout
+        .split('\n')
+        .flatMap((line) => (line.startsWith('data: {') ? [JSON.parse(line.slice(6))] : []));
+      expect(messages.map(({ params }) => params?.progress)).toEqual([1, 2, 3, undefined]);
+      expect(messages.at(-1)).toMatchObject({
+        id: 2,
+        result: { content: [{ text: expect.stringContaining('README.md:3') }] },
+      });
+    },
+  );
 
-  it('has the address of the live page', async () => {
+  it('what the quickstart prints has the address of the live page', async () => {
     const [page] = /http\S+mcp-live/.exec(connectHelp(app.url.href))!;
     const response = await fetch(page, { headers: { connection: 'close' } });
     expect(await response.text()).toContain('<title>MCP live</title>');
   });
 
-  it('has JSON that is JSON', () => {
+  it('what the quickstart prints has JSON that is JSON', () => {
     const blocks = connectHelp('http://127.0.0.1:3000/mcp').match(/^\{$[^]*?^\}$/gm)!;
     expect(blocks.map((block) => Object.keys(JSON.parse(block)))).toEqual([
       ['mcpServers'],

@@ -45,12 +45,12 @@ describe.each(PAGES)('the code in %s', (page) => {
     .map(({ groups }) => groups!)
     .filter(({ language, file }) => language === 'ts' || file !== undefined);
 
-  it.each(blocks)('is that of $file, region $region', ({ file, region, code }) => {
+  it.each(blocks)('the code of a page is that of $file, region $region', ({ file, region, code }) => {
     expect(file, `a block of code without its source:\n${code}`).toBeDefined();
     expect(code).toBe(regionOf(file!, region!));
   });
 
-  it('is as much as there are marks for it', () => {
+  it('the code of a page is as much as there are marks for it', () => {
     expect(blocks.filter(({ file }) => file !== undefined)).toHaveLength(read(page).split('<!-- snippet:').length - 1);
   });
 });
@@ -77,7 +77,7 @@ describe.each([...PAGES, ...EXAMPLES])('the links in %s', (page) => {
 describe('the files that the pages about the code name', () => {
   const pages = PAGES.filter((page) => /^docs\/(?:architecture|path-of-a-call|decisions\/)/.test(page));
 
-  it.each(pages)('are there: %s', (page) => {
+  it.each(pages)('the files that the pages about the code name are there: %s', (page) => {
     const named = [...read(page).matchAll(/(?<![\w./-])((?:[\w-]+\/)+[\w.-]+\.ts)\b/g)].map(([, path]) => path!);
     const missing = named.filter((path) => [path, `src/${path}`].every((each) => !existsSync(new URL(each, root))));
     expect(missing).toEqual([]);
@@ -85,7 +85,7 @@ describe('the files that the pages about the code name', () => {
 });
 
 describe('docs/options.md', () => {
-  it('is what `npm run x -- docs:options` makes of the comments', async () => {
+  it('docs/options.md is what `npm run x -- docs:options` makes of the comments', async () => {
     const script = (await import(new URL('scripts/options-page.mjs', root).href)) as { optionsPage(): string };
     expect(read('docs/options.md')).toBe(script.optionsPage());
   });
@@ -102,7 +102,7 @@ describe('texts of the package that pages quote', () => {
   /** What others say: Nest, and the official client. */
   const OF_OTHERS = [/^Cannot POST/, /^Please make sure that the argument/, /^MCP error -32001/];
 
-  it.each(BLOCKS)('are in the sources: %s, %s', (_, text) => {
+  it.each(BLOCKS)('texts of the package that pages quote are in the sources: %s, %s', (_, text) => {
     const lines = text.split('\n').filter((line) => !OF_OTHERS.some((other) => other.test(line)));
     // Between two values, what is left of a template.
     const pieces = lines.join(' ').split(/"[^"]*"|\([^)]*\)|\d+|\/[\w/]*|\w+\.\w+|…|\. /);
@@ -117,7 +117,7 @@ describe('texts of the package that pages quote', () => {
 describe('docs/errors.md', () => {
   const page = read('docs/errors.md');
 
-  it('names the codes of McpError', () => {
+  it('docs/errors.md names the codes of McpError', () => {
     const codes = [...read('src/core/protocol/errors.ts').matchAll(/^ {2}([A-Z_]+): \{ status/gm)].map(
       ([, code]) => code!,
     );
@@ -125,7 +125,7 @@ describe('docs/errors.md', () => {
     expect(codes.filter((code) => !page.includes(`\`${code}\``))).toEqual([]);
   });
 
-  it('names each public class of an error', () => {
+  it('docs/errors.md names each public class of an error', () => {
     const entries = readdirSync(new URL('src', root), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('index.ts'))
       .map((name) => read(`src/${name.replaceAll('\\', '/')}`));
@@ -136,7 +136,7 @@ describe('docs/errors.md', () => {
 });
 
 describe('README.md', () => {
-  it('has at most 170 lines', () => {
+  it('README.md has at most 170 lines', () => {
     expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(170);
   });
 });

@@ -24,7 +24,7 @@ afterEach(() => rm(folder, { recursive: true }));
 const names = async (): Promise<string[]> => (await docs.list()).map(({ name }) => name);
 
 describe('DocsService', () => {
-  it('serves the Markdown files of its folders, as they are at that moment', async () => {
+  it('DocsService serves the Markdown files of its folders, as they are at that moment', async () => {
     expect(await names()).toEqual(['docs/two.md', 'one.md']);
     await rename(join(folder, 'served/one.md'), join(folder, 'served/a b?#.md'));
     expect(await names()).toEqual(['a b?#.md', 'docs/two.md']);
@@ -44,17 +44,17 @@ describe('DocsService', () => {
     '',
     '.md',
     'constructor',
-  ])('does not know %j', async (name) => {
+  ])('DocsService does not know %j', async (name) => {
     await expect(docs.read(name)).rejects.toThrow('There is no document');
   });
 
-  it('does not know a folder that is named like a document', async () => {
+  it('DocsService does not know a folder that is named like a document', async () => {
     await mkdir(join(folder, 'served/folder.md'));
     expect(await names()).not.toContain('folder.md');
     await expect(docs.read('folder.md')).rejects.toThrow('There is no document');
   });
 
-  it('follows links only within the folder', async () => {
+  it('DocsService follows links only within the folder', async () => {
     await symlink('../secret.md', join(folder, 'served/out.md'));
     await symlink('docs/two.md', join(folder, 'served/in.md'));
     await symlink('nowhere.md', join(folder, 'served/broken.md'));
@@ -63,7 +63,7 @@ describe('DocsService', () => {
     await expect(docs.read('out.md')).rejects.toThrow('There is no document "out.md".');
   });
 
-  it('serves nothing through a folder that is a link to the outside', async () => {
+  it('DocsService serves nothing through a folder that is a link to the outside', async () => {
     await rm(join(folder, 'served/docs'), { recursive: true });
     await symlink('..', join(folder, 'served/docs'));
     expect(await names()).toEqual(['one.md']);

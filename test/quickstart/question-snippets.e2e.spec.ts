@@ -40,21 +40,21 @@ describe.each(ONE_ADAPTER)('the code of the guide to questions, on %s', (adapter
   describe.each(['auto', 'legacy'] as const)('to a client in mode "%s"', (mode) => {
     const ALL = { elicitation: { form: {} }, sampling: {} };
 
-    it('does once what the questions must not repeat', async () => {
+    it('the code of the guide to questions does once what the questions must not repeat', async () => {
       const app = await start(AppModule, adapter);
       const client = await connect(await urlOf(app), mode, ALL);
       expect(await call(client, 'book_room', { city: 'Rome' })).toBe('room-1 is booked for Ann.');
       expect(app.get(Rooms).reserved).toEqual(['Rome']);
     });
 
-    it('asks several at once, again, and by hand', async () => {
+    it('the code of the guide to questions asks several at once, again, and by hand', async () => {
       const client = await connect(await urlOf(await start(AppModule, adapter)), mode, ALL);
       expect(await call(client, 'plan_trip')).toBe('Go to Paris and see a tower.');
       expect(await call(client, 'guess_city')).toBe('Right.');
       expect(await call(client, 'choose_floor')).toMatch(/^Floor 3, asked at 20\d\d-.*Z\.$/);
     });
 
-    it('looks at what the client can do', async () => {
+    it('the code of the guide to questions looks at what the client can do', async () => {
       const url = await urlOf(await start(AppModule, adapter));
       expect(await call(await connect(url, mode, ALL), 'describe_room')).toBe('a tower');
       expect(await call(await connect(url, mode, {}), 'describe_room')).toBe('A room with a view.');

@@ -36,12 +36,12 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       await app.close();
     });
 
-    it('lists tools and resources', async () => {
+    it('the quickstart lists tools and resources', async () => {
       expect(await client.tools()).toEqual(['search_docs', 'read_doc', 'watch_docs', 'choose_doc', 'summarize_doc']);
       expect((await client.resources()).map(({ name }) => name)).toEqual([...NAMES, SKILL]);
     });
 
-    it('reads a resource, as it is at that moment', async () => {
+    it('the quickstart reads a resource, as it is at that moment', async () => {
       const { uri } = (await client.resources()).find(({ name }) => name === 'docs/guide.md')!;
       expect(await client.read(uri)).toBe(FILES['docs/guide.md']);
       await app.write('docs/guide.md', 'Changed.');
@@ -49,21 +49,21 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       expect(await client.call('read_doc', { name: 'docs/guide.md' })).toBe('Changed.');
     });
 
-    it('refuses what is not one of the documents', async () => {
+    it('the quickstart refuses what is not one of the documents', async () => {
       for (const uri of ['docs:///..%2Fsecret.md', 'docs:///%E0%A4%A']) {
         await expect(client.read(uri)).rejects.toMatchObject({ message: expect.stringContaining(NONE), data: { uri } });
       }
       expect(await client.call('read_doc', { name: '../secret.md' })).toContain(NONE);
     });
 
-    it('reports progress, in order', async () => {
+    it('the quickstart reports progress, in order', async () => {
       const steps: unknown[] = [];
       const found = await client.call('search_docs', { query: 'NEEDLE' }, { onprogress: (step) => steps.push(step) });
       expect(found).toBe(FOUND);
       expect(steps).toEqual(NAMES.map((message, index) => ({ progress: index + 1, total: 3, message })));
     });
 
-    it('stops a search that is cancelled', async () => {
+    it('the quickstart stops a search that is cancelled', async () => {
       app.docs.hold = new Promise(() => {});
       const held = firstValueFrom(app.docs.held$);
       const left = firstValueFrom(app.docs.left$);
@@ -77,15 +77,15 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       await expect.poll(async () => (await app.sessions.counts()).inFlight).toBe(0);
     });
 
-    it('asks the user', async () => {
+    it('the quickstart asks the user', async () => {
       expect(await client.call('choose_doc')).toBe(FILES[CHOICE]);
     });
 
-    it('asks the model', async () => {
+    it('the quickstart asks the model', async () => {
       expect(await client.call('summarize_doc', { name: 'notes.md' })).toBe(SUMMARY);
     });
 
-    it('tells of files that change, come and go', async () => {
+    it('the quickstart tells of files that change, come and go', async () => {
       await client.call('watch_docs');
       const updated = notified(client, 'notifications/resources/updated');
       await app.write('docs/guide.md', 'Changed, and longer than before.');
@@ -98,7 +98,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       expect((await client.resources()).map(({ name }) => name)).toEqual([...NAMES, SKILL]);
     });
 
-    it('tells those who subscribed to a document, of that one only', async () => {
+    it('the quickstart tells those who subscribed to a document, of that one only', async () => {
       await client.subscribe('docs:///notes.md');
       const updated = notified(client, 'notifications/resources/updated');
       await app.write('README.md', 'Changed, and longer than the readme was before.');
@@ -110,7 +110,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       expect(await client.complete('docs:///{+name}', 'name', 'gui')).toEqual(['docs/guide.md']);
     });
 
-    it('forgets who watches when the session ends', async () => {
+    it('the quickstart forgets who watches when the session ends', async () => {
       await client.call('watch_docs');
       const { listeners } = app.app.get(DocsNotifier, { strict: false });
       expect([...listeners]).toEqual([client.sessionId]);
@@ -118,7 +118,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       await expect.poll(() => listeners.size).toBe(0);
     });
 
-    it('ends a session for good when it is told to', async () => {
+    it('the quickstart ends a session for good when it is told to', async () => {
       const { sessionId } = client;
       await client.terminate();
       expect(client.answers.at(-1)).toEqual({ method: 'DELETE', status: 204 });

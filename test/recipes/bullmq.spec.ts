@@ -48,7 +48,7 @@ describeRedis(
     const jobs = () => app.get(VideoQueue, { strict: false }).jobs;
     const tasks = () => app.get(McpTaskService, { strict: false });
 
-    it('becomes a task, which ends when a worker of another process has done the job', async () => {
+    it('a tool on a queue of BullMQ becomes a task, which ends when a worker of another process has done the job', async () => {
       const done = vi.fn(async () => {});
       const call = mcp.callTool('convert_video', { video: 'cats & dogs' });
       // The task waits in the queue: there is no worker yet.
@@ -59,7 +59,7 @@ describeRedis(
       expect(done).toHaveBeenCalledTimes(4);
     });
 
-    it('reports the progress of the job', async () => {
+    it('a tool on a queue of BullMQ reports the progress of the job', async () => {
       const opened: (() => void)[] = [];
       await startWorker((_, step) =>
         step === 3 ? new Promise((resolve) => void opened.push(resolve)) : Promise.resolve(),

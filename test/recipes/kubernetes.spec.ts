@@ -28,7 +28,7 @@ describe('the Dockerfile', () => {
       .map((each) => each.getArgumentsContent())
       .join('\n');
 
-  it('has two stages on images of a version, and takes into the last one only what the first has made', () => {
+  it('the Dockerfile has two stages on images of a version, and takes into the last one only what the first has made', () => {
     const images = file.getFROMs().map((from) => from.getImage()!);
     expect(images).toHaveLength(2);
     for (const image of images) expect(image).toMatch(/^node:\d+-slim$/);
@@ -48,14 +48,14 @@ describe('the Dockerfile', () => {
     expect(runs).toEqual(['npm ci', 'npm run build && npm prune --omit=dev']);
   });
 
-  it('runs Node itself as a user who is not root, by number, as Kubernetes wants it', () => {
+  it('the Dockerfile runs Node itself as a user who is not root, by number, as Kubernetes wants it', () => {
     expect(argumentsOf('USER')).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     const command = JSON.parse(argumentsOf('CMD')) as string[];
     expect(command[0]).toBe('node');
     expect(argumentsOf('ENV')).toContain('NODE_ENV=production');
   });
 
-  it('leaves secrets, and what is made, out of the image', () => {
+  it('the Dockerfile leaves secrets, and what is made, out of the image', () => {
     const ignored = read('.dockerignore').trim().split('\n');
     expect(ignored).toEqual(expect.arrayContaining(['.env*', '.git', 'node_modules', 'dist']));
   });
@@ -90,13 +90,13 @@ describe('the manifests', () => {
     },
   );
 
-  it('would not with a wrong type', () => {
+  it('the manifests would not with a wrong type', () => {
     const { spec, ...manifest } = structuredClone(find('Deployment', 'mcp'));
     expect(() => validate({ ...manifest, spec: { ...spec, replicas: 'two' } })).toThrow('replicas');
     expect(() => validate({ ...manifest, spec: { replicas: 2 } })).toThrow('selector');
   });
 
-  it('run two replicas, without a moment in which there are fewer', () => {
+  it('the manifests run two replicas, without a moment in which there are fewer', () => {
     const { spec } = find('Deployment', 'mcp');
     expect(spec).toMatchObject({ replicas: 2, strategy: { rollingUpdate: { maxUnavailable: 0 } } });
     expect(spec.selector.matchLabels).toEqual(spec.template.metadata.labels);
@@ -104,7 +104,7 @@ describe('the manifests', () => {
     expect(find('PodDisruptionBudget', 'mcp').spec.selector).toEqual(spec.selector);
   });
 
-  it('end pods later than preStop, shutdownDelayMs and drainMs together', () => {
+  it('the manifests end pods later than preStop, shutdownDelayMs and drainMs together', () => {
     const { template } = find('Deployment', 'mcp').spec;
     const { terminationGracePeriodSeconds, containers } = template.spec;
     const [, drainMs] = /drainMs: ([\d_]+)/.exec(read('app.module.ts'))!;
@@ -118,19 +118,22 @@ describe('the manifests', () => {
     for (const probe of [livenessProbe, startupProbe]) expect(probe.httpGet.path).toBe('/health/live');
   });
 
-  it.each(['Deployment', 'StatefulSet'])('give the containers of a %s no rights that they do not need', (kind) => {
-    const { spec } = manifests.find((each) => each.kind === kind)!.spec.template;
-    expect(spec).toMatchObject({ automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
-    for (const container of spec.containers) {
-      expect(container.image).toMatch(/:\d/);
-      expect(container.resources.limits.memory).toBeDefined();
-      expect(container.securityContext).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] },
-      });
-    }
-  });
+  it.each(['Deployment', 'StatefulSet'])(
+    'the manifests give the containers of a %s no rights that they do not need',
+    (kind) => {
+      const { spec } = manifests.find((each) => each.kind === kind)!.spec.template;
+      expect(spec).toMatchObject({ automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
+      for (const container of spec.containers) {
+        expect(container.image).toMatch(/:\d/);
+        expect(container.resources.limits.memory).toBeDefined();
+        expect(container.securityContext).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        });
+      }
+    },
+  );
 
   it('name what the app reads from its environment', () => {
     const { env } = find('Deployment', 'mcp').spec.template.spec.containers[0];
@@ -157,7 +160,7 @@ describeRedis(
       await redis.stop();
     });
 
-    it('passes the health check of the Dockerfile, is not ready without Redis, and is alive all the same', async () => {
+    it('the app of the image passes the health check of the Dockerfile, is not ready without Redis, and is alive all the same', async () => {
       const { AppModule } = await import('../../examples/kubernetes/app.module.js');
       const app = await NestFactory.create(AppModule, { logger: false, forceCloseConnections: true });
       const port = await freePort();

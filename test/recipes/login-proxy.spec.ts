@@ -142,7 +142,7 @@ it('a client that the identity provider does not know logs its user in there, an
 });
 
 describe('the consent page', () => {
-  it('is shown for each client, also to a user who is logged in and has allowed another client', async () => {
+  it('the consent page is shown for each client, also to a user who is logged in and has allowed another client', async () => {
     const browser = new Browser();
     await codeFor((await register()).client_id, browser);
     const other = await register({ client_name: 'Another client' });
@@ -152,7 +152,7 @@ describe('the consent page', () => {
     expect(page).toContain('notes:read');
   });
 
-  it('shows where the code goes, runs no script, and cannot be framed', async () => {
+  it('the consent page shows where the code goes, runs no script, and cannot be framed', async () => {
     const name = '<script>alert(1)</script><img src=x>';
     const { client_id } = await register({ client_name: name });
     const { response, page } = await new Browser().follow(authorizeUrl(client_id));
@@ -171,7 +171,7 @@ describe('the consent page', () => {
     expect(searchParams.has('code')).toBe(false);
   });
 
-  it('takes no decision that a page of another origin sends', async () => {
+  it('the consent page takes no decision that a page of another origin sends', async () => {
     const browser = new Browser();
     const { url } = await browser.follow(authorizeUrl((await register()).client_id));
     for (const site of ['same-site', 'cross-site', 'none']) {
@@ -182,7 +182,7 @@ describe('the consent page', () => {
     expect((await browser.decide(url, 'allow', { 'sec-fetch-site': 'same-origin' })).status).toBe(303);
   });
 
-  it('takes no decision of another browser', async () => {
+  it('the consent page takes no decision of another browser', async () => {
     const { url } = await new Browser().follow(authorizeUrl((await register()).client_id));
     const response = await new Browser().decide(url, 'allow');
     expect(response.status).toBe(400);

@@ -7,7 +7,7 @@ import { RedisRoom } from '../support/redis-room.js';
 const NOBODY = 'redis://127.0.0.1:1';
 
 describe('the arguments of redisBackend()', () => {
-  it('make no connection before the backend is used', async () => {
+  it('the arguments of redisBackend() make no connection before the backend is used', async () => {
     const backend = redisBackend(NOBODY);
     await backend.close();
   });
@@ -21,14 +21,17 @@ describe('the arguments of redisBackend()', () => {
     ['heartbeat', { heartbeat: 5 } as never],
     ['eventLog.maxEvent', { eventLog: { maxEvent: 5 } as never }],
     ['eventLog.maxEvents', { eventLog: { maxEvents: 0 } }],
-  ])('are refused with an option "%s" that cannot work', (option, options) => {
+  ])('the arguments of redisBackend() are refused with an option "%s" that cannot work', (option, options) => {
     expect(() => redisBackend(NOBODY, options)).toThrow(expect.objectContaining({ name: 'McpOptionError', option }));
   });
 
-  it.each([undefined, null, {}, 5])('are refused when they are %s, with the accepted kinds', (target) => {
-    expect(() => redisBackend(target as never)).toThrow(RedisSetupError);
-    expect(() => redisBackend(target as never)).toThrow('an instance of Redis or Cluster');
-  });
+  it.each([undefined, null, {}, 5])(
+    'the arguments of redisBackend() are refused when they are %s, with the accepted kinds',
+    (target) => {
+      expect(() => redisBackend(target as never)).toThrow(RedisSetupError);
+      expect(() => redisBackend(target as never)).toThrow('an instance of Redis or Cluster');
+    },
+  );
 });
 
 describeRedis('a client of the app’s own', () => {
@@ -38,7 +41,7 @@ describeRedis('a client of the app’s own', () => {
   });
   afterEach(() => room.close());
 
-  it('is copied, and neither used nor closed', async () => {
+  it('a client of the app’s own is copied, and neither used nor closed', async () => {
     const redis = new Redis(room.redis.url, { lazyConnect: true });
     const backend = redisBackend(redis, { prefix: room.prefix });
     await backend.eventStore.open('s');
@@ -48,7 +51,7 @@ describeRedis('a client of the app’s own', () => {
     redis.disconnect();
   });
 
-  it('keeps its prefix of keys, which comes before ours', async () => {
+  it('a client of the app’s own keeps its prefix of keys, which comes before ours', async () => {
     const redis = new Redis(room.redis.url, { lazyConnect: true, keyPrefix: `${room.prefix}:app-` });
     const [a, b] = [redisBackend(redis), redisBackend(redis)];
     await a.eventStore.open('s');
@@ -63,7 +66,7 @@ describeRedis('a client of the app’s own', () => {
     redis.disconnect();
   });
 
-  it('makes another deployment with another database', async () => {
+  it('a client of the app’s own makes another deployment with another database', async () => {
     const options = { prefix: room.prefix };
     const [one, two] = [redisBackend(`${room.redis.url}/1`, options), redisBackend(`${room.redis.url}/2`, options)];
     const heard: unknown[] = [];
@@ -78,7 +81,7 @@ describeRedis('a client of the app’s own', () => {
     await Promise.all([one.close(), two.close()]);
   });
 
-  it('serves each of the three stores alone', async () => {
+  it('a client of the app’s own serves each of the three stores alone', async () => {
     const connection = new RedisConnection(room.redis.url, { prefix: room.prefix });
     expect(await new RedisSessionStore(connection).count()).toBe(0);
     await connection.close();

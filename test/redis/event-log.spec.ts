@@ -32,7 +32,7 @@ describeRedis('the event log in Redis', () => {
     return { ...node, store, append };
   };
 
-  it('notifies the node of the newest reader in the same step as the append, unless that node appends', async () => {
+  it('the event log in Redis notifies the node of the newest reader in the same step as the append, unless that node appends', async () => {
     const [here, there] = [await setup(), room.node()];
     await Promise.all([here.messageBus.connected(), there.messageBus.connected()]);
     const heard: Record<string, unknown[]> = { here: [], there: [] };
@@ -56,7 +56,7 @@ describeRedis('the event log in Redis', () => {
     expect(heard).toEqual({ here: ['marker'], there: [appended, appended, 'marker'] });
   });
 
-  it('is deleted half a minute after drop(), whatever was in it', async () => {
+  it('the event log in Redis is deleted half a minute after drop(), whatever was in it', async () => {
     const { store, append } = await setup({ eventLog: { maxEvents: 100 } });
     const opens = { node: 'n', requests: [1, 2] };
     await append('open', ['1', '2'], { opens });
@@ -75,7 +75,7 @@ describeRedis('the event log in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('forgets which node runs a call when the call is over', async () => {
+  it('the event log in Redis forgets which node runs a call when the call is over', async () => {
     const { append } = await setup();
     await append('call', [], { opens: { node: 'n', requests: [1, 2] } });
     expect(await room.keys()).toContain('{:node:n}:calls');
@@ -85,7 +85,7 @@ describeRedis('the event log in Redis', () => {
     await vi.waitFor(async () => expect((await room.keys()).filter((key) => key.startsWith('{:node'))).toEqual([]));
   });
 
-  it('removes calls of a node that are over when another node reads', async () => {
+  it('the event log in Redis removes calls of a node that are over when another node reads', async () => {
     const { store, append } = await setup();
     await append('over', ['1'], { opens: { node: 'n', requests: [1] }, end: true });
     await append('running', ['1'], { opens: { node: 'n', requests: [2] } });
@@ -96,7 +96,7 @@ describeRedis('the event log in Redis', () => {
     await vi.waitFor(async () => expect(await room.redis.admin.smembers(note)).toEqual(['s running']));
   });
 
-  it('is kept while the session is used, and expires afterwards', async () => {
+  it('the event log in Redis is kept while the session is used, and expires afterwards', async () => {
     const { store, sessionStore, append } = await setup();
     await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize }, CAPS);
     await append('0', ['1']);
@@ -124,7 +124,7 @@ describeRedis('the event log in Redis', () => {
     expect(await store.stats!()).toEqual({ sessions: 1, streams: 0, events: 0, bytes: 0 });
   });
 
-  it('forgets the finished stream that ended first, when there are too many', async () => {
+  it('the event log in Redis forgets the finished stream that ended first, when there are too many', async () => {
     const { store, append } = await setup({ eventLog: { maxEvents: 100 } });
     await append('0', ['1'], { end: true });
     for (let n = 0; n < 110; n++) await append(`call ${n}`, ['1'], { end: true });
@@ -133,7 +133,7 @@ describeRedis('the event log in Redis', () => {
     await expect(store.read('s', 'call 0', 0, 0)).rejects.toThrow('does not exist');
   });
 
-  it('goes on when Redis has lost part of it, as after a failover', async () => {
+  it('the event log in Redis goes on when Redis has lost part of it, as after a failover', async () => {
     const { store, append } = await setup({ eventLog: { maxEvents: 100, maxBytes: 400 } });
     for (let n = 0; n < 3; n++) await append('0', ['1']);
     await append('call', ['1', '2']);
@@ -144,7 +144,7 @@ describeRedis('the event log in Redis', () => {
     expect((await store.stats!()).bytes).toBeLessThanOrEqual(420);
   });
 
-  it('evicts for an append by few commands, however many streams the session has', async () => {
+  it('the event log in Redis evicts for an append by few commands, however many streams the session has', async () => {
     const { append } = await setup({ eventLog: { maxEvents: 1_000, maxBytes: 100_000 } });
     for (let n = 0; n < 500; n++) await append(`call ${n}`, ['1', '2'], { opens: { node: 'n', requests: [n] } });
     const looked = async () => {
@@ -157,35 +157,38 @@ describeRedis('the event log in Redis', () => {
     expect((await looked()) - before).toBeLessThan(100 * 500);
   });
 
-  it.each([1, 2, 3])('keeps the newest event of each stream, and correct sums (seed %i)', async (seed) => {
-    const random = seededRandom(seed);
-    const pick = (count: number) => Math.floor(random() * count);
-    const { store, append } = await setup({ eventLog: { maxEvents: 100, maxBytes: 8_000 } });
-    const streams = Array.from({ length: 5 }, () => ({ generation: 0, written: [] as string[], ended: false }));
-    for (let step = 0; step < 400; step++) {
-      const position = pick(streams.length);
-      const model = streams[position]!;
-      if (model.ended) {
-        Object.assign(model, { generation: model.generation + 1, written: [], ended: false });
-        continue;
+  it.each([1, 2, 3])(
+    'the event log in Redis keeps the newest event of each stream, and correct sums (seed %i)',
+    async (seed) => {
+      const random = seededRandom(seed);
+      const pick = (count: number) => Math.floor(random() * count);
+      const { store, append } = await setup({ eventLog: { maxEvents: 100, maxBytes: 8_000 } });
+      const streams = Array.from({ length: 5 }, () => ({ generation: 0, written: [] as string[], ended: false }));
+      for (let step = 0; step < 400; step++) {
+        const position = pick(streams.length);
+        const model = streams[position]!;
+        if (model.ended) {
+          Object.assign(model, { generation: model.generation + 1, written: [], ended: false });
+          continue;
+        }
+        const texts = Array.from({ length: pick(8) }, (_, n) => `"${step}.${n}${'x'.repeat(pick(60))}"`);
+        const end = random() < 0.02;
+        expect(await append(`${position} ${model.generation}`, texts, { end })).toBe(model.written.length + 1);
+        model.written.push(...texts);
+        model.ended = end;
+        if (step % 10 > 0) continue;
+        let bytes = 0;
+        for (const [at, { generation, written, ended }] of streams.entries()) {
+          if (written.length === 0 || ended) continue;
+          const { events, last } = await store.read('s', `${at} ${generation}`, 0, 1_000);
+          expect([last, events.at(-1)?.index]).toEqual([written.length, written.length]);
+          for (const { index, data } of events) expect(data).toBe(written[index - 1]);
+          bytes += events.reduce((sum, { data }) => sum + data.length * 2, 0);
+        }
+        const stats = await store.stats!();
+        expect(stats.bytes).toBeLessThanOrEqual(8_000);
+        expect(stats.bytes).toBeGreaterThanOrEqual(bytes);
       }
-      const texts = Array.from({ length: pick(8) }, (_, n) => `"${step}.${n}${'x'.repeat(pick(60))}"`);
-      const end = random() < 0.02;
-      expect(await append(`${position} ${model.generation}`, texts, { end })).toBe(model.written.length + 1);
-      model.written.push(...texts);
-      model.ended = end;
-      if (step % 10 > 0) continue;
-      let bytes = 0;
-      for (const [at, { generation, written, ended }] of streams.entries()) {
-        if (written.length === 0 || ended) continue;
-        const { events, last } = await store.read('s', `${at} ${generation}`, 0, 1_000);
-        expect([last, events.at(-1)?.index]).toEqual([written.length, written.length]);
-        for (const { index, data } of events) expect(data).toBe(written[index - 1]);
-        bytes += events.reduce((sum, { data }) => sum + data.length * 2, 0);
-      }
-      const stats = await store.stats!();
-      expect(stats.bytes).toBeLessThanOrEqual(8_000);
-      expect(stats.bytes).toBeGreaterThanOrEqual(bytes);
-    }
-  });
+    },
+  );
 });

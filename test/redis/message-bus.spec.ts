@@ -22,7 +22,7 @@ describeRedis('the message bus on Redis', () => {
     { describe, it },
   );
 
-  it('is flushed when Redis has accepted all messages, and at once when none waits', async () => {
+  it('the message bus on Redis is flushed when Redis has accepted all messages, and at once when none waits', async () => {
     const room = await RedisRoom.open();
     const [speaker, hearer] = [room.node().messageBus, room.node().messageBus];
     await Promise.all([speaker, hearer].map((node) => node.connected()));

@@ -22,7 +22,7 @@ describe('a prefix in Redis', () => {
   const shop = { name: 'shop', path: 'mcp' };
   const admin = { name: 'admin', path: 'admin' };
 
-  it('that two endpoints of an app use prevents the start, with an error that names both', async () => {
+  it('a prefix in Redis that two endpoints of an app use prevents the start, with an error that names both', async () => {
     const starting = Test.createTestingModule({ imports: [endpoint('a', 'app'), endpoint('b', 'app')] }).compile();
     await expect(starting).rejects.toMatchObject({
       option: 'prefix',
@@ -30,7 +30,7 @@ describe('a prefix in Redis', () => {
     });
   });
 
-  it('is free for another endpoint when the backend is closed', async () => {
+  it('a prefix in Redis is free for another endpoint when the backend is closed', async () => {
     const first = backend('one');
     first.claim(shop);
     expect(() => backend('one').claim(admin)).toThrow('"shop" at "mcp" and "admin" at "admin"');
@@ -38,7 +38,7 @@ describe('a prefix in Redis', () => {
     expect(() => backend('one').claim(admin)).not.toThrow();
   });
 
-  it('is shared by the nodes of one endpoint, and counts for one database of one Redis', () => {
+  it('a prefix in Redis is shared by the nodes of one endpoint, and counts for one database of one Redis', () => {
     for (const made of [backend('two'), backend('two')]) made.claim(shop);
     for (const url of [`${URL}/1`, 'redis://127.0.0.1:2']) backend('two', url).claim(admin);
     expect(() => backend('two').claim(admin)).toThrow('prefix');

@@ -35,7 +35,7 @@ describeRedis('the sessions in Redis', () => {
   };
   const del = (...keys: string[]) => room.redis.admin.del(keys.map((key) => `${room.prefix}:${key}`));
 
-  it('leave nothing behind, however they end', async () => {
+  it('the sessions in Redis leave nothing behind, however they end', async () => {
     await begin('deleted', 'p');
     await store.delete('deleted');
     await begin('expired', 'p');
@@ -45,7 +45,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('leave nothing behind of a node that dies while it creates one', async () => {
+  it('the sessions in Redis leave nothing behind of a node that dies while it creates one', async () => {
     const dying = room.node().sessionStore;
     refuse(dying, 'create', 1);
     await expect(begin('lost', 'p', CAPS, dying)).rejects.toThrow('died');
@@ -60,7 +60,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('are not claimed as idle when the record was touched, but not yet the index', async () => {
+  it('the sessions in Redis are not claimed as idle when the record was touched, but not yet the index', async () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);
     expect(await store.touch('s')).toBe(true);
@@ -79,7 +79,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(10_000, 9)).toHaveLength(1);
   });
 
-  it('that were claimed by a node that died are claimed again', async () => {
+  it('the sessions in Redis that were claimed by a node that died are claimed again', async () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);
     // Claimed, and not ended: as far as the first step goes.
@@ -103,7 +103,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await begin('new', 'p')).toBe('created');
   });
 
-  it('can be read and ended when the index was lost', async () => {
+  it('the sessions in Redis can be read and ended when the index was lost', async () => {
     await begin('s', 'p');
     await del('{:sessions}:seen', '{:sessions}:owner', '{:sessions}:of:p:p');
     expect(await store.touch('s')).toBe(true);
@@ -122,14 +122,14 @@ describeRedis('the sessions in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('stay for three idle timeouts, when that is longer than they would', async () => {
+  it('the sessions in Redis stay for three idle timeouts, when that is longer than they would', async () => {
     await store.claimExpired(2 * DAY_MS, 9);
     await begin('s');
     await room.advance(5 * DAY_MS);
     expect((await store.get('s'))?.id).toBe('s');
   });
 
-  it('are not claimed as unused when the record was touched, but not yet the index', async () => {
+  it('the sessions in Redis are not claimed as unused when the record was touched, but not yet the index', async () => {
     await begin('s');
     const dying = room.node().sessionStore;
     refuse(dying, 'touch', 1);
@@ -142,7 +142,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
-  it('that were claimed as unused by a node that died are claimed again', async () => {
+  it('the sessions in Redis that were claimed as unused by a node that died are claimed again', async () => {
     await begin('s');
     await room.advance(MINUTE_MS);
     const dying = room.node().sessionStore;
@@ -154,7 +154,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('E13: that are unused are ended for a new one on any node', async () => {
+  it('E13: the sessions in Redis that are unused are ended for a new one on any node', async () => {
     const ids = Array.from({ length: 2 }, (_, n) => `session-of-node-${n}-`.padEnd(22, 'x'));
     const nodes = await Promise.all(
       ids.map((id) => {
@@ -173,7 +173,7 @@ describeRedis('the sessions in Redis', () => {
     await Promise.all(nodes.map(({ app }) => app.close()));
   });
 
-  it('have no cap where the cap is infinite', async () => {
+  it('the sessions in Redis have no cap where the cap is infinite', async () => {
     const none = { total: Infinity, perPrincipal: Infinity };
     for (let n = 0; n < 5; n++) expect(await begin(`${n}`, 'p', none)).toBe('created');
     expect(await store.claimExpired(Infinity, 9)).toEqual([]);

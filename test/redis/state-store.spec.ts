@@ -33,7 +33,7 @@ describeRedis('the state store on Redis', () => {
     });
     afterEach(() => room.close());
 
-    it('are those of one owner in one slot, and expire with their values', async () => {
+    it('its keys are those of one owner in one slot, and expire with their values', async () => {
       await keep('path.mcp:p:a', TTL_MS);
       await keep('path.mcp:p:b', 2 * TTL_MS);
       await keep('path.mcp:p:c', TTL_MS);
@@ -47,7 +47,7 @@ describeRedis('the state store on Redis', () => {
       expect(await room.keys()).toEqual([]);
     });
 
-    it('do not expire for a value without an end, and are deleted with it', async () => {
+    it('its keys do not expire for a value without an end, and are deleted with it', async () => {
       await keep('path.mcp:p:a', TTL_MS);
       await keep('path.mcp:p:b');
       await room.advance(10 * TTL_MS);

@@ -362,30 +362,34 @@ describeRedis(
       }
     };
 
-    it(`keeps its promises in ${RUNS} worlds`, { timeout: 60_000 + RUNS * 2_000 }, async () => {
-      let raging = true;
-      let stalled = 0;
-      const raged = rage(() => raging);
-      try {
-        for (let from = SEED; from < SEED + RUNS; from += AT_A_TIME) {
-          const seeds = Array.from({ length: Math.min(AT_A_TIME, SEED + RUNS - from) }, (_, n) => from + n);
-          const worlds = seeds.map((seed) => new World(seed, server.url, 'fuzz'));
-          await Promise.all(worlds.map(inWorld));
-          stalled += worlds.filter((world) => world.stalled).length;
+    it(
+      `the stream scheme on Redis keeps its promises in ${RUNS} worlds`,
+      { timeout: 60_000 + RUNS * 2_000 },
+      async () => {
+        let raging = true;
+        let stalled = 0;
+        const raged = rage(() => raging);
+        try {
+          for (let from = SEED; from < SEED + RUNS; from += AT_A_TIME) {
+            const seeds = Array.from({ length: Math.min(AT_A_TIME, SEED + RUNS - from) }, (_, n) => from + n);
+            const worlds = seeds.map((seed) => new World(seed, server.url, 'fuzz'));
+            await Promise.all(worlds.map(inWorld));
+            stalled += worlds.filter((world) => world.stalled).length;
+          }
+        } finally {
+          raging = false;
+          await raged;
         }
-      } finally {
-        raging = false;
-        await raged;
-      }
-      assert.ok(stalled <= 1 + RUNS / 200, `${stalled} of ${RUNS} clients had to come back`);
-      await mourned(server.url, async () => {
-        const keys = (await admin.keys('fuzz:*')).filter((key) => !key.startsWith('fuzz:{:bus}:'));
-        // Logs that were dropped expire within half a minute.
-        const lives = await Promise.all(keys.map((key) => admin.pttl(key)));
-        const left = keys.filter((_, n) => LONG || lives[n] === -1 || lives[n]! > DROPPED_MS);
-        assert.deepEqual([left, await admin.zcard('fuzz:{:bus}:lost')], [[], 0]);
-      });
-    });
+        assert.ok(stalled <= 1 + RUNS / 200, `${stalled} of ${RUNS} clients had to come back`);
+        await mourned(server.url, async () => {
+          const keys = (await admin.keys('fuzz:*')).filter((key) => !key.startsWith('fuzz:{:bus}:'));
+          // Logs that were dropped expire within half a minute.
+          const lives = await Promise.all(keys.map((key) => admin.pttl(key)));
+          const left = keys.filter((_, n) => LONG || lives[n] === -1 || lives[n]! > DROPPED_MS);
+          assert.deepEqual([left, await admin.zcard('fuzz:{:bus}:lost')], [[], 0]);
+        });
+      },
+    );
   },
   'server',
 );

@@ -36,7 +36,7 @@ describeRedis('a tool that is switched off, in Redis', () => {
   const textOf = async (app: TestApp): Promise<string> =>
     (await new ModernClient(app.url).ask('tools/call', { name: 'refund', arguments: {} })).result.content[0].text;
 
-  it('is off on the other nodes, and a year later on a node that starts when all others have stopped', async () => {
+  it('a tool that is switched off is off on the other nodes, and a year later on a node that starts when all others have stopped', async () => {
     const [one, other] = [await start(), await start()];
     await one.app.get(McpRegistry).disable('refund', { reason: 'Not now.' });
     await expect.poll(() => textOf(other), { timeout: 5_000 }).toBe('The tool "refund" is switched off: Not now.');

@@ -21,7 +21,7 @@ describeRedis('the task store on Redis', () => {
     { describe, it },
   );
 
-  it('keeps all keys in one slot, and none without expiry', async () => {
+  it('the task store on Redis keeps all keys in one slot, and none without expiry', async () => {
     const room = await RedisRoom.open();
     try {
       const { taskStore } = room.node();

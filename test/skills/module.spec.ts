@@ -67,22 +67,22 @@ describe('McpSkillsModule', () => {
     [{ watch: 'yes' }, /"watch"/],
     [{ endpoint: '' }, /"endpoint"/],
     ['x', /"options"/],
-  ])('refuses the options %j', (options, message) => {
+  ])('McpSkillsModule refuses the options %j', (options, message) => {
     expect(() => McpSkillsModule.forRoot(options as McpSkillsOptions)).toThrow(message);
   });
 
-  it('refuses options that stand beside the factory', () => {
+  it('McpSkillsModule refuses options that stand beside the factory', () => {
     const options = { folders: [], useFactory: () => ({}) } as unknown as McpSkillsModuleAsyncOptions;
     expect(() => McpSkillsModule.forRootAsync(options)).toThrow(/"folders".*Return it from the factory/);
   });
 
-  it('takes its options from a factory', async () => {
+  it('McpSkillsModule takes its options from a factory', async () => {
     const { path } = await folder({ 'a/SKILL.md': skillMd('a') });
     const skills = McpSkillsModule.forRootAsync({ useFactory: () => Promise.resolve({ folders: [path] }) });
     expect(await skillsAt(await start({ imports: [endpoint(), skills] }), 'mcp')).toEqual(['skill://a/SKILL.md']);
   });
 
-  it('does not start with a folder that is none, and says what to give', async () => {
+  it('McpSkillsModule does not start with a folder that is none, and says what to give', async () => {
     const { path } = await folder({ 'a/SKILL.md': skillMd('a') });
     const withFolder = (given: string) => ({ imports: [endpoint(), McpSkillsModule.forRoot({ folders: [given] })] });
     await refused(
@@ -92,7 +92,7 @@ describe('McpSkillsModule', () => {
     await refused(withFolder(`${path}/a/SKILL.md`), /is not a folder, but the file/);
   });
 
-  it('belongs to one endpoint', async () => {
+  it('McpSkillsModule belongs to one endpoint', async () => {
     const [a, b] = [endpoint({ name: 'a', path: 'a' }), endpoint({ name: 'b', path: 'b' })];
     await refused({ imports: [a, b, McpSkillsModule.forRoot()] }, /has no endpoint/);
     await refused({ imports: [a, McpSkillsModule.forRoot({ endpoint: 'c' })] }, /"c"/);
@@ -104,7 +104,7 @@ describe('McpSkillsModule', () => {
     await refused({ imports: [endpoint({ server }), McpSkillsModule.forRoot()] }, /option "server"/);
   });
 
-  it('K4: serves the skills of an endpoint at that endpoint alone', async () => {
+  it('K4: McpSkillsModule serves the skills of an endpoint at that endpoint alone', async () => {
     const { path } = await folder({ 'a/SKILL.md': skillMd('a') });
     const app = await start({
       imports: [
@@ -118,7 +118,7 @@ describe('McpSkillsModule', () => {
     expect(await skillsAt(app, 'b')).toEqual([]);
   });
 
-  it('K3: does not start with two skills of one URI, and names both', async () => {
+  it('K3: McpSkillsModule does not start with two skills of one URI, and names both', async () => {
     const [one, other] = [
       await folder({ 'refunds/SKILL.md': skillMd('refunds') }),
       await folder({ 'refunds/SKILL.md': skillMd('refunds') }),
@@ -145,7 +145,7 @@ describe('McpSkillsModule', () => {
     );
   });
 
-  it('leaves no timer behind, also while it watches', async () => {
+  it('McpSkillsModule leaves no timer behind, also while it watches', async () => {
     const { path } = await folder({ 'a/SKILL.md': skillMd('a') });
     const clock = new ManualClock();
     const app = await start(
@@ -159,7 +159,7 @@ describe('McpSkillsModule', () => {
 });
 
 describe('@Skill()', () => {
-  it('stops the start of an app without McpSkillsModule, with what to import', async () => {
+  it('@Skill() stops the start of an app without McpSkillsModule, with what to import', async () => {
     await refused(
       { imports: [endpoint()], providers: [Refunds] },
       /Refunds\.refunds.*Import McpSkillsModule\.forRoot\(\) of "nestjs-mcp-streamable\/skills"/,
@@ -180,7 +180,7 @@ describe('@Skill()', () => {
     [{ name: 'a', dynamic: true }, /"dynamic", and has no "description"/],
     [{ name: 'a', description: 'x', dynamic: 1 }, /"dynamic" must be true or false/],
     [{ name: 'a', description: 'x', timeoutMs: 0 }, /"timeoutMs"/],
-  ])('refuses the options %j', async (options, message) => {
+  ])('@Skill() refuses the options %j', async (options, message) => {
     @Injectable()
     class Odd {
       @Skill(options as SkillOptions)
@@ -191,7 +191,7 @@ describe('@Skill()', () => {
     await refused({ imports: [endpoint(), McpSkillsModule.forRoot()], providers: [Odd] }, message);
   });
 
-  it('refuses an option that it does not have', () => {
+  it('@Skill() refuses an option that it does not have', () => {
     const declare = () => {
       class Odd {
         @Skill({ name: 'a', folder: 'x' } as unknown as SkillOptions)

@@ -38,35 +38,38 @@ describe.each(ADAPTERS)('the official client, which verifies all that it reads, 
     return client;
   };
 
-  it.each(['legacy', 'auto'] as const)('K2: lists, gets and reads each skill and each file (%s)', async (mode) => {
-    const { path } = await folder({
-      'acme/git/SKILL.md': skillMd('git', '"Commits: small"', '# Git\n\nÜ\n'),
-      'acme/git/refs/ü (1).md': '\uFEFFWith a byte order mark',
-      'acme/git/bin/x.dat': new Uint8Array([0, 159, 146, 150]),
-    });
-    const app = await start({
-      providers: [Shop],
-      pageSize: 2,
-      module: { imports: [McpSkillsModule.forRoot({ folders: [path] })] },
-    });
-    const skills = new SkillsClient(await connect(app, mode));
-    expect([skills.supported, skills.directoryRead]).toEqual([true, true]);
-    const { skills: entries } = await skills.list();
-    expect(entries.map(({ uri }) => uri)).toEqual([
-      'skill://acme/git/SKILL.md',
-      'skill://refunds/SKILL.md',
-      'skill://status/SKILL.md',
-    ]);
-    for (const entry of entries) {
-      expect((await skills.get(entry.uri)).skill).toEqual(entry);
-      const { frontmatter, verified } = await skills.read(entry);
-      expect([frontmatter, verified]).toEqual([entry.frontmatter, entry.resources !== 'dynamic']);
-      for (const { uri, size } of entry.resources === 'dynamic' ? [] : entry.resources) {
-        expect((await skills.read(entry, uri)).bytes).toHaveLength(size);
+  it.each(['legacy', 'auto'] as const)(
+    'K2: the official client lists, gets and reads each skill and each file (%s)',
+    async (mode) => {
+      const { path } = await folder({
+        'acme/git/SKILL.md': skillMd('git', '"Commits: small"', '# Git\n\nÜ\n'),
+        'acme/git/refs/ü (1).md': '\uFEFFWith a byte order mark',
+        'acme/git/bin/x.dat': new Uint8Array([0, 159, 146, 150]),
+      });
+      const app = await start({
+        providers: [Shop],
+        pageSize: 2,
+        module: { imports: [McpSkillsModule.forRoot({ folders: [path] })] },
+      });
+      const skills = new SkillsClient(await connect(app, mode));
+      expect([skills.supported, skills.directoryRead]).toEqual([true, true]);
+      const { skills: entries } = await skills.list();
+      expect(entries.map(({ uri }) => uri)).toEqual([
+        'skill://acme/git/SKILL.md',
+        'skill://refunds/SKILL.md',
+        'skill://status/SKILL.md',
+      ]);
+      for (const entry of entries) {
+        expect((await skills.get(entry.uri)).skill).toEqual(entry);
+        const { frontmatter, verified } = await skills.read(entry);
+        expect([frontmatter, verified]).toEqual([entry.frontmatter, entry.resources !== 'dynamic']);
+        for (const { uri, size } of entry.resources === 'dynamic' ? [] : entry.resources) {
+          expect((await skills.read(entry, uri)).bytes).toHaveLength(size);
+        }
       }
-    }
-    expect((await skills.read(entries[2]!, 'now.txt')).text).toBe('open');
-    const { resources } = await skills.readDirectory('skill://refunds');
-    expect(resources.map(({ name }) => name)).toEqual(['SKILL.md', 'logo.png', 'templates']);
-  });
+      expect((await skills.read(entries[2]!, 'now.txt')).text).toBe('open');
+      const { resources } = await skills.readDirectory('skill://refunds');
+      expect(resources.map(({ name }) => name)).toEqual(['SKILL.md', 'logo.png', 'templates']);
+    },
+  );
 });

@@ -71,23 +71,26 @@ describe.each(ADAPTERS)('skills of a folder, on %s', (adapter) => {
   const startWith = async (options: McpSkillsOptions, more: Partial<TestAppOptions> = {}) =>
     start({ module: { imports: [McpSkillsModule.forRoot(options)] }, ...more });
 
-  it.each(ERAS)('K1: are declared, listed, got and read by a client that declares nothing (%s)', async (era) => {
-    const { path } = await folder(FILES);
-    const app = await startWith({ folders: [path] });
-    const ask = await caller(app, era);
-    const { skills, nextCursor } = await ask('skills/list');
-    expect(uris(skills)).toEqual([`${REFUNDS}/SKILL.md`, 'skill://git-workflow/SKILL.md']);
-    expect(nextCursor).toBeUndefined();
-    const text = FILES['git-workflow/SKILL.md'];
-    expect(skills[1]).toEqual({
-      uri: 'skill://git-workflow/SKILL.md',
-      frontmatter: { name: 'git-workflow', description: 'Commits: small, with a reason' },
-      resources: [{ uri: 'skill://git-workflow/SKILL.md', digest: sha256(text), size: Buffer.byteLength(text) }],
-    });
-    expect((await ask('skills/get', { uri: skills[0].uri })).skill).toEqual(skills[0]);
-    const { contents } = await ask('resources/read', { uri: skills[1].uri });
-    expect(contents).toEqual([{ uri: skills[1].uri, mimeType: 'text/markdown', text }]);
-  });
+  it.each(ERAS)(
+    'K1: skills of a folder are declared, listed, got and read by a client that declares nothing (%s)',
+    async (era) => {
+      const { path } = await folder(FILES);
+      const app = await startWith({ folders: [path] });
+      const ask = await caller(app, era);
+      const { skills, nextCursor } = await ask('skills/list');
+      expect(uris(skills)).toEqual([`${REFUNDS}/SKILL.md`, 'skill://git-workflow/SKILL.md']);
+      expect(nextCursor).toBeUndefined();
+      const text = FILES['git-workflow/SKILL.md'];
+      expect(skills[1]).toEqual({
+        uri: 'skill://git-workflow/SKILL.md',
+        frontmatter: { name: 'git-workflow', description: 'Commits: small, with a reason' },
+        resources: [{ uri: 'skill://git-workflow/SKILL.md', digest: sha256(text), size: Buffer.byteLength(text) }],
+      });
+      expect((await ask('skills/get', { uri: skills[0].uri })).skill).toEqual(skills[0]);
+      const { contents } = await ask('resources/read', { uri: skills[1].uri });
+      expect(contents).toEqual([{ uri: skills[1].uri, mimeType: 'text/markdown', text }]);
+    },
+  );
 
   it('K1: the capabilities of the endpoint have the extension, with directory reads, in both eras', async () => {
     const { path } = await folder(FILES);
@@ -163,7 +166,7 @@ describe.each(ONE_ADAPTER)('an endpoint with skills, on %s', (adapter) => {
     });
   });
 
-  it('K1: lists come in pages, whose cursors hold when a skill appears between two', async () => {
+  it('K1: an endpoint with skills lists come in pages, whose cursors hold when a skill appears between two', async () => {
     const names = ['a', 'b', 'c', 'd', 'e'];
     const files = Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillMd(name)]));
     const { path, write } = await folder(files);

@@ -25,7 +25,7 @@ if (!node) {
 }
 
 describe('the files of the store', () => {
-  it(`have at most ${MAX_CODE_LINES} lines of code`, () => {
+  it(`the files of the store have at most ${MAX_CODE_LINES} lines of code`, () => {
     const files = ['database.ts', 'sqlite-session-store.ts', 'sqlite-event-store.ts'];
     const lines = files.flatMap((file) => codeLines(readFileSync(join(ROOT, 'examples/sqlite-store', file), 'utf8')));
     expect(lines.length).toBeLessThanOrEqual(MAX_CODE_LINES);
@@ -39,7 +39,7 @@ describe.skipIf(!node)('a store in SQLite', () => {
   });
   afterAll(() => rmSync(PROGRAM, { recursive: true, force: true }));
 
-  it('passes the contract tests', async () => {
+  it('a store in SQLite passes the contract tests', async () => {
     const said = await run(node!, ['--test', '--test-reporter=tap', 'contract.js'], { cwd: PROGRAM }).catch(
       (error: { stdout: string }) => error,
     );

@@ -132,7 +132,7 @@ const text = (answer: { result: { content: { text: string }[] } }): string => an
 const call = (name: string, args: object = {}) => ({ name, arguments: args });
 
 describe('lines of the input', () => {
-  it('L1: are read however they are cut into chunks, with CRLF, blank ones between them, and without an end at the end of the input', async () => {
+  it('L1: lines of the input are read however they are cut into chunks, with CRLF, blank ones between them, and without an end at the end of the input', async () => {
     const client = await LineClient.of(await start());
     const line = (id: number, said: string): string =>
       JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: call('echo', { text: said }) });
@@ -146,7 +146,7 @@ describe('lines of the input', () => {
     await client.server.closed;
   });
 
-  it('L1: that are no messages are answered with an error, and what follows is served', async () => {
+  it('L1: lines of the input that are no messages are answered with an error, and what follows is served', async () => {
     const client = await LineClient.of(await start({ maxBodyBytes: 2_000 }));
     await client.initialize();
     const before = client.messages.length;
@@ -170,7 +170,7 @@ describe('lines of the input', () => {
     await client.end();
   });
 
-  it('are all answered once when the client sends a flood of them', async () => {
+  it('lines of the input are all answered once when the client sends a flood of them', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();
     const ids = Array.from({ length: 3_000 }, (_, at) => `flood-${at}`);
@@ -198,7 +198,7 @@ describe('lines of the input', () => {
 });
 
 describe('a legacy client', () => {
-  it('L2: has a session of its own: log level, changes, its principal; and it ends with the input', async () => {
+  it('L2: a legacy client has a session of its own: log level, changes, its principal; and it ends with the input', async () => {
     const client = await LineClient.of(await start(), { principal: 'anna' });
     const { result } = await client.initialize();
     expect(result).toMatchObject({ protocolVersion: '2025-11-25', serverInfo });
@@ -211,7 +211,7 @@ describe('a legacy client', () => {
     await client.end();
   });
 
-  it('L2: that sends all at once is answered in order', async () => {
+  it('L2: a legacy client that sends all at once is answered in order', async () => {
     const client = await LineClient.of(await start());
     const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'x', version: '1' } };
     client.request('initialize', params, 1);
@@ -222,7 +222,7 @@ describe('a legacy client', () => {
     expect(client.messages.map(({ id }) => id)).toEqual([1, 2]);
   });
 
-  it('L2: that calls before initialize, or initializes twice, is told that initialize comes first and that there is one session', async () => {
+  it('L2: a legacy client that calls before initialize, or initializes twice, is told that initialize comes first and that there is one session', async () => {
     const client = await LineClient.of(await start());
     expect((await client.answer(client.request('tools/list'))).error).toMatchObject({
       code: -32600,
@@ -234,7 +234,7 @@ describe('a legacy client', () => {
     await client.end();
   });
 
-  it('L2: is asked questions, and reads a stream to its end though the handler closes it', async () => {
+  it('L2: a legacy client is asked questions, and reads a stream to its end though the handler closes it', async () => {
     const client = await LineClient.of(await start());
     await client.initialize({ elicitation: {} });
     const asking = client.request('tools/call', call('ask'));
@@ -262,7 +262,7 @@ describe('a legacy client', () => {
     await client.end();
   });
 
-  it('L5: whose session the app ends gets the end of the output', async () => {
+  it('L5: a legacy client whose session the app ends gets the end of the output', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();
     await app.get(McpSessionService).terminateAll();
@@ -302,7 +302,7 @@ describe('a modern client', () => {
     await client.end();
   });
 
-  it('L3: subscribes to changes until it cancels, and is told when the app closes', async () => {
+  it('L3: a modern client subscribes to changes until it cancels, and is told when the app closes', async () => {
     const client = await LineClient.of(await start());
     const filter = { notifications: { resourceSubscriptions: ['test://note'] } };
     const [first, second] = [
@@ -323,7 +323,7 @@ describe('a modern client', () => {
     await client.server.closed;
   });
 
-  it('that names a revision unknown to the server is refused', async () => {
+  it('a modern client that names a revision unknown to the server is refused', async () => {
     const client = await LineClient.of(await start());
     client.send({
       id: 1,
@@ -336,7 +336,7 @@ describe('a modern client', () => {
 });
 
 describe('an endpoint', () => {
-  it('of one era tells clients of the other era which revisions it serves', async () => {
+  it('an endpoint of one era tells clients of the other era which revisions it serves', async () => {
     const legacy = await LineClient.of(await start({ eras: 'legacy' }));
     const { error } = await legacy.answer(legacy.modern('server/discover'));
     expect(error).toMatchObject({ code: -32022, data: { supported: expect.arrayContaining(['2025-11-25']) } });
@@ -369,7 +369,7 @@ describe('an endpoint', () => {
     await client.end();
   });
 
-  it('runs the guards of its handlers, which find the object given as the request, and no header', async () => {
+  it('an endpoint runs the guards of its handlers, which find the object given as the request, and no header', async () => {
     const closed = await LineClient.of(await start());
     await closed.initialize();
     const denied = { message: 'The key is missing.' };
@@ -383,7 +383,7 @@ describe('an endpoint', () => {
     }
   });
 
-  it('runs global guards and providers of request scope around handlers, with a request for each message', async () => {
+  it('an endpoint runs global guards and providers of request scope around handlers, with a request for each message', async () => {
     const seen: unknown[] = [];
     class Everywhere implements CanActivate {
       canActivate(context: ExecutionContext): boolean {
@@ -441,7 +441,7 @@ describe('an endpoint', () => {
     }
   });
 
-  it('is served beside the live page and the metrics, which see its calls', async () => {
+  it('an endpoint is served beside the live page and the metrics, which see its calls', async () => {
     clock = new ManualClock();
     const registry = new Registry();
     const testing = Test.createTestingModule({
@@ -460,7 +460,7 @@ describe('an endpoint', () => {
     await client.end();
   });
 
-  it('is chosen by its name when the app has several', async () => {
+  it('an endpoint is chosen by its name when the app has several', async () => {
     const forRoot = (name: string) =>
       McpStreamableModule.forRoot({ serverInfo: { name, version: '1' }, name, path: name });
     clock = new ManualClock();
@@ -477,7 +477,7 @@ describe('an endpoint', () => {
 });
 
 describe('the end of a connection', () => {
-  it.each(['legacy', 'modern'] as const)('L5: of the input lets calls end, for a while (%s)', async (era) => {
+  it.each(['legacy', 'modern'] as const)('L5: the end of the input lets calls end, for a while (%s)', async (era) => {
     const client = await LineClient.of(await start(), { drainMs: 500 });
     if (era === 'legacy') await client.initialize();
     const send = era === 'legacy' ? client.request.bind(client) : client.modern.bind(client);
@@ -491,20 +491,23 @@ describe('the end of a connection', () => {
     expect(app.get(Waits).ended).toEqual([]);
   });
 
-  it.each(['legacy', 'modern'] as const)('L5: of the input cancels calls that last longer (%s)', async (era) => {
-    const client = await LineClient.of(await start(), { drainMs: 500 });
-    if (era === 'legacy') await client.initialize();
-    const send = era === 'legacy' ? client.request.bind(client) : client.modern.bind(client);
-    send('tools/call', call('wait'));
-    await app.get(Waits).reached.promise;
-    client.input.end();
-    await expect.poll(() => client.input.readableEnded).toBe(true);
-    await clock.advance(500);
-    await client.server.closed;
-    expect(app.get(Waits).ended).toHaveLength(1);
-  });
+  it.each(['legacy', 'modern'] as const)(
+    'L5: the end of the input cancels calls that last longer (%s)',
+    async (era) => {
+      const client = await LineClient.of(await start(), { drainMs: 500 });
+      if (era === 'legacy') await client.initialize();
+      const send = era === 'legacy' ? client.request.bind(client) : client.modern.bind(client);
+      send('tools/call', call('wait'));
+      await app.get(Waits).reached.promise;
+      client.input.end();
+      await expect.poll(() => client.input.readableEnded).toBe(true);
+      await clock.advance(500);
+      await client.server.closed;
+      expect(app.get(Waits).ended).toHaveLength(1);
+    },
+  );
 
-  it.each(['legacy', 'modern'] as const)('L5: of the app answers what runs (%s)', async (era) => {
+  it.each(['legacy', 'modern'] as const)('L5: the end of the app answers what runs (%s)', async (era) => {
     const client = await LineClient.of(await start());
     if (era === 'legacy') await client.initialize();
     const send = era === 'legacy' ? client.request.bind(client) : client.modern.bind(client);
@@ -516,7 +519,7 @@ describe('the end of a connection', () => {
     expect(client.input.listenerCount('data')).toBe(0);
   });
 
-  it('L5: of the app lets calls end, and ends subscriptions after them', async () => {
+  it('L5: the end of the app lets calls end, and ends subscriptions after them', async () => {
     const client = await LineClient.of(await start({ drainMs: 1_000 }));
     const listening = client.modern('subscriptions/listen', { notifications: { toolsListChanged: true } });
     const waiting = client.modern('tools/call', call('wait'));
@@ -528,7 +531,7 @@ describe('the end of a connection', () => {
     await client.server.closed;
   });
 
-  it.each(['input', 'app'] as const)('L5: of the %s runs the hooks of the app once', async (what) => {
+  it.each(['input', 'app'] as const)('L5: the end of the %s runs the hooks of the app once', async (what) => {
     const client = await LineClient.of(await start());
     await client.initialize();
     if (what === 'input') await client.end();
@@ -537,7 +540,7 @@ describe('the end of a connection', () => {
     expect(app.get(Waits).destroyed).toBe(1);
   });
 
-  it.each(['input', 'output'] as const)('L5: of the %s while the app begins closes the app', async (which) => {
+  it.each(['input', 'output'] as const)('L5: the end of the %s while the app begins closes the app', async (which) => {
     const streams = { input: new PassThrough(), output: new PassThrough() };
     await start();
     await once(streams[which].destroy(), 'close');
@@ -546,7 +549,7 @@ describe('the end of a connection', () => {
     expect(app.get(Waits).destroyed).toBe(1);
   });
 
-  it('L5: of the output ends the connection, and cancels the calls on it', async () => {
+  it('L5: the end of the output ends the connection, and cancels the calls on it', async () => {
     const client = await LineClient.of(await start());
     client.modern('tools/call', call('wait'));
     await app.get(Waits).reached.promise;

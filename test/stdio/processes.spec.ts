@@ -110,7 +110,7 @@ describe('a process whose log goes to stdout', () => {
   };
   afterEach(() => child.kill('SIGKILL'));
 
-  it('L1: warns of it, and writes all later lines of the log to stderr', async () => {
+  it('L1: a process whose log goes to stdout warns of it, and writes all later lines of the log to stderr', async () => {
     start();
     call(1, 'noise');
     await answered('quiet');

@@ -49,7 +49,7 @@ function setup(faults: EventStoreFaults) {
 }
 
 describe('FaultyEventStore', () => {
-  it('fails before the effect, for so many attempts of one call', async () => {
+  it('FaultyEventStore fails before the effect, for so many attempts of one call', async () => {
     const { append, logged } = setup({ failBefore: ({ attempt }) => attempt < 3 });
     await expect(append(1)).rejects.toMatchObject({ code: 'EVENT_STORE_FAULT', effect: 'not carried out' });
     await expect(append(1)).rejects.toThrow(EventStoreFault);
@@ -59,7 +59,7 @@ describe('FaultyEventStore', () => {
     expect(logged()).toEqual(['1']);
   });
 
-  it('fails after the effect: the outcome is unknown, and a repeat is safe', async () => {
+  it('FaultyEventStore fails after the effect: the outcome is unknown, and a repeat is safe', async () => {
     const { append, logged } = setup({ failAfter: ({ attempt }) => attempt === 1 });
     await expect(append(1)).rejects.toMatchObject({ effect: 'carried out' });
     expect(logged()).toEqual(['1']);
@@ -81,7 +81,7 @@ describe('FaultyEventStore', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('refuses for good, on the streams that are chosen, and lets go when it is told to', async () => {
+  it('FaultyEventStore refuses for good, on the streams that are chosen, and lets go when it is told to', async () => {
     const refuse = ({ stream }: EventStoreCall) =>
       stream === 'bad' ? new McpEventLogFullError('bad', 'eventLog.maxEvents') : undefined;
     const { store, append } = setup({ refuse });
@@ -91,7 +91,7 @@ describe('FaultyEventStore', () => {
     await expect(append(1, 'bad')).resolves.toEqual({ first: 1 });
   });
 
-  it('passes on what the other store refuses, and tells each call by its kind', async () => {
+  it('FaultyEventStore passes on what the other store refuses, and tells each call by its kind', async () => {
     const calls: EventStoreCall[] = [];
     const { store } = setup({ failBefore: (call) => calls.push(call) < 0 });
     await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(McpSessionGoneError);
@@ -129,7 +129,7 @@ describe('FaultyEventStore', () => {
 });
 
 describe('seededRandom', () => {
-  it('is even, and the same for the same seed', () => {
+  it('seededRandom is even, and the same for the same seed', () => {
     const [one, again] = [seededRandom(3), seededRandom(3)];
     const numbers = Array.from({ length: 10_000 }, one);
     expect(Array.from({ length: 10_000 }, again)).toEqual(numbers);

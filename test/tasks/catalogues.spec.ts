@@ -24,7 +24,7 @@ describe('a tool of a catalogue with the option task', () => {
   let app: TestApp;
   afterEach(() => app.close());
 
-  it('becomes a task of its caller, and does not exist for others', async () => {
+  it('a tool of a catalogue with the option task becomes a task of its caller, and does not exist for others', async () => {
     app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo, guards: [trustingGuard] }), McpTasksModule.forRoot()],
       providers: [Plugins],

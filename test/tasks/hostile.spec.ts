@@ -25,36 +25,43 @@ const METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'];
 const ask = (taskId: unknown) => ({ taskId, inputResponses: { a: accept({ yes: true }) } });
 
 describe('a task of another caller', () => {
-  it.each(METHODS)('is unknown to %s at the path of another tenant, also of the same caller (T5)', async (method) => {
-    const { caller } = await started({ endpoint: { path: ':tenant/mcp' } });
-    const tenant = (name: string) => new TaskCaller(caller.fetch, 'ann', `http://localhost/${name}/mcp`);
-    const [acme, umbrella] = [tenant('acme'), tenant('umbrella')];
-    const id = await acme.begin('slow', { label: 'A' });
-    expect((await umbrella.ask(method, ask(id))).error).toMatchObject({ code: -32602 });
-    expect((await acme.get(id)).status).toBe('working');
-    const heard = await umbrella.listen([id]);
-    await until(() => heard().length > 0);
-    expect(heard()[0].params.notifications.taskIds ?? []).toEqual([]);
-    await heard.close();
-  });
+  it.each(METHODS)(
+    'a task of another caller is unknown to %s at the path of another tenant, also of the same caller (T5)',
+    async (method) => {
+      const { caller } = await started({ endpoint: { path: ':tenant/mcp' } });
+      const tenant = (name: string) => new TaskCaller(caller.fetch, 'ann', `http://localhost/${name}/mcp`);
+      const [acme, umbrella] = [tenant('acme'), tenant('umbrella')];
+      const id = await acme.begin('slow', { label: 'A' });
+      expect((await umbrella.ask(method, ask(id))).error).toMatchObject({ code: -32602 });
+      expect((await acme.get(id)).status).toBe('working');
+      const heard = await umbrella.listen([id]);
+      await until(() => heard().length > 0);
+      expect(heard()[0].params.notifications.taskIds ?? []).toEqual([]);
+      await heard.close();
+    },
+  );
 
-  it.each(METHODS)('is unknown to %s, with the error of a task that does not exist (T5)', async (method) => {
-    const { as, tools } = await started();
-    const [ann, bob, anonymous] = [await as('ann'), await as('bob'), await as()];
-    const id = await ann.begin('slow', { label: 'A' });
-    const unknown = 'x'.repeat(22);
-    for (const other of [bob, anonymous]) {
-      const [foreign, none] = [await other.ask(method, ask(id)), await other.ask(method, ask(unknown))];
-      expect({ ...foreign, error: { ...foreign.error, message: foreign.error.message.replace(id, unknown) } }).toEqual(
-        none,
-      );
-      expect(none.error.code).toBe(-32602);
-    }
-    expect((await ann.get(id)).status).toBe('working');
-    expect(tools.seen).toHaveLength(1);
-  });
+  it.each(METHODS)(
+    'a task of another caller is unknown to %s, with the error of a task that does not exist (T5)',
+    async (method) => {
+      const { as, tools } = await started();
+      const [ann, bob, anonymous] = [await as('ann'), await as('bob'), await as()];
+      const id = await ann.begin('slow', { label: 'A' });
+      const unknown = 'x'.repeat(22);
+      for (const other of [bob, anonymous]) {
+        const [foreign, none] = [await other.ask(method, ask(id)), await other.ask(method, ask(unknown))];
+        expect({
+          ...foreign,
+          error: { ...foreign.error, message: foreign.error.message.replace(id, unknown) },
+        }).toEqual(none);
+        expect(none.error.code).toBe(-32602);
+      }
+      expect((await ann.get(id)).status).toBe('working');
+      expect(tools.seen).toHaveLength(1);
+    },
+  );
 
-  it('T5, T7: is visible to its caller only', async () => {
+  it('T5, T7: a task of another caller is visible to its caller only', async () => {
     const { as, tools } = await started();
     const [ann, bob] = [await as('ann'), await as('bob')];
     const [hers, his] = [await ann.begin('slow', { label: 'A' }), await bob.begin('slow', { label: 'B' })];
@@ -203,7 +210,7 @@ class Retried {
 }
 
 describe('the caps of tasks', () => {
-  it('T5: refuse a task above them, and its handler does not run', async () => {
+  it('T5: the caps of tasks refuse a task above them, and its handler does not run', async () => {
     const { as, caller, tools, service } = await started({
       tasks: { maxTasks: 4, maxTasksPerPrincipal: 1, maxAnonymousTasks: 2 },
     });
@@ -223,7 +230,7 @@ describe('the caps of tasks', () => {
     expect([tools.seen.length, (await service.list()).length]).toEqual([4, 4]);
   });
 
-  it('T5: refuse the task as often as an interceptor tries again', async () => {
+  it('T5: the caps of tasks refuse the task as often as an interceptor tries again', async () => {
     const { app, caller } = await started({ providers: [TaskTools, Retried], tasks: { maxTasks: 1 } });
     const { runs } = app.get(Retried);
     const id = await caller.begin('retried');
@@ -233,7 +240,7 @@ describe('the caps of tasks', () => {
     expect(runs).toHaveLength(2);
   });
 
-  it('leave a call an ordinary one that would become a task above them', async () => {
+  it('the caps of tasks leave a call an ordinary one that would become a task above them', async () => {
     const { caller, tools, clock } = await started({ tasks: { maxTasks: 1 } });
     await caller.begin('slow', { label: 'A' });
     const call = caller.call('late');
@@ -243,7 +250,7 @@ describe('the caps of tasks', () => {
     expect((await call).result).toMatchObject({ resultType: 'complete', content: [{ text: 'late' }] });
   });
 
-  it('make a task fail whose result is too large', async () => {
+  it('the caps of tasks make a task fail whose result is too large', async () => {
     const { caller } = await started({ tasks: { maxResultBytes: 1_000 } });
     const [small, large] = [await caller.begin('large', { bytes: 900 }), await caller.begin('large', { bytes: 1_000 })];
     await until(async () => (await caller.get(large)).status === 'failed');
@@ -252,7 +259,7 @@ describe('the caps of tasks', () => {
     expect(error).toMatchObject({ code: -32603, message: expect.stringContaining('"maxResultBytes"') });
   });
 
-  it('of results bound the result of a task, and not the answer that creates it', async () => {
+  it('the caps of tasks of results bound the result of a task, and not the answer that creates it', async () => {
     const { caller } = await started({ endpoint: { maxResultBytes: 100 } });
     const id = await caller.begin('large', { bytes: 200 });
     await until(async () => (await caller.get(id)).status === 'completed');
@@ -294,16 +301,19 @@ describe('answers to the questions of a task', () => {
     expect((await caller.get(id)).result.content[0].text).toBe(JSON.stringify(keys));
   });
 
-  it.each([undefined, null, 'x', 7, [accept({})]])('are no %j', async (inputResponses) => {
-    const { caller } = await started();
-    const taskId = await caller.begin('asks');
-    expect((await caller.ask('tasks/update', { taskId, inputResponses })).error).toMatchObject({
-      code: -32602,
-      message: expect.stringContaining('params.inputResponses'),
-    });
-  });
+  it.each([undefined, null, 'x', 7, [accept({})]])(
+    'answers to the questions of a task are no %j',
+    async (inputResponses) => {
+      const { caller } = await started();
+      const taskId = await caller.begin('asks');
+      expect((await caller.ask('tasks/update', { taskId, inputResponses })).error).toMatchObject({
+        code: -32602,
+        message: expect.stringContaining('params.inputResponses'),
+      });
+    },
+  );
 
-  it('T3: that are malformed leave the question open, and those that do not fit make the task ask again under another key', async () => {
+  it('T3: answers to the questions of a task that are malformed leave the question open, and those that do not fit make the task ask again under another key', async () => {
     const { caller } = await started({ providers: [TaskTools, Asker] });
     const id = await caller.begin('ask_keys', { keys: ['a'] });
     const open = async () => Object.keys((await caller.get(id)).inputRequests ?? {});
@@ -318,7 +328,7 @@ describe('answers to the questions of a task', () => {
     expect((await caller.get(id)).result.content[0].text).toBe('["right"]');
   });
 
-  it('T3: that are too large are refused, and leave the question open', async () => {
+  it('T3: answers to the questions of a task that are too large are refused, and leave the question open', async () => {
     const { caller, service } = await started({ tasks: { maxResultBytes: 1_000 } });
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'input_required');
@@ -329,7 +339,7 @@ describe('answers to the questions of a task', () => {
     expect(Object.keys((await caller.get(id)).inputRequests)).toEqual(['b']);
   });
 
-  it('that never fit are requested eight times', async () => {
+  it('answers to the questions of a task that never fit are requested eight times', async () => {
     const { caller } = await started({ providers: [TaskTools, Asker] });
     const id = await caller.begin('ask_keys', { keys: ['a'] });
     for (let n = 1; n <= 8; n++) {
@@ -341,7 +351,7 @@ describe('answers to the questions of a task', () => {
     expect((await caller.get(id)).result).toMatchObject({ isError: true });
   });
 
-  it('that a client cannot give are not requested, and the task fails', async () => {
+  it('answers to the questions of a task that a client cannot give are not requested, and the task fails', async () => {
     const { caller } = await started();
     caller.capabilities = { extensions: { [TASKS]: {} } };
     const id = await caller.begin('asks');
@@ -355,20 +365,20 @@ describe('answers to the questions of a task', () => {
 
 describe('a subscription to tasks', () => {
   it.each([['x'], 7, { 0: 'x' }, [7], Array.from({ length: 1_001 }, (_, n) => `${n}`)].slice(1))(
-    'has an array of ids, not too many',
+    'a subscription to tasks has an array of ids, not too many',
     async (taskIds) => {
       const { caller } = await started();
       await expect(caller.listen(taskIds)).rejects.toThrow(/400 .*-32602/);
     },
   );
 
-  it('T7: needs a client that declares tasks', async () => {
+  it('T7: a subscription to tasks needs a client that declares tasks', async () => {
     const { caller } = await started();
     caller.capabilities = {};
     await expect(caller.listen(['x'])).rejects.toThrow(/400 .*-32021.*requiredCapabilities/);
   });
 
-  it('T7: is notified of a task at most once a second with its current state, and of its end', async () => {
+  it('T7: a subscription to tasks is notified of a task at most once a second with its current state, and of its end', async () => {
     const { caller, tools, clock } = await started();
     const id = await caller.begin('reports');
     const heard = await caller.listen([id], { toolsListChanged: true });
@@ -398,7 +408,7 @@ describe('a subscription to tasks', () => {
     await heard.close();
   });
 
-  it('begins with the end of a task that has ended before', async () => {
+  it('a subscription to tasks begins with the end of a task that has ended before', async () => {
     const { caller, tools } = await started();
     const id = await caller.begin('slow', { label: 'A' });
     tools.door.open();
@@ -409,7 +419,7 @@ describe('a subscription to tasks', () => {
     await heard.close();
   });
 
-  it('leaves nothing behind when its client leaves', async () => {
+  it('a subscription to tasks leaves nothing behind when its client leaves', async () => {
     const { caller, clock, service } = await started();
     const id = await caller.begin('slow', { label: 'A' });
     const heard = await caller.listen([id]);
@@ -428,7 +438,7 @@ describe('an unavailable store', () => {
     return { ...(await started({ clock, tasks: { store: backend.over(store) } })), backend, store };
   };
 
-  it('makes no task, and no handler runs', async () => {
+  it('an unavailable store makes no task, and no handler runs', async () => {
     const { caller, backend, tools } = await faulty();
     backend.away();
     expect(await caller.call('slow', { label: 'A' })).toMatchObject({ status: 503 });
@@ -437,7 +447,7 @@ describe('an unavailable store', () => {
     expect(tools.seen).toEqual([]);
   });
 
-  it('gets the end of a task when it is back', async () => {
+  it('an unavailable store gets the end of a task when it is back', async () => {
     const { caller, backend, tools, clock } = await faulty();
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
@@ -450,7 +460,7 @@ describe('an unavailable store', () => {
     expect((await caller.get(id)).result).toMatchObject({ content: [{ text: 'done A' }] });
   });
 
-  it('whose answer to the creation was lost keeps no task without a running handler', async () => {
+  it('an unavailable store whose answer to the creation was lost keeps no task without a running handler', async () => {
     const { caller, backend, store, tools, clock } = await faulty();
     const running = await caller.begin('slow', { label: 'A' });
     backend.loseAnswers('create');

@@ -46,7 +46,7 @@ async function start(metadata: ModuleMetadata): Promise<NestFastifyApplication> 
 const refused = (metadata: ModuleMetadata, message: RegExp) => expect(start(metadata)).rejects.toThrow(message);
 
 describe('a tool with tasks', () => {
-  it('stops the start of an app without McpTasksModule, with what to import', async () => {
+  it('a tool with tasks stops the start of an app without McpTasksModule, with what to import', async () => {
     await refused(
       { imports: [endpoint()], providers: [TaskTools] },
       /TaskTools\.slow.*Import McpTasksModule\.forRoot\(\) of "nestjs-mcp-streamable\/tasks"/,
@@ -54,7 +54,7 @@ describe('a tool with tasks', () => {
     await start({ imports: [endpoint(), McpTasksModule.forRoot()], providers: [TaskTools] });
   });
 
-  it('cannot be registered at run time without McpTasksModule, and can with it', async () => {
+  it('a tool with tasks cannot be registered at run time without McpTasksModule, and can with it', async () => {
     const tool = { name: 'late', task: 'optional', handler: () => 'x' } as const;
     const registry = (await start({ imports: [endpoint()] })).get(McpRegistry, { strict: false });
     expect(() => registry.registerTool(tool)).toThrow(/McpTasksModule/);
@@ -74,7 +74,7 @@ describe('a tool with tasks', () => {
     { afterMs: -1 },
     { ttlMs: 0 },
     { pollIntervalMs: '1s' },
-  ])('stops the start with the malformed option %j', async (task) => {
+  ])('a tool with tasks stops the start with the malformed option %j', async (task) => {
     @Injectable()
     class Tools {
       @Tool({ name: 'odd', task } as ToolOptions)
@@ -96,11 +96,11 @@ describe('McpTasksModule', () => {
     [{ endpoint: '' }, /"endpoint"/],
     [{ store: {} }, /"store".*no method "create"/],
     ['x', /"options"/],
-  ])('refuses the options %j', (options, message) => {
+  ])('McpTasksModule refuses the options %j', (options, message) => {
     expect(() => McpTasksModule.forRoot(options as McpTasksOptions)).toThrow(message);
   });
 
-  it('belongs to one endpoint', async () => {
+  it('McpTasksModule belongs to one endpoint', async () => {
     const [a, b] = [endpoint({ name: 'a', path: 'a' }), endpoint({ name: 'b', path: 'b' })];
     await refused({ imports: [a, b, McpTasksModule.forRoot()] }, /has no endpoint/);
     await refused({ imports: [a, McpTasksModule.forRoot({ endpoint: 'c' })] }, /"c"/);
@@ -109,7 +109,7 @@ describe('McpTasksModule', () => {
     await refused({ imports: twice }, /has two McpTasksModule/);
   });
 
-  it('has a service of its own for each of several endpoints', async () => {
+  it('McpTasksModule has a service of its own for each of several endpoints', async () => {
     @Injectable()
     class Page {
       constructor(
@@ -135,7 +135,7 @@ describe('McpTasksModule', () => {
     });
   });
 
-  it('takes its options from a factory', async () => {
+  it('McpTasksModule takes its options from a factory', async () => {
     const of = (maxTasks: number, name?: string) =>
       McpTasksModule.forRootAsync({
         ...(name && { endpoint: name }),
@@ -153,7 +153,7 @@ describe('McpTasksModule', () => {
     expect(await app.get(McpTaskService, { strict: false }).list()).toEqual([]);
   });
 
-  it('requires a store that the nodes of a backend share', async () => {
+  it('McpTasksModule requires a store that the nodes of a backend share', async () => {
     const backend = {
       sessionStore: shared(new InMemorySessionStore()),
       eventStore: new InMemoryEventStore({}, undefined, 'shared'),
@@ -168,7 +168,7 @@ describe('McpTasksModule', () => {
     await start({ imports: [of({}), McpTasksModule.forRoot({ store: new InMemoryTaskStore() })] });
   });
 
-  it('reports changes of tasks on any node', async () => {
+  it('McpTasksModule reports changes of tasks on any node', async () => {
     @Injectable()
     class Watching {
       readonly seen: string[] = [];

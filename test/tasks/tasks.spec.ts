@@ -15,7 +15,7 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
 };
 
 describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
-  it('T1, T2: is answered with the task, whose result the client polls', async () => {
+  it('T1, T2: a call that becomes a task is answered with the task, whose result the client polls', async () => {
     const { caller, tools } = await started({ adapter });
     const { status, result } = await caller.call('slow', { label: 'A' });
     expect(status).toBe(200);
@@ -43,7 +43,7 @@ describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
     expect(tools.seen).toEqual(['begun as a task']);
   });
 
-  it('T3: asks its client through the task, and accepts the answers in parts', async () => {
+  it('T3: a call that becomes a task asks its client through the task, and accepts the answers in parts', async () => {
     const { caller } = await started({ adapter });
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'input_required');
@@ -64,7 +64,7 @@ describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
     expect((await caller.get(id)).result.content[0].text).toBe('[{"yes":true},{"yes":true},null]');
   });
 
-  it('T4: is cancelled, once and for good', async () => {
+  it('T4: a call that becomes a task is cancelled, once and for good', async () => {
     const { caller, tools } = await started({ adapter });
     const id = await caller.begin('slow', { label: 'A' });
     for (let n = 0; n < 2; n++) {
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
     expect((await caller.call('slow', large)).status).toBe(200);
   });
 
-  it('T2: fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
+  it('T2: a call that becomes a task fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
     const { caller, tools } = await started({ adapter });
     tools.door.open();
     const ids = [await caller.begin('breaks'), await caller.begin('secretly_breaks')];
@@ -111,7 +111,7 @@ describe('a client that did not declare the extension', () => {
   const extensions = (of: object) => ({ extensions: of });
 
   it.each([{}, extensions({}), extensions({ other: {} }), extensions(Object.create({ [TASKS]: {} }) as object)])(
-    'has its call served as ever: %j',
+    'a client that did not declare the extension has its call served as ever: %j',
     async (capabilities) => {
       const { caller, tools } = await started();
       caller.capabilities = capabilities;
@@ -122,7 +122,7 @@ describe('a client that did not declare the extension', () => {
     },
   );
 
-  it('T1: is refused by a tool that must be a task: after its guards, and its schema', async () => {
+  it('T1: a client that did not declare the extension is refused by a tool that must be a task: after its guards, and its schema', async () => {
     const { caller, tools, service } = await started();
     caller.capabilities = {};
     const { status, error } = await caller.call('must', { label: 'A' });
@@ -133,14 +133,17 @@ describe('a client that did not declare the extension', () => {
     expect([tools.seen, await service.list()]).toEqual([[], []]);
   });
 
-  it.each(['tasks/get', 'tasks/update', 'tasks/cancel'])('is refused by %s', async (method) => {
-    const { caller } = await started();
-    const id = await caller.begin('slow', { label: 'A' });
-    caller.capabilities = {};
-    const { status, error } = await caller.ask(method, { taskId: id, inputResponses: {} });
-    expect({ status, code: error.code }).toEqual({ status: 400, code: -32021 });
-    expect(error.data.requiredCapabilities).toEqual({ extensions: { [TASKS]: {} } });
-  });
+  it.each(['tasks/get', 'tasks/update', 'tasks/cancel'])(
+    'a client that did not declare the extension is refused by %s',
+    async (method) => {
+      const { caller } = await started();
+      const id = await caller.begin('slow', { label: 'A' });
+      caller.capabilities = {};
+      const { status, error } = await caller.ask(method, { taskId: id, inputResponses: {} });
+      expect({ status, code: error.code }).toEqual({ status: 400, code: -32021 });
+      expect(error.data.requiredCapabilities).toEqual({ extensions: { [TASKS]: {} } });
+    },
+  );
 });
 
 describe('a call becomes a task', () => {
@@ -225,7 +228,7 @@ class Agent {
 }
 
 describe('a task', () => {
-  it('calls other tools on behalf of its caller, which code that outlives it cannot', async () => {
+  it('a task calls other tools on behalf of its caller, which code that outlives it cannot', async () => {
     const { app, as } = await started({ providers: [TaskTools, Agent] });
     const { doors, callers } = app.get(Agent);
     const ann = await as('ann');
@@ -237,7 +240,7 @@ describe('a task', () => {
     expect(callers).toEqual(['ann', 'undefined']);
   });
 
-  it('limits its result by the option of the tool, but not the answer with the task', async () => {
+  it('a task limits its result by the option of the tool, but not the answer with the task', async () => {
     const { caller } = await started({ providers: [TaskTools, Bounded] });
     const id = await caller.begin('bounded');
     await until(async () => (await caller.get(id)).status === 'completed');
@@ -245,7 +248,7 @@ describe('a task', () => {
     expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('the maximum is 100') }] });
   });
 
-  it('T4: continues when its client has disconnected', async () => {
+  it('T4: a task continues when its client has disconnected', async () => {
     const { caller, tools } = await started();
     const leaving = new AbortController();
     const response = await caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
@@ -256,7 +259,7 @@ describe('a task', () => {
     expect(tools.seen).toEqual(['begun as a task']);
   });
 
-  it('reports its progress as a status message, at most once a second', async () => {
+  it('a task reports its progress as a status message, at most once a second', async () => {
     const { caller, tools, clock } = await started();
     const id = await caller.begin('reports');
     await until(() => tools.reports$.observed);
@@ -273,7 +276,7 @@ describe('a task', () => {
     expect(await caller.get(id)).not.toHaveProperty('statusMessage');
   });
 
-  it('T6: is deleted after its time to live, and its handler is aborted', async () => {
+  it('T6: a task is deleted after its time to live, and its handler is aborted', async () => {
     const { caller, tools, clock } = await started({ tasks: { ttlMs: 1_000 } });
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
@@ -282,7 +285,7 @@ describe('a task', () => {
     expect(await caller.get(id)).toMatchObject({ code: -32602 });
   });
 
-  it('T6: fails when the server stops', async () => {
+  it('T6: a task fails when the server stops', async () => {
     const { caller, tools, app, service } = await started();
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);

@@ -176,7 +176,7 @@ describe('our client transport polls a task', () => {
 describe('a call that its caller cancels', () => {
   const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: CALL.id } } as const;
 
-  it.each(['signal', 'notification'])('has its task cancelled, by %s', async (by) => {
+  it.each(['signal', 'notification'])('a call that its caller cancels has its task cancelled, by %s', async (by) => {
     const { script, clock, transport, answer } = await opened();
     const leaving = new AbortController();
     await transport.send(CALL, by === 'signal' ? { requestSignal: leaving.signal } : {});
@@ -207,7 +207,7 @@ describe('a call that its caller cancels', () => {
     },
   );
 
-  it('leaves nothing behind while a poll hangs', async () => {
+  it('a call that its caller cancels leaves nothing behind while a poll hangs', async () => {
     const { script, clock, transport } = await opened();
     script.get = () => undefined;
     const leaving = new AbortController();

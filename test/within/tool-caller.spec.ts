@@ -211,7 +211,7 @@ describe('an agent of the app', () => {
   const bert = { principal: 'bert', request: { user: { id: 'bert' } } };
   const names = (listed: readonly McpListedTool[]) => listed.map(({ name }) => name);
 
-  it('is told of the tools that its user may call, on all pages, with their schemas', async () => {
+  it('an agent of the app is told of the tools that its user may call, on all pages, with their schemas', async () => {
     await start({ pageSize: 2 });
     const ofAnna = await tools.listTools(anna);
     const ofBert = await tools.listTools(bert);
@@ -229,7 +229,7 @@ describe('an agent of the app', () => {
     expect(ends.every(({ call: { method }, outcome }) => method === 'tools/list' && outcome === 'ok')).toBe(true);
   });
 
-  it('calls tools as its user, and neither sees nor reaches what the user may not call', async () => {
+  it('an agent of the app calls tools as its user, and neither sees nor reaches what the user may not call', async () => {
     await start();
     const work = () =>
       new ScriptedModel([
@@ -253,7 +253,7 @@ describe('an agent of the app', () => {
 });
 
 describe('a tool that the app calls itself', () => {
-  it('gets validated arguments, and its result is that of a client', async () => {
+  it('a tool that the app calls itself gets validated arguments, and its result is that of a client', async () => {
     await start();
     const result = await tools.callTool('add', { a: 1, b: 2 });
     expect(result).toEqual({ content: [{ type: 'text', text: '{"sum":3}' }], structuredContent: { sum: 3 } });
@@ -274,7 +274,7 @@ describe('a tool that the app calls itself', () => {
     ]);
   });
 
-  it('gets a copy of its arguments as JSON has them, and not the objects of the caller', async () => {
+  it('a tool that the app calls itself gets a copy of its arguments as JSON has them, and not the objects of the caller', async () => {
     await start();
     const args = { list: [1, 2, 3], at: new Date(0) };
     expect(textOf(await tools.callTool('keep', args))).toBe('string');
@@ -282,7 +282,7 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('keep', { list: 1n })).rejects.toThrow(TypeError);
   });
 
-  it('has the caller that the options name, or an anonymous one; its guards decide', async () => {
+  it('a tool that the app calls itself has the caller that the options name, or an anonymous one; its guards decide', async () => {
     await start();
     expect(textOf(await tools.callTool('who'))).toBe('undefined undefined');
     expect(textOf(await tools.callTool('who', {}, { principal: 'anna' }))).toBe('anna undefined');
@@ -311,14 +311,14 @@ describe('a tool that the app calls itself', () => {
     await expectNothingLeft(http);
   });
 
-  it('is not called by a caller whose call is over', async () => {
+  it('a tool that the app calls itself is not called by a caller whose call is over', async () => {
     await start();
     expect(textOf(await tools.callTool('background', {}, { principal: 'anna' }))).toBe('started');
     doors.opened.open();
     expect(await doors.later).toBe('undefined undefined');
   });
 
-  it('reports progress, then its result', async () => {
+  it('a tool that the app calls itself reports progress, then its result', async () => {
     await start();
     expect(await lastValueFrom(tools.callTool$('count').pipe(toArray()))).toEqual([
       { type: 'progress', progress: 1, total: 2, message: 'one' },
@@ -330,7 +330,7 @@ describe('a tool that the app calls itself', () => {
     expect(heard).toEqual([1, 2]);
   });
 
-  it('is cancelled by unsubscribing, and by a signal', async () => {
+  it('a tool that the app calls itself is cancelled by unsubscribing, and by a signal', async () => {
     await start();
     const subscription = tools.callTool$('wait').subscribe();
     await doors.reached.promise;
@@ -348,7 +348,7 @@ describe('a tool that the app calls itself', () => {
     doors.opened.open();
   });
 
-  it('is cancelled by a signal that its first progress aborts', async () => {
+  it('a tool that the app calls itself is cancelled by a signal that its first progress aborts', async () => {
     await start();
     const controller = new AbortController();
     const onprogress = () => controller.abort(new Error('enough'));
@@ -356,7 +356,7 @@ describe('a tool that the app calls itself', () => {
     expect(ends.map(({ outcome }) => outcome)).toEqual(['cancelled']);
   });
 
-  it('has its result although the progress callback throws, which is logged', async () => {
+  it('a tool that the app calls itself has its result although the progress callback throws, which is logged', async () => {
     await start();
     const log = new RecordedLog().attach();
     const onprogress = () => {
@@ -367,7 +367,7 @@ describe('a tool that the app calls itself', () => {
     log.release();
   });
 
-  it('cannot ask its caller any more when it has ended', async () => {
+  it('a tool that the app calls itself cannot ask its caller any more when it has ended', async () => {
     await start();
     let asked = 0;
     const elicit = () => {
@@ -380,7 +380,7 @@ describe('a tool that the app calls itself', () => {
     expect(asked).toBe(0);
   });
 
-  it('is not called before it is subscribed to, and anew each time', async () => {
+  it('a tool that the app calls itself is not called before it is subscribed to, and anew each time', async () => {
     await start();
     const call$ = tools.callTool$('who').pipe(take(1));
     expect(ends).toEqual([]);
@@ -389,7 +389,7 @@ describe('a tool that the app calls itself', () => {
     expect(ends).toHaveLength(2);
   });
 
-  it('asks a caller that answers questions, and gets an error from one that does not', async () => {
+  it('a tool that the app calls itself asks a caller that answers questions, and gets an error from one that does not', async () => {
     await start();
     const asked: unknown[] = [];
     const elicit = (params: { message: string }) => {
@@ -419,7 +419,7 @@ describe('a tool that the app calls itself', () => {
     ).toMatchObject({ isError: true });
   });
 
-  it('whose question is not answered is cancelled all the same', async () => {
+  it('a tool that the app calls itself whose question is not answered is cancelled all the same', async () => {
     await start();
     const controller = new AbortController();
     const asked = gate();
@@ -433,7 +433,7 @@ describe('a tool that the app calls itself', () => {
     await expect(call).rejects.toThrow('enough');
   });
 
-  it('is ended by the time limit that calls of clients have', async () => {
+  it('a tool that the app calls itself is ended by the time limit that calls of clients have', async () => {
     await start({ requestTimeoutMs: 1_000 });
     const call = tools.callTool('wait');
     const failed = call.catch((error: unknown) => error);
@@ -443,7 +443,7 @@ describe('a tool that the app calls itself', () => {
     doors.opened.open();
   });
 
-  it('ends when the app closes, which waits for it as for calls of clients', async () => {
+  it('a tool that the app calls itself ends when the app closes, which waits for it as for calls of clients', async () => {
     await start({ drainMs: 1_000 });
     const call = tools.callTool('wait');
     await doors.reached.promise;
@@ -455,7 +455,7 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('who')).rejects.toThrow('shutting down');
   });
 
-  it('fails with an error when the app closes without waiting for it', async () => {
+  it('a tool that the app calls itself fails with an error when the app closes without waiting for it', async () => {
     await start();
     const call = tools.callTool('wait');
     const failed = call.catch((error: unknown) => error);
@@ -465,7 +465,7 @@ describe('a tool that the app calls itself', () => {
     doors.opened.open();
   });
 
-  it('can be a tool of an SDK server of the app', async () => {
+  it('a tool that the app calls itself can be a tool of an SDK server of the app', async () => {
     clock = new ManualClock();
     const server = (): McpServer => {
       const made = new McpServer(serverInfo);
@@ -489,7 +489,7 @@ describe('a tool that the app calls itself', () => {
     expect(heard).toEqual([3]);
   });
 
-  it('is looked up in the endpoint that the caller names', async () => {
+  it('a tool that the app calls itself is looked up in the endpoint that the caller names', async () => {
     @Injectable()
     class Agent {
       constructor(@InjectMcp(McpToolCaller, 'admin') readonly admin: McpToolCaller) {}

@@ -51,7 +51,7 @@ function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> =
 }
 
 describe('admission of calls', () => {
-  it('E14: calls begin at once while the turns of the event loop are short', async () => {
+  it('E14: admission of calls calls begin at once while the turns of the event loop are short', async () => {
     const { begun, call, dispatch, turns, time } = setup();
     for (const id of ['1', '2']) dispatch(call(id, 'ann'));
     time.ms += 3;
@@ -60,7 +60,7 @@ describe('admission of calls', () => {
     expect(begun).toEqual(['1', '2', '3']);
   });
 
-  it('E14: calls begin at once after one long turn of a process that has time', async () => {
+  it('E14: admission of calls calls begin at once after one long turn of a process that has time', async () => {
     const { begun, call, dispatch, turns, time } = setup();
     dispatch(call('1', 'ann'));
     [time.ms, time.idleMs] = [40, 1];

@@ -125,7 +125,7 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe.each(CLIENTS)('a call of a client that is %s', (client) => {
-  it('is answered with its result, at once or later', async () => {
+  it('a call is answered with its result, at once or later', async () => {
     const hold = deferred<object>();
     const results: (object | Promise<object>)[] = [{ a: 1 }, hold.promise];
     const { begin, calls, ended } = setup(() => results.shift()!, TIMEOUT_MS);
@@ -143,7 +143,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     ]);
   });
 
-  it.each(['at once', 'later'])('is answered with its error, thrown %s', async (when) => {
+  it.each(['at once', 'later'])('a call is answered with its error, thrown %s', async (when) => {
     const error = Object.assign(new Error('not you'), { code: -32050, data: { a: 1 } });
     const serve = (): Promise<object> => {
       if (when === 'at once') throw error;
@@ -157,7 +157,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'answered');
   });
 
-  it('gets no internal error, which the operator gets instead', async () => {
+  it('a call gets no internal error, which the operator gets instead', async () => {
     const error = new Error(SECRET);
     const { begin, reports, expectEnded } = setup(() => Promise.reject(error));
     const { call, exchange } = begin({ client });
@@ -181,17 +181,20 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
         },
       },
     ],
-  ])('is answered with an error when its result %s, which is reported to the operator', async (_what, result) => {
-    const { begin, reports, expectEnded } = setup(() => result);
-    const { call, exchange } = begin({ client });
-    const { answer } = await answerOf(exchange);
-    expect(answer).toMatchObject({ id: 1, error: { code: -32603 } });
-    expect(JSON.stringify(answer)).not.toContain(SECRET);
-    expect(reports).toEqual([[expect.any(Error), call]]);
-    expectEnded(call, 'answered');
-  });
+  ])(
+    'a call is answered with an error when its result %s, which is reported to the operator',
+    async (_what, result) => {
+      const { begin, reports, expectEnded } = setup(() => result);
+      const { call, exchange } = begin({ client });
+      const { answer } = await answerOf(exchange);
+      expect(answer).toMatchObject({ id: 1, error: { code: -32603 } });
+      expect(JSON.stringify(answer)).not.toContain(SECRET);
+      expect(reports).toEqual([[expect.any(Error), call]]);
+      expectEnded(call, 'answered');
+    },
+  );
 
-  it('P9: gets nothing more when it is cancelled, and aborts the signal of its handler with the reason', async () => {
+  it('P9: a call gets nothing more when it is cancelled, and aborts the signal of its handler with the reason', async () => {
     const hold = deferred<object>();
     const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
@@ -207,7 +210,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'cancelled');
   });
 
-  it('P9: ends its stream without an answer when it is cancelled after the stream has begun', async () => {
+  it('P9: a call ends its stream without an answer when it is cancelled after the stream has begun', async () => {
     const { begin, calls, expectEnded } = setup();
     const { call, exchange } = begin({ client, mode: 'sse' });
     exchange.stream();
@@ -217,7 +220,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'cancelled');
   });
 
-  it('is answered with an error when it takes too long, and aborts the signal of its handler', async () => {
+  it('a call is answered with an error when it takes too long, and aborts the signal of its handler', async () => {
     const hold = deferred<object>();
     const { clock, begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
@@ -232,7 +235,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expect(call.signal.reason).toMatchObject({ message: error.message });
   });
 
-  it('is answered with the error that fails it, on its stream if that has begun', async () => {
+  it('a call is answered with the error that fails it, on its stream if that has begun', async () => {
     const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
     const { call, exchange } = begin({ client, mode: 'sse' });
     exchange.stream();
@@ -244,7 +247,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'cancelled');
   });
 
-  it('is dispatched in its own context, and not at all when it was cancelled before its turn', () => {
+  it('a call is dispatched in its own context, and not at all when it was cancelled before its turn', () => {
     const seen: unknown[] = [];
     const { add, calls, dispatched } = setup(() => {
       seen.push(currentMcpCall());
@@ -257,7 +260,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expect(one.call.state).toBe('cancelled');
   });
 
-  it('is answered when its client consents, and with an error when the client refuses', async () => {
+  it('a call is answered when its client consents, and with an error when the client refuses', async () => {
     const { begin, calls } = setup(() => ({ a: 1 }));
     const recorded = deferred();
     const kept: unknown[] = [];
@@ -277,7 +280,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expect([atOnce.call.state, calls.count]).toEqual(['answered', 0]);
   });
 
-  it('may end while its client is asked for consent', async () => {
+  it('a call may end while its client is asked for consent', async () => {
     const recorded = deferred();
     const { begin, calls, expectEnded } = setup(() => ({}));
     const { call, exchange } = begin({ client, succeeded: () => recorded.promise });
@@ -290,7 +293,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
 });
 
 describe('a call of a client that goes away', () => {
-  it.each(CLIENTS)('is cancelled, and gets nothing (%s)', async (client) => {
+  it.each(CLIENTS)('a call of a client that goes away is cancelled, and gets nothing (%s)', async (client) => {
     const hold = deferred<object>();
     const { begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
@@ -301,7 +304,7 @@ describe('a call of a client that goes away', () => {
     expect(await exchange.reply).toEqual({ kind: 'accepted' });
   });
 
-  it('P4: is cancelled too in the middle of its stream', async () => {
+  it('P4: a call of a client that goes away is cancelled too in the middle of its stream', async () => {
     const { begin, expectEnded } = setup();
     const { call, exchange } = begin({ mode: 'sse' });
     exchange.stream();
@@ -313,7 +316,7 @@ describe('a call of a client that goes away', () => {
 });
 
 describe('the HTTP status of an answer', () => {
-  it('M5: is that of the refusal of a dispatcher in the modern era, and 200 in a session', async () => {
+  it('M5: the HTTP status of an answer is that of the refusal of a dispatcher in the modern era, and 200 in a session', async () => {
     const error = new McpError('METHOD_NOT_FOUND', 'no such method');
     const { begin, reports, calls } = setup(() => Promise.reject(error));
     const modern = begin();
@@ -327,7 +330,7 @@ describe('the HTTP status of an answer', () => {
     expect(reports).toEqual([]);
   });
 
-  it('M5: is 500 in the modern era when the dispatcher itself fails', async () => {
+  it('M5: the HTTP status of an answer is 500 in the modern era when the dispatcher itself fails', async () => {
     const { begin } = setup(() => {
       throw new Error(SECRET);
     });
@@ -335,7 +338,7 @@ describe('the HTTP status of an answer', () => {
     await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603 });
   });
 
-  it('is 200 for a refusal in a stream that has begun', async () => {
+  it('the HTTP status of an answer is 200 for a refusal in a stream that has begun', async () => {
     const hold = deferred<object>();
     const { begin } = setup(() => hold.promise);
     const { exchange } = begin({ mode: 'sse' });
@@ -346,7 +349,7 @@ describe('the HTTP status of an answer', () => {
     expect([stream.messages, stream.ended]).toMatchObject([[{ id: 1, error: { code: -32601 } }], true]);
   });
 
-  it('M6: is 400 in the modern era when the client lacks a capability, and 200 in a session', async () => {
+  it('M6: the HTTP status of an answer is 400 in the modern era when the client lacks a capability, and 200 in a session', async () => {
     const error = Object.assign(new Error('no roots'), { code: -32021 });
     const { begin } = setup(() => Promise.reject(error));
     const failure = { error: { code: -32021, message: 'no roots' } };
@@ -355,7 +358,7 @@ describe('the HTTP status of an answer', () => {
     expect([status, answer]).toMatchObject([undefined, failure]);
   });
 
-  it.each(CLIENTS)('is that of a guard that denies (%s)', async (client) => {
+  it.each(CLIENTS)('the HTTP status of an answer is that of a guard that denies (%s)', async (client) => {
     const { begin } = setup(() => Promise.reject(new RefusedCall(-32021, 'no', 403)));
     expect(await answerOf(begin({ client }).exchange)).toMatchObject({
       status: 403,
@@ -365,7 +368,7 @@ describe('the HTTP status of an answer', () => {
 });
 
 describe('the calls of a node', () => {
-  it('are counted from their registration to their end, dispatched or not', () => {
+  it('the calls of a node are counted from their registration to their end, dispatched or not', () => {
     const { add, begin, calls } = setup();
     expect([calls.count, calls.shutdown.is]).toEqual([0, 'open']);
     const [one, two] = [add({ client: 'in a session' }), begin()];
@@ -375,7 +378,7 @@ describe('the calls of a node', () => {
     expect(calls.count).toBe(0);
   });
 
-  it('are found by their session and their id, while they run; 1 and "1" are two', () => {
+  it('the calls of a node are found by their session and their id, while they run; 1 and "1" are two', () => {
     const { clock, calls, clientOf } = setup();
     const [here, elsewhere] = [clientOf({ client: 'in a session' }), clientOf({ client: 'in a session' })];
     const begin = (from: CallingClient, id: RequestId) => {
@@ -396,7 +399,7 @@ describe('the calls of a node', () => {
     expect([calls.of(here).size, calls.of(elsewhere).get(1), calls.count]).toEqual([0, other, 1]);
   });
 
-  it('have no timer without a time limit', async () => {
+  it('the calls of a node have no timer without a time limit', async () => {
     const { clock, begin, calls } = setup();
     begin();
     expect(clock.pending).toBe(0);
@@ -415,7 +418,7 @@ describe('drain()', () => {
     return { ...node, holds };
   };
 
-  it('is preceded by the state "leaving", in which new calls are taken', () => {
+  it('drain() is preceded by the state "leaving", in which new calls are taken', () => {
     const { begin, calls } = holding();
     calls.shutdown.leave();
     begin();
@@ -424,7 +427,7 @@ describe('drain()', () => {
     expect(calls.shutdown.takes).toBe(false);
   });
 
-  it('waits for the calls that run, however they end', async () => {
+  it('drain() waits for the calls that run, however they end', async () => {
     const { clock, begin, calls, holds } = holding();
     const [, , two] = [begin({ client: 'in a session' }), begin(), begin()];
     const drained = calls.shutdown.drain(10_000);
@@ -436,7 +439,7 @@ describe('drain()', () => {
     expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
   });
 
-  it('waits also for calls that begin while it waits', async () => {
+  it('drain() waits also for calls that begin while it waits', async () => {
     const { begin, calls, holds } = holding();
     begin();
     const drained = calls.shutdown.drain(10_000);
@@ -447,7 +450,7 @@ describe('drain()', () => {
     expect(await settled(drained)).toBe(true);
   });
 
-  it('waits no longer than its time limit', async () => {
+  it('drain() waits no longer than its time limit', async () => {
     const { clock, begin, calls } = holding();
     const { call } = begin();
     const drained = calls.shutdown.drain(10_000);
@@ -462,7 +465,7 @@ describe('drain()', () => {
   it.each([
     ['nothing runs', 0, 10_000],
     ['there is no time', 1, 0],
-  ])('does not wait when %s', async (_why, running, limitMs) => {
+  ])('drain() does not wait when %s', async (_why, running, limitMs) => {
     const { clock, begin, calls } = holding();
     for (let n = 0; n < running; n++) begin();
     const drained = calls.shutdown.drain(limitMs);
@@ -473,21 +476,24 @@ describe('drain()', () => {
 });
 
 describe('stop()', () => {
-  it.each(['legacy, without sessions', 'modern'] as const)('refuses what has no answer yet (%s)', async (client) => {
-    const hold = deferred<object>();
-    const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
-    const { call, exchange } = begin({ client });
-    calls.stop();
-    const headers = { 'Retry-After': '1' };
-    await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, headers });
-    expect(call.signal.reason).toMatchObject({ message: expect.stringContaining('shutting down') });
-    hold.resolve({});
-    await turn();
-    expectEnded(call, 'cancelled');
-  });
+  it.each(['legacy, without sessions', 'modern'] as const)(
+    'stop() refuses what has no answer yet (%s)',
+    async (client) => {
+      const hold = deferred<object>();
+      const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+      const { call, exchange } = begin({ client });
+      calls.stop();
+      const headers = { 'Retry-After': '1' };
+      await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, headers });
+      expect(call.signal.reason).toMatchObject({ message: expect.stringContaining('shutting down') });
+      hold.resolve({});
+      await turn();
+      expectEnded(call, 'cancelled');
+    },
+  );
 
   it.each(['legacy, without sessions', 'modern'] as const)(
-    'answers on a stream that has begun (%s)',
+    'stop() answers on a stream that has begun (%s)',
     async (client) => {
       const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
       const { call, exchange } = begin({ client, mode: 'sse' });
@@ -500,7 +506,7 @@ describe('stop()', () => {
     },
   );
 
-  it('ends all calls without a session, and leaves those of sessions to their sessions', async () => {
+  it('stop() ends all calls without a session, and leaves those of sessions to their sessions', async () => {
     const { begin, calls, ended } = setup();
     const [one, two, ofSession] = [begin(), begin(), begin({ client: 'in a session' })];
     const refused = [one, two].map(({ exchange }) => exchange.reply.catch((error: unknown) => error));
@@ -516,7 +522,7 @@ describe('stop()', () => {
     expect(await Promise.all(refused)).toMatchObject([{ code: 'UNAVAILABLE' }, { code: 'UNAVAILABLE' }]);
   });
 
-  it('ends after drain() the calls that have not ended by themselves', async () => {
+  it('stop() ends after drain() the calls that have not ended by themselves', async () => {
     const { begin, calls } = setup();
     const { exchange } = begin();
     const refused = exchange.reply.catch((error: unknown) => error);

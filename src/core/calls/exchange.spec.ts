@@ -133,7 +133,7 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
-  it('is JSON: there is no stream, and no timer is left', async () => {
+  it('a POST that is answered at once is JSON: there is no stream, and no timer is left', async () => {
     const { clock, exchange, begun } = await setup(kind);
     expect(exchange.carries).toBe('messages');
     exchange.answer(1, '"answer"');
@@ -141,7 +141,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     expect([exchange.carries, exchange.sink, clock.pending, begun]).toEqual(['nothing', undefined, 0, []]);
   });
 
-  it('drops messages after its answer', async () => {
+  it('a POST that is answered at once drops messages after its answer', async () => {
     const { exchange, begun, clientGone } = await setup(kind);
     exchange.answer(1, '"first"');
     exchange.answer(1, '"second"');
@@ -164,7 +164,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     expect(await single.exchange.reply).toEqual({ kind: 'json', body: '["a"]' });
   });
 
-  it('is denied by the HTTP status, if it is the only request', async () => {
+  it('a POST that is answered at once is denied by the HTTP status, if it is the only request', async () => {
     const refusal = { status: 403, headers: { 'WWW-Authenticate': 'Bearer' } };
     const { exchange } = await setup(kind);
     exchange.answer(1, '"no"', refusal);
@@ -176,7 +176,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
-  it('at the first message that is no answer, which precedes the answer', async () => {
+  it('a POST becomes a stream at the first message that is no answer, which precedes the answer', async () => {
     const { clock, exchange } = await setup(kind);
     const sent = exchange.send('"progress"');
     expect(clock.pending).toBe(0);
@@ -190,7 +190,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.end, exchange.carries, exchange.sink]).toEqual(['complete', 'nothing', undefined]);
   });
 
-  it('that its last answer ends, also when the answer comes before the response is opened', async () => {
+  it('a POST becomes a stream that its last answer ends, also when the answer comes before the response is opened', async () => {
     const { exchange } = await setup(kind);
     void exchange.send('"progress"');
     exchange.answer(1, '"answer"', { status: 403, headers: {} });
@@ -198,7 +198,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"progress"', '"answer"'], 'complete']);
   });
 
-  it('after sseAfterMs, with its head at once', async () => {
+  it('a POST becomes a stream after sseAfterMs, with its head at once', async () => {
     const { clock, exchange } = await setup(kind);
     await clock.advance(499);
     expect(await replyOf(exchange)).toBeUndefined();
@@ -210,7 +210,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
   });
 
-  it('in the mode "sse" at once, without a timer, for every request', async () => {
+  it('a POST becomes a stream in the mode "sse" at once, without a timer, for every request', async () => {
     const { clock, exchange } = await setup(kind, { mode: 'sse' });
     expect(clock.pending).toBe(0);
     expect(exchange.stream()).toBe(exchange.sink);
@@ -220,7 +220,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
   });
 
-  it('never in the mode "json", which carries answers alone', async () => {
+  it('a POST never becomes a stream in the mode "json", which carries answers alone', async () => {
     const { clock, exchange, begun } = await setup(kind, { mode: 'json' });
     expect([exchange.carries, clock.pending]).toEqual(['answers', 0]);
     expect(exchange.closeStream()).toBe(false);
@@ -232,7 +232,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([exchange.carries, begun]).toEqual(['nothing', []]);
   });
 
-  it('with the answers that were there before, and without requests that were cancelled', async () => {
+  it('a POST becomes a stream with the answers that were there before, and without requests that were cancelled', async () => {
     const { clock, exchange, begun } = await setup(kind, { batch: true, requests: [1, 2, 3] });
     exchange.answer(2, '"b"');
     exchange.settle(3);
@@ -244,7 +244,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     expect([reader.messages, reader.end]).toEqual([['"b"', '"a"'], 'complete']);
   });
 
-  it('once, and gives its reply once, however often it is asked for', async () => {
+  it('a POST becomes a stream once, and gives its reply once, however often it is asked for', async () => {
     const { clock, exchange, begun } = await setup(kind, { requests: [1, 2] });
     const sent = [exchange.send('1'), exchange.send('2')];
     exchange.closeStream();
@@ -257,7 +257,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     reader.leave();
   });
 
-  it('whose end is written with the last answer, in one step', async () => {
+  it('a POST becomes a stream whose end is written with the last answer, in one step', async () => {
     const { exchange, written } = await setup(kind, { requests: [1, 2] });
     void exchange.send('"x"');
     exchange.answer(1, '"a"');
@@ -272,7 +272,7 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
 });
 
 describe('over a log, a POST that has become a stream', () => {
-  it('has its requests in the log until they are settled there', async () => {
+  it('a POST that has become a stream over a log has its requests in the log until they are settled there', async () => {
     const { clock, store, exchange, open } = await setup('a log', { batch: true, requests: [1, 2, 3] });
     exchange.answer(2, '"b"');
     exchange.settle(3);
@@ -286,7 +286,7 @@ describe('over a log, a POST that has become a stream', () => {
 });
 
 describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
-  it('before anything was sent, is a head and its end, without a stream', async () => {
+  it('a POST whose requests are cancelled before anything was sent, is a head and its end, without a stream', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind);
     exchange.settle(1);
     const reader = await Reader.of(exchange);
@@ -294,14 +294,14 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
   });
 
-  it('answers what is left of a batch as JSON', async () => {
+  it('a POST whose requests are cancelled answers what is left of a batch as JSON', async () => {
     const { exchange } = await setup(kind, { batch: true, requests: [1, 2] });
     exchange.answer(1, '"a"');
     exchange.settle(2);
     expect(await exchange.reply).toEqual({ kind: 'json', body: '["a"]' });
   });
 
-  it('ends its stream without an answer', async () => {
+  it('a POST whose requests are cancelled ends its stream without an answer', async () => {
     const { exchange, open, clientGone } = await setup(kind);
     void exchange.send('"progress"');
     const reader = await Reader.of(exchange);
@@ -321,7 +321,7 @@ describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST is refused', (kind) => {
-  it('as long as nothing was sent', async () => {
+  it('a POST is refused as long as nothing was sent', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind);
     expect(exchange.refuse(new Error('no'))).toBe(true);
     await expect(exchange.reply).rejects.toThrow('no');
@@ -329,7 +329,7 @@ describe.each(SINKS)('over %s, a POST is refused', (kind) => {
     expect(exchange.refuse(new Error('again'))).toBe(false);
   });
 
-  it('but not when it is a stream, is answered, or has other requests', async () => {
+  it('a POST is not refused when it is a stream, is answered, or has other requests', async () => {
     const streaming = await setup(kind);
     streaming.exchange.stream();
     const answered = await setup(kind);
@@ -413,7 +413,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect([reader.messages, reader.end, clientGone.mock.calls]).toEqual([['"a"'], 'complete', []]);
   });
 
-  it('keeps no handler waiting for room in a response that is never opened', async () => {
+  it('a POST over the response, whose client leaves, keeps no handler waiting for room in a response that is never opened', async () => {
     const { exchange, clientGone } = await setup('the response');
     const waiting = exchange.send('1');
     expect(await settled(waiting)).toBe(false);
@@ -422,7 +422,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect(await settled(exchange.send('2'))).toBe(true);
   });
 
-  it('is reported when it reads too slowly', async () => {
+  it('a POST over the response, whose client leaves, is reported when it reads too slowly', async () => {
     const { exchange, clientGone } = await setup('the response');
     exchange.stream();
     const reader = await Reader.of(exchange);
@@ -432,7 +432,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect(await settled(Promise.all(waiting))).toBe(true);
   });
 
-  it('is reported when more bytes wait than the limit before its response is opened, which ends as well', async () => {
+  it('a POST over the response, whose client leaves, is reported when more bytes wait than the limit before its response is opened, which ends as well', async () => {
     const { exchange, clientGone } = await setup('the response');
     for (let n = 0; n < 2; n++) void exchange.send('x'.repeat(MAX_BUFFERED + 1));
     exchange.answer(1, '"never"');
@@ -443,7 +443,7 @@ describe('over the response, a POST whose client leaves', () => {
 });
 
 describe('closeStream()', () => {
-  it('ends the response, not the stream', async () => {
+  it('closeStream() ends the response, not the stream', async () => {
     const { store, exchange } = await setup('a log');
     await exchange.send('"progress"');
     const reader = await Reader.of(exchange);
@@ -454,7 +454,7 @@ describe('closeStream()', () => {
     expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 2, ended: true });
   });
 
-  it('before anything was sent, sends a head, so that the client can come back', async () => {
+  it('closeStream() before anything was sent, sends a head, so that the client can come back', async () => {
     const { exchange } = await setup('a log');
     expect(exchange.closeStream()).toBe(true);
     await exchange.send('"progress"');
@@ -462,12 +462,15 @@ describe('closeStream()', () => {
     expect([reader.events, reader.end]).toEqual([[HEAD], 'complete']);
   });
 
-  it.each(SINKS)('does nothing over %s for a client that would not come back, nor after the end', async (kind) => {
-    const old = await setup(kind, { clientsComeBack: () => false });
-    expect(old.exchange.closeStream()).toBe(false);
-    expect(await replyOf(old.exchange)).toBeUndefined();
-    const { exchange } = await setup(kind);
-    exchange.answer(1, '"a"');
-    expect(exchange.closeStream()).toBe(false);
-  });
+  it.each(SINKS)(
+    'closeStream() does nothing over %s for a client that would not come back, nor after the end',
+    async (kind) => {
+      const old = await setup(kind, { clientsComeBack: () => false });
+      expect(old.exchange.closeStream()).toBe(false);
+      expect(await replyOf(old.exchange)).toBeUndefined();
+      const { exchange } = await setup(kind);
+      exchange.answer(1, '"a"');
+      expect(exchange.closeStream()).toBe(false);
+    },
+  );
 });

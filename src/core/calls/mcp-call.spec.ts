@@ -47,7 +47,7 @@ function someExchange(closes = true) {
 }
 
 describe('McpCall', () => {
-  it('knows its message, who sent it, and in which session', () => {
+  it('McpCall knows its message, who sent it, and in which session', () => {
     const info = { id: 's', principal: 'ann' } as NonNullable<CallingClient['info']>;
     const { client } = someClient({ info });
     const call = new McpCall(HTTP, REQUEST, client);
@@ -61,7 +61,7 @@ describe('McpCall', () => {
     ]);
   });
 
-  it('asks its client, and tells it, as its own', async () => {
+  it('McpCall asks its client, and tells it, as its own', async () => {
     const { client, heard } = someClient();
     const call = new McpCall(HTTP, REQUEST, client);
     const [log, ask] = [{ method: 'notifications/message' }, { method: 'roots/list' }];
@@ -78,7 +78,7 @@ describe('McpCall', () => {
     ]);
   });
 
-  it('aborts its signal when it is cancelled, whenever that is looked at, and once', () => {
+  it('McpCall aborts its signal when it is cancelled, whenever that is looked at, and once', () => {
     const [early, late] = [1, 2].map(() => new McpCall(HTTP, REQUEST, someClient().client));
     const { signal } = early!;
     const onAbort = vi.fn();
@@ -97,13 +97,13 @@ describe('McpCall', () => {
     expect([early!.signal, onAbort.mock.calls.length]).toEqual([signal, 1]);
   });
 
-  it('may be cancelled without a reason', () => {
+  it('McpCall may be cancelled without a reason', () => {
     const call = new McpCall(HTTP, REQUEST, someClient().client);
     call.cancelled(undefined);
     expect([call.state, call.aborted, call.signal.aborted]).toEqual(['cancelled', true, true]);
   });
 
-  it('D32: is open for its answer when the time of its handler is over, and may be cancelled until then', () => {
+  it('D32: McpCall is open for its answer when the time of its handler is over, and may be cancelled until then', () => {
     const call = new McpCall(HTTP, REQUEST, someClient().client);
     const late = new Error('too late');
     call.expire(late);
@@ -112,7 +112,7 @@ describe('McpCall', () => {
     expect([call.state, call.signal.reason]).toEqual(['cancelled', late]);
   });
 
-  it('ends once: an answered call is not cancelled any more', () => {
+  it('McpCall ends once: an answered call is not cancelled any more', () => {
     const { exchange, closeStream } = someExchange();
     const call = new McpCall(HTTP, REQUEST, someClient().client, exchange);
     call.answered();
@@ -121,7 +121,7 @@ describe('McpCall', () => {
     expect([call.closeStream(), closeStream.mock.calls]).toEqual([false, []]);
   });
 
-  it('closes its stream while it is open, if its exchange can', () => {
+  it('McpCall closes its stream while it is open, if its exchange can', () => {
     const call = (exchange?: McpExchange) => new McpCall(HTTP, REQUEST, someClient().client, exchange);
     expect(call(someExchange().exchange).closeStream()).toBe(true);
     expect(call(someExchange(false).exchange).closeStream()).toBe(false);
@@ -133,7 +133,7 @@ describe('McpCall', () => {
 });
 
 describe('the current call', () => {
-  it('is the one in whose context code runs, however long that takes', async () => {
+  it('the current call is the one in whose context code runs, however long that takes', async () => {
     const [one, two] = [1, 2].map(() => new McpCall(HTTP, REQUEST, someClient().client));
     const seen = (call: McpCall) =>
       runInCall(call, async () => {
@@ -144,7 +144,7 @@ describe('the current call', () => {
     expect(currentMcpCall()).toBeUndefined();
   });
 
-  it('P8: that was cancelled is not the one on whose behalf a fact is told', () => {
+  it('P8: the current call that was cancelled is not the one on whose behalf a fact is told', () => {
     const call = new McpCall(HTTP, REQUEST, someClient().client);
     runInCall(call, () => {
       expect(runBeyondCancelledCall(currentMcpCall)).toBe(call);

@@ -14,7 +14,7 @@ function contextOf(...args: unknown[]): ExecutionContext {
 }
 
 describe('McpExecutionContext', () => {
-  it('tells what is known of a handler', () => {
+  it('McpExecutionContext tells what is known of a handler', () => {
     const call = new Call();
     const context = contextOf({}, {}, () => {}, call);
     expect(McpExecutionContext.isMcp(context)).toBe(true);
@@ -32,7 +32,7 @@ describe('McpExecutionContext', () => {
     ['a route', contextOf({}, {}, () => {})],
     ['a resolver of GraphQL', contextOf({}, {}, {}, { fieldName: 'orders' })],
     ['a message of a microservice', contextOf('data')],
-  ])('knows nothing of %s', (_name, context) => {
+  ])('McpExecutionContext knows nothing of %s', (_name, context) => {
     expect(McpExecutionContext.isMcp(context)).toBe(false);
     expect(() => McpExecutionContext.create(context)).toThrow(/not of an MCP handler/);
   });

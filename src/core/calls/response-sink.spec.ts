@@ -57,7 +57,7 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe('ResponseSink', () => {
-  it('writes messages as events without an id', async () => {
+  it('a ResponseSink writes messages as events without an id', async () => {
     const { write, opened } = setup();
     const reader = opened();
     await write('{"a":1}');
@@ -78,7 +78,7 @@ describe('ResponseSink', () => {
     expect(reader.resumed$.observed).toBe(false);
   });
 
-  it('takes the settlement of a request and an end without a message', async () => {
+  it('a ResponseSink takes the settlement of a request and an end without a message', async () => {
     const { cut, sink, opened } = setup();
     const reader = opened();
     await sink.write({});
@@ -88,7 +88,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end, cut.mock.calls]).toEqual([[], 'complete', []]);
   });
 
-  it('that has ended before its response is opened ends the response too', () => {
+  it('a ResponseSink that has ended before its response is opened ends the response too', () => {
     const { cut, sink, write, opened } = setup();
     void write('1');
     void sink.write({ data: '2', end: true });
@@ -96,7 +96,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end, cut.mock.calls]).toEqual([['1', '2'], 'complete', []]);
   });
 
-  it('drops messages after its end', async () => {
+  it('a ResponseSink drops messages after its end', async () => {
     const { sink, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -106,7 +106,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end]).toEqual([['1'], 'complete']);
   });
 
-  it('lets its writer wait while the reader does, and keeps the order', async () => {
+  it('a ResponseSink lets its writer wait while the reader does, and keeps the order', async () => {
     const { sink, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -117,7 +117,7 @@ describe('ResponseSink', () => {
     expect([await settled(waiting), reader.read, reader.end]).toEqual([true, ['1', '2'], 'complete']);
   });
 
-  it('makes its writer wait when an event has filled the reader, and stops again in the middle', async () => {
+  it('a ResponseSink makes its writer wait when an event has filled the reader, and stops again in the middle', async () => {
     const { write, opened } = setup();
     const reader = opened();
     reader.takes = 1;
@@ -130,7 +130,7 @@ describe('ResponseSink', () => {
     expect([reader.read, await settled(Promise.all(waiting))]).toEqual([['1', '2', '3'], true]);
   });
 
-  it('P13: cuts the connection when more bytes wait than the limit', async () => {
+  it('P13: a ResponseSink cuts the connection when more bytes wait than the limit', async () => {
     const { cut, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -140,7 +140,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.resumed$.observed]).toEqual([[], false]);
   });
 
-  it('counts the bytes that wait, not those that were read', async () => {
+  it('a ResponseSink counts the bytes that wait, not those that were read', async () => {
     const { cut, write, opened } = setup();
     const reader = opened();
     for (let n = 0; n < 10; n++) {
@@ -152,7 +152,7 @@ describe('ResponseSink', () => {
     expect([reader.read.length, reader.end, cut.mock.calls]).toEqual([10, undefined, []]);
   });
 
-  it('is cut when more bytes wait than the limit before its response is opened, which ends as well', () => {
+  it('a ResponseSink is cut when more bytes wait than the limit before its response is opened, which ends as well', () => {
     const { cut, sink, write, opened } = setup();
     for (let n = 0; n < 2; n++) void write(LARGE);
     void sink.write({ data: 'never', end: true });
@@ -161,7 +161,7 @@ describe('ResponseSink', () => {
     expect([reader.read, reader.end, cut.mock.calls]).toEqual([[], 'error', [[]]]);
   });
 
-  it('reports once that its client has gone, and drops later messages', async () => {
+  it('a ResponseSink reports once that its client has gone, and drops later messages', async () => {
     const { cut, sink, write, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -173,7 +173,7 @@ describe('ResponseSink', () => {
     expect([reader.read, cut.mock.calls, reader.resumed$.observed]).toEqual([[], [[]], false]);
   });
 
-  it('is not cut when its client goes while the last messages wait', () => {
+  it('a ResponseSink is not cut when its client goes while the last messages wait', () => {
     const { cut, sink, opened } = setup();
     const reader = opened();
     reader.paused = true;
@@ -182,7 +182,7 @@ describe('ResponseSink', () => {
     expect([reader.read, cut.mock.calls]).toEqual([[], []]);
   });
 
-  it('that is abandoned keeps no writer waiting, and ends a late response', async () => {
+  it('a ResponseSink that is abandoned keeps no writer waiting, and ends a late response', async () => {
     const { sink, write, opened } = setup();
     const waiting = write('1');
     sink.end();
@@ -190,7 +190,7 @@ describe('ResponseSink', () => {
     expect(opened().end).toBe('error');
   });
 
-  it('closes no connection for a handler: the client could not resume', async () => {
+  it('a ResponseSink closes no connection for a handler: the client could not resume', async () => {
     const { sink, write, opened } = setup();
     const reader = opened();
     expect(sink.disconnect()).toBe(false);

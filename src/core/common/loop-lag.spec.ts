@@ -20,7 +20,7 @@ class StuckLoop {
 }
 
 describe('the lag of the event loop', () => {
-  it('does not last after one long turn, such as a garbage collection', () => {
+  it('the lag of the event loop does not last after one long turn, such as a garbage collection', () => {
     const loop = new StuckLoop();
     const lag = new LoopLag(loop);
     expect(lag.lastingMs).toBe(0);

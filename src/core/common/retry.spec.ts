@@ -22,13 +22,13 @@ function setup(policy: Partial<RetryPolicy> = {}) {
 }
 
 describe('Retry', () => {
-  it('makes one attempt if that succeeds, and arms no timer', async () => {
+  it('Retry makes one attempt if that succeeds, and arms no timer', async () => {
     const { clock, retry, failing } = setup();
     expect(await retry.run(failing(0))).toBe(1);
     expect(clock.pending).toBe(0);
   });
 
-  it('waits longer after each fault, up to the longest delay', async () => {
+  it('Retry waits longer after each fault, up to the longest delay', async () => {
     const { clock, retry, attempts, failing } = setup();
     const result = retry.run(failing(5));
     await clock.advance(1_000);
@@ -37,7 +37,7 @@ describe('Retry', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('takes what throws at once for what fails', async () => {
+  it('Retry takes what throws at once for what fails', async () => {
     const { clock, retry, failing } = setup();
     let first = true;
     const result = retry.run(() => {
@@ -49,7 +49,7 @@ describe('Retry', () => {
     expect(await result).toBe(1);
   });
 
-  it('gives up when it has waited long enough, with the last fault', async () => {
+  it('Retry gives up when it has waited long enough, with the last fault', async () => {
     const { clock, retry, attempts, failing } = setup();
     const result = retry.run(failing(Infinity));
     const [, [outcome]] = await Promise.all([clock.advance(1_000), Promise.allSettled([result])]);
@@ -58,7 +58,7 @@ describe('Retry', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('does not repeat what was refused for good, first or later', async () => {
+  it('Retry does not repeat what was refused for good, first or later', async () => {
     const { clock, retry, attempts, failing } = setup();
     await expect(retry.run(failing(1, () => new FinalError('no')))).rejects.toThrow(FinalError);
     expect(attempts).toHaveLength(1);
@@ -68,13 +68,13 @@ describe('Retry', () => {
     expect(attempts).toHaveLength(3);
   });
 
-  it('with no time to wait makes a single attempt', async () => {
+  it('Retry with no time to wait makes a single attempt', async () => {
     const { clock, retry, attempts, failing } = setup({ giveUpAfterMs: 0 });
     await expect(retry.run(failing(Infinity))).rejects.toThrow('fault 1');
     expect([attempts.length, clock.pending]).toEqual([1, 0]);
   });
 
-  it('runs several attempts at a time, each on its own', async () => {
+  it('Retry runs several attempts at a time, each on its own', async () => {
     const { clock, retry } = setup();
     let outage = true;
     const attempt = (name: string) => async (): Promise<string> => {
@@ -90,7 +90,7 @@ describe('Retry', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('hands over what came of it, once: at the first attempt, after faults, or when it has given up', async () => {
+  it('Retry hands over what came of it, once: at the first attempt, after faults, or when it has given up', async () => {
     const { clock, retry, failing } = setup();
     const heard: unknown[] = [];
     const note = (value: unknown): void => void heard.push(value);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { deferred, Turns } from './promises.js';
 
 describe('Turns', () => {
-  it('runs tasks of one key one after the other, whatever becomes of those before', async () => {
+  it('Turns runs tasks of one key one after the other, whatever becomes of those before', async () => {
     const turns = new Turns();
     const first = deferred<string>();
     const ran: string[] = [];
@@ -19,7 +19,7 @@ describe('Turns', () => {
     expect(ran).toEqual(['a', 'b', 'c']);
   });
 
-  it('keeps no key waiting for another', async () => {
+  it('Turns keeps no key waiting for another', async () => {
     const turns = new Turns();
     const stuck = deferred<string>();
     const waiting = turns.run('a', () => stuck.promise);
@@ -28,7 +28,7 @@ describe('Turns', () => {
     expect(await waiting).toBe('a');
   });
 
-  it('keeps nothing of what is over', async () => {
+  it('Turns keeps nothing of what is over', async () => {
     const turns = new Turns();
     const all = [1, 2, 3, 4].map((n) =>
       turns.run(`key ${n % 2}`, async () => {

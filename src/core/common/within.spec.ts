@@ -3,7 +3,7 @@ import { ManualClock } from '../../testing/index.js';
 import { deferred, within } from './promises.js';
 
 describe('within', () => {
-  it('says yes when the task is done in time, and clears its timer', async () => {
+  it('within says yes when the task is done in time, and clears its timer', async () => {
     const clock = new ManualClock();
     const task = deferred();
     const inTime = within(task.promise, 100, clock);
@@ -13,7 +13,7 @@ describe('within', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('says no when time is over, whatever becomes of the task', async () => {
+  it('within says no when time is over, whatever becomes of the task', async () => {
     const clock = new ManualClock();
     const task = deferred();
     const inTime = within(task.promise, 100, clock);
@@ -23,7 +23,7 @@ describe('within', () => {
     task.reject(new Error('too late to matter'));
   });
 
-  it('passes on the failure of a task, and clears its timer', async () => {
+  it('within passes on the failure of a task, and clears its timer', async () => {
     const clock = new ManualClock();
     await expect(within(Promise.reject(new Error('of the task')), 100, clock)).rejects.toThrow('of the task');
     expect(clock.pending).toBe(0);

@@ -95,11 +95,11 @@ const until = async (done: () => boolean) => {
 };
 
 describe('a body within the limit', () => {
-  it('is returned as text', async () => {
+  it('a body within the limit is returned as text', async () => {
     expect(await post('{"a":"ü€😀"}')).toMatchObject({ status: 200, body: '{"a":"ü€😀"}' });
   });
 
-  it('that came with its head is taken at once, and its connection serves the next request', async () => {
+  it('a body within the limit that came with its head is taken at once, and its connection serves the next request', async () => {
     const timers = vi.spyOn(clock, 'setTimeout');
     const socket = connect({ port, host: '127.0.0.1' });
     let received = '';
@@ -112,20 +112,20 @@ describe('a body within the limit', () => {
     socket.destroy();
   });
 
-  it('may be exactly as large as the limit', async () => {
+  it('a body within the limit may be exactly as large as the limit', async () => {
     const body = 'x'.repeat(MAX_BYTES);
 
     expect((await post(body)).body).toBe(body);
     expect((await post(body, { 'Transfer-Encoding': 'chunked' })).body).toBe(body);
   });
 
-  it('may be empty or absent', async () => {
+  it('a body within the limit may be empty or absent', async () => {
     expect(await post('')).toMatchObject({ status: 200, body: '' });
     expect(await post(undefined)).toMatchObject({ status: 200, body: '' });
     expect(await post(undefined, { 'Transfer-Encoding': 'chunked' })).toMatchObject({ status: 200, body: '' });
   });
 
-  it('is decoded correctly when chunks cut characters', async () => {
+  it('a body within the limit is decoded correctly when chunks cut characters', async () => {
     const { socket } = await rawPost('Transfer-Encoding: chunked');
     for (const byte of Buffer.from('"ü€😀"')) socket.write(chunk(Buffer.from([byte])));
     socket.write('0\r\n\r\n');
@@ -134,12 +134,12 @@ describe('a body within the limit', () => {
     socket.destroy();
   });
 
-  it('keeps a byte order mark for the reader of the text', async () => {
+  it('a body within the limit keeps a byte order mark for the reader of the text', async () => {
     await post('\ufeff{}');
     expect(await outcome).toBe('\ufeff{}');
   });
 
-  it('is the same however it is cut into chunks', async () => {
+  it('a body within the limit is the same however it is cut into chunks', async () => {
     const body = Array.from({ length: 30_000 }, (_, index) => `${index},`).join('');
     const { socket } = await rawPost('Transfer-Encoding: chunked');
     for (let at = 0, size = 1; at < body.length; at += size, size = (size * 7 + 3) % 5_000 || 1) {
@@ -156,24 +156,27 @@ describe('a body within the limit', () => {
     ['an unfinished character', [0x22, 0xf0, 0x9f, 0x98]],
     ['an overlong form', [0xc0, 0xaf]],
     ['a surrogate', [0xed, 0xa0, 0x80]],
-  ])('is refused when it has %s', async (_name, bytes) => {
+  ])('a body within the limit is refused when it has %s', async (_name, bytes) => {
     expect(await post(Buffer.from(bytes))).toMatchObject({ status: 400, body: 'PARSE_ERROR' });
   });
 
-  it.each(['gzip', 'br', 'identity, gzip'])('is refused with Content-Encoding %s', async (encoding) => {
-    expect(await post('{}', { 'Content-Encoding': encoding })).toMatchObject({
-      status: 415,
-      body: 'UNSUPPORTED_MEDIA_TYPE',
-    });
-  });
+  it.each(['gzip', 'br', 'identity, gzip'])(
+    'a body within the limit is refused with Content-Encoding %s',
+    async (encoding) => {
+      expect(await post('{}', { 'Content-Encoding': encoding })).toMatchObject({
+        status: 415,
+        body: 'UNSUPPORTED_MEDIA_TYPE',
+      });
+    },
+  );
 
-  it('may have Content-Encoding identity', async () => {
+  it('a body within the limit may have Content-Encoding identity', async () => {
     expect((await post('{}', { 'Content-Encoding': 'Identity' })).body).toBe('{}');
   });
 });
 
 describe('a body over the limit', () => {
-  it('is refused by its Content-Length, before anything is read', async () => {
+  it('a body over the limit is refused by its Content-Length, before anything is read', async () => {
     const { socket, received } = await rawPost(`Content-Length: ${MAX_BYTES + 1}`);
 
     expect(await outcome).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
@@ -183,13 +186,13 @@ describe('a body over the limit', () => {
     socket.destroy();
   });
 
-  it('is refused by the bytes read so far when it comes in chunks', async () => {
+  it('a body over the limit is refused by the bytes read so far when it comes in chunks', async () => {
     const answer = await post('x'.repeat(MAX_BYTES + 1), { 'Transfer-Encoding': 'chunked' });
 
     expect(answer).toMatchObject({ status: 413, body: 'PAYLOAD_TOO_LARGE' });
   });
 
-  it('is refused in the chunk that passes the limit, however small chunks are', async () => {
+  it('a body over the limit is refused in the chunk that passes the limit, however small chunks are', async () => {
     before = () => ({ maxBytes: 10 });
     const { socket } = await rawPost('Transfer-Encoding: chunked');
     for (let index = 0; index < 11; index++) socket.write(chunk('x'));
@@ -199,7 +202,7 @@ describe('a body over the limit', () => {
   });
 
   it.each(['Transfer-Encoding: chunked', `Content-Length: ${1024 ** 3}`])(
-    'is discarded up to a bound when the client insists on sending it: %s',
+    'a body over the limit is discarded up to a bound when the client insists on sending it: %s',
     async (header) => {
       const { socket, received } = await rawPost(header);
       const mebibyte = Buffer.alloc(1024 * 1024, 'x');
@@ -219,7 +222,7 @@ describe('a body over the limit', () => {
     },
   );
 
-  it('is discarded for a bounded time', async () => {
+  it('a body over the limit is discarded for a bounded time', async () => {
     const { socket, received } = await rawPost('Transfer-Encoding: chunked');
     socket.write(chunk('x'.repeat(MAX_BYTES)));
     socket.write(chunk('x'));
@@ -233,7 +236,7 @@ describe('a body over the limit', () => {
     socket.destroy();
   });
 
-  it('is discarded no longer than its client is connected', async () => {
+  it('a body over the limit is discarded no longer than its client is connected', async () => {
     const { socket, received } = await rawPost(`Content-Length: ${2 * MAX_BYTES}`);
     await until(() => received().includes('413'));
     expect(clock.pending).toBe(1);
@@ -242,7 +245,7 @@ describe('a body over the limit', () => {
     await until(() => clock.pending === 0);
   });
 
-  it('leaves a connection that serves the next request, once the client has sent its last byte', async () => {
+  it('a body over the limit leaves a connection that serves the next request, once the client has sent its last byte', async () => {
     const listeners: number[] = [];
     before = (request) => {
       listeners.push(request.socket.listenerCount('close'));
@@ -261,7 +264,7 @@ describe('a body over the limit', () => {
   });
 
   it.each([`Content-Length: ${2 * MAX_BYTES}`, 'Transfer-Encoding: chunked'])(
-    'is answered before the end of a connection that its client wants to be closed: %s',
+    'a body over the limit is answered before the end of a connection that its client wants to be closed: %s',
     async (header) => {
       const { socket, received } = await rawPost(header, 'Connection: close');
       const body = Buffer.alloc(2 * MAX_BYTES);
@@ -277,7 +280,7 @@ describe('a body over the limit', () => {
 });
 
 describe('a body that does not come', () => {
-  it('is refused after the timeout', async () => {
+  it('a body that does not come is refused after the timeout', async () => {
     const { socket, received } = await rawPost('Content-Length: 10');
     socket.write('123');
     await clock.advance(TIMEOUT_MS);
@@ -290,7 +293,7 @@ describe('a body that does not come', () => {
     socket.destroy();
   });
 
-  it('is discarded after the timeout when it comes after all', async () => {
+  it('a body that does not come is discarded after the timeout when it comes after all', async () => {
     const { socket, received } = await rawPost('Content-Length: 10');
     socket.write('123');
     await clock.advance(TIMEOUT_MS);
@@ -302,7 +305,7 @@ describe('a body that does not come', () => {
     socket.destroy();
   });
 
-  it('fails when its connection is interrupted', async () => {
+  it('a body that does not come fails when its connection is interrupted', async () => {
     const underWay = new Set<InterruptBody>();
     before = () => ({ underWay });
     const { socket, received } = await rawPost('Transfer-Encoding: chunked');
@@ -316,7 +319,7 @@ describe('a body that does not come', () => {
     socket.destroy();
   });
 
-  it('fails with its connection when the server stops', async () => {
+  it('a body that does not come fails with its connection when the server stops', async () => {
     last = true;
     const underWay = new Set<InterruptBody>();
     before = () => ({ underWay });
@@ -330,7 +333,7 @@ describe('a body that does not come', () => {
     await until(() => requests[0]!.socket.destroyed);
   });
 
-  it('fails when the client leaves, and leaves no listener', async () => {
+  it('a body that does not come fails when the client leaves, and leaves no listener', async () => {
     const { socket } = await rawPost('Content-Length: 10');
     socket.write('123');
     await until(() => requests[0]!.readableDidRead);
@@ -340,7 +343,7 @@ describe('a body that does not come', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails at once when the client has gone before', async () => {
+  it('a body that does not come fails at once when the client has gone before', async () => {
     before = (request) => {
       request.destroy();
       return {};
@@ -360,32 +363,35 @@ describe('a body that a parser of the app has taken', () => {
     ['a string', '{"a": 1}', '{"a": 1}'],
     ['a Buffer', Buffer.from('{"ü": 1}'), '{"ü": 1}'],
     ['null', null, 'null'],
-  ])('is made of the value that the parser left: %s', async (_name, parsed, expected) => {
-    before = async (request) => ({ platform: await take(request).then(() => ({ body: parsed })) });
+  ])(
+    'a body that a parser of the app has taken is made of the value that the parser left: %s',
+    async (_name, parsed, expected) => {
+      before = async (request) => ({ platform: await take(request).then(() => ({ body: parsed })) });
 
-    expect((await post('whatever')).body).toBe(expected);
-  });
+      expect((await post('whatever')).body).toBe(expected);
+    },
+  );
 
-  it('has the same limit', async () => {
+  it('a body that a parser of the app has taken has the same limit', async () => {
     before = async (request) => ({ platform: await take(request).then(() => ({ body: 'x'.repeat(MAX_BYTES + 1) })) });
     expect(await post('whatever')).toMatchObject({ status: 413 });
     before = async (request) => ({ platform: await take(request).then(() => ({ body: Buffer.alloc(MAX_BYTES + 1) })) });
     expect(await post('whatever')).toMatchObject({ status: 413 });
   });
 
-  it('is an error of the app when the parser left no value', async () => {
+  it('a body that a parser of the app has taken is an error of the app when the parser left no value', async () => {
     before = async (request) => ({ platform: await take(request).then(() => ({})) });
 
     expect(await post('whatever')).toMatchObject({ status: 500, body: 'INTERNAL_ERROR' });
   });
 
-  it('is read from the stream when the parser has only set {}, as older ones do', async () => {
+  it('a body that a parser of the app has taken is read from the stream when the parser has only set {}, as older ones do', async () => {
     before = () => ({ platform: { body: {} } });
 
     expect((await post('{"a":1}')).body).toBe('{"a":1}');
   });
 
-  it('is found on both adapters', () => {
+  it('a body that a parser of the app has taken is found on both adapters', () => {
     expect(parsedBodyOf({ body: { a: 1 } })).toEqual({ a: 1 });
     expect(parsedBodyOf({ body: undefined, raw: { body: 'text' } })).toBe('text');
     expect(parsedBodyOf({ raw: {} })).toBeUndefined();

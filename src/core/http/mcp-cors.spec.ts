@@ -3,12 +3,12 @@ import { McpOptionError } from '../common/options.js';
 import { mcpCors } from './mcp-cors.js';
 
 describe('mcpCors()', () => {
-  it('keeps all methods and headers of the other routes of the app', () => {
+  it('mcpCors() keeps all methods and headers of the other routes of the app', () => {
     expect(mcpCors().methods).toEqual(['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE']);
     expect(mcpCors()).not.toHaveProperty('allowedHeaders');
   });
 
-  it('adds the headers of both eras to a list of headers', () => {
+  it('mcpCors() adds the headers of both eras to a list of headers', () => {
     expect(mcpCors({ headers: [] }).allowedHeaders).toEqual([
       'Content-Type',
       'Authorization',
@@ -21,11 +21,14 @@ describe('mcpCors()', () => {
     expect(mcpCors({ headers: ['Mcp-Param-Region'] }).allowedHeaders).toContain('Mcp-Param-Region');
   });
 
-  it.each([['Mcp-Param-*'], ['*'], ['X Tenant'], [''], [undefined], [7]])('refuses a header named %j', (name) => {
-    expect(() => mcpCors({ headers: ['X-Tenant', name as string] })).toThrow(McpOptionError);
-  });
+  it.each([['Mcp-Param-*'], ['*'], ['X Tenant'], [''], [undefined], [7]])(
+    'mcpCors() refuses a header named %j',
+    (name) => {
+      expect(() => mcpCors({ headers: ['X-Tenant', name as string] })).toThrow(McpOptionError);
+    },
+  );
 
-  it.each(['X-Tenant', null, {}])('refuses %j for a list', (headers) => {
+  it.each(['X-Tenant', null, {}])('mcpCors() refuses %j for a list', (headers) => {
     expect(() => mcpCors({ headers: headers as never })).toThrow(/"headers" of mcpCors\(\) must be an array/);
   });
 });

@@ -158,7 +158,7 @@ describe('the reply to a POST', () => {
     return { reply: promise, cancel, resolve, reject };
   }
 
-  it('is awaited, and not abandoned by a client that leaves afterwards', async () => {
+  it('the reply to a POST is awaited, and not abandoned by a client that leaves afterwards', async () => {
     const { request, response } = await post();
     const pending = exchange();
     const replied = responder.replyOf(pending, response);
@@ -169,14 +169,14 @@ describe('the reply to a POST', () => {
     expect(pending.cancel).not.toHaveBeenCalled();
   });
 
-  it('may be a refusal', async () => {
+  it('the reply to a POST may be a refusal', async () => {
     const { response } = await post();
     const pending = exchange();
     pending.reject(new Error('no'));
     await expect(responder.replyOf(pending, response)).rejects.toThrow('no');
   });
 
-  it('is abandoned by a client that leaves meanwhile', async () => {
+  it('the reply to a POST is abandoned by a client that leaves meanwhile', async () => {
     const { request, response } = await post();
     const pending = exchange();
     const replied = responder.replyOf(pending, response);
@@ -187,7 +187,7 @@ describe('the reply to a POST', () => {
     await replied;
   });
 
-  it('is abandoned by a client that had left before', async () => {
+  it('the reply to a POST is abandoned by a client that had left before', async () => {
     const { request, response } = await post();
     request.destroy();
     await once(response, 'close');
@@ -199,7 +199,7 @@ describe('the reply to a POST', () => {
     expect(responder.stream(response)).toBeUndefined();
   });
 
-  it('is not written when the client has gone, or when the app has answered', async () => {
+  it('the reply to a POST is not written when the client has gone, or when the app has answered', async () => {
     const [gone, answered] = [await post(), await post()];
     gone.request.destroy();
     await once(gone.response, 'close');
@@ -213,7 +213,7 @@ describe('the reply to a POST', () => {
     expect(received.statusCode).toBe(408);
   });
 
-  it('is written to Node directly where there is no adapter', async () => {
+  it('the reply to a POST is written to Node directly where there is no adapter', async () => {
     const { request, response } = await post();
     new McpResponder(options).send(response, { kind: 'json', body: '{}', status: 403, headers: { 'X-Own': 'yes' } });
     const [received] = (await once(request, 'response')) as [IncomingMessage];

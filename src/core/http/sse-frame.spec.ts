@@ -15,15 +15,15 @@ function parse(text: string): { events: EventSourceMessage[]; comments: string[]
 }
 
 describe('an event as SSE text', () => {
-  it('P11: names its type, then the id, then the message on one line', () => {
+  it('P11: an event as SSE text names its type, then the id, then the message on one line', () => {
     expect(frameOf({ id: '0_1', data: '{"a":1}' })).toBe('event: message\nid: 0_1\ndata: {"a":1}\n\n');
   });
 
-  it('P11: has no id that the event does not have', () => {
+  it('P11: an event as SSE text has no id that the event does not have', () => {
     expect(frameOf({ data: '{}' })).toBe('event: message\ndata: {}\n\n');
   });
 
-  it('carries any JSON unchanged', () => {
+  it('an event as SSE text carries any JSON unchanged', () => {
     const message = { text: 'a\r\nb\rc\nd\u2028e\u2029f\u0000g \u0085 é 😀' };
     const { events } = parse(frameOf({ id: '0_2', data: JSON.stringify(message) }));
     expect(events).toHaveLength(1);
@@ -31,7 +31,7 @@ describe('an event as SSE text', () => {
     expect(JSON.parse(events[0]!.data)).toEqual(message);
   });
 
-  it('G9: with empty data has cursor and delay, and is no message', () => {
+  it('G9: an event as SSE text with empty data has cursor and delay, and is no message', () => {
     const priming = frameOf({ id: '0_0', data: '', retry: 3000 });
     expect(priming).toBe('id: 0_0\nretry: 3000\ndata:\n\n');
     const { events, retries } = parse(priming);
@@ -39,7 +39,7 @@ describe('an event as SSE text', () => {
     expect(retries).toEqual([3000]);
   });
 
-  it('without data is a comment', () => {
+  it('an event as SSE text without data is a comment', () => {
     expect(parse(frameOf({}))).toEqual({ events: [], comments: [''], retries: [] });
   });
 });

@@ -90,7 +90,7 @@ async function staller(): Promise<Socket> {
 }
 
 describe('the head of a stream', () => {
-  it('leaves in one packet with the first events', async () => {
+  it('the head of a stream leaves in one packet with the first events', async () => {
     source = () => concat(of({ id: '0_0', data: '' }, {}), NEVER);
     const socket = connect(port, '127.0.0.1');
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
@@ -100,7 +100,7 @@ describe('the head of a stream', () => {
     socket.destroy();
   });
 
-  it('is not written when opening throws, which the caller sees', async () => {
+  it('the head of a stream is not written when opening throws, which the caller sees', async () => {
     source = () => {
       throw new Error('no');
     };
@@ -123,7 +123,7 @@ describe('the head of a stream', () => {
 });
 
 describe('the events of a stream', () => {
-  it('of one turn are one write', async () => {
+  it('the events of a stream of one turn are one write', async () => {
     const events = new Subject<McpEvent>();
     source = () => events;
     const { text } = await reader();
@@ -138,7 +138,7 @@ describe('the events of a stream', () => {
     expect(text()).toBe(textOf('a', 'b', 'ü'));
   });
 
-  it('keep their order, however many', async () => {
+  it('the events of a stream keep their order, however many', async () => {
     const all = Array.from({ length: 20_000 }, (_, index) => `${index}`);
     source = () => from(all.map((data) => ({ data })));
     const { text, end } = await reader();
@@ -148,7 +148,7 @@ describe('the events of a stream', () => {
     expect(end()).toBe('ended');
   });
 
-  it('end the response when their source completes', async () => {
+  it('the events of a stream end the response when their source completes', async () => {
     const events = new Subject<McpEvent>();
     source = () => events;
     const { text, end } = await reader();
@@ -160,7 +160,7 @@ describe('the events of a stream', () => {
     await until(() => responder.open === 0);
   });
 
-  it('may be none: the response is then a head and its end', async () => {
+  it('the events of a stream may be none: the response is then a head and its end', async () => {
     source = () => EMPTY;
     const { response, text, end } = await reader();
     await until(() => end() !== undefined);
@@ -170,7 +170,7 @@ describe('the events of a stream', () => {
 });
 
 describe('a source that fails', () => {
-  it('cuts the connection, so that the client resumes', async () => {
+  it('a source that fails cuts the connection, so that the client resumes', async () => {
     const events = new Subject<McpEvent>();
     source = () => events;
     const { end } = await reader();
@@ -181,7 +181,7 @@ describe('a source that fails', () => {
     expect(responder.open).toBe(0);
   });
 
-  it('cuts the connection also when it fails at once', async () => {
+  it('a source that fails cuts the connection also when it fails at once', async () => {
     source = () => throwError(() => new Error('the log is away'));
     const request = get({ port, host: '127.0.0.1', agent: false });
     const [error] = (await once(request, 'error')) as [NodeJS.ErrnoException];
@@ -192,7 +192,7 @@ describe('a source that fails', () => {
 });
 
 describe('a client that goes away', () => {
-  it('unsubscribes the source', async () => {
+  it('a client that goes away unsubscribes the source', async () => {
     const released = vi.fn();
     source = () => new Observable(() => released);
     const { request } = await reader();
@@ -202,7 +202,7 @@ describe('a client that goes away', () => {
     expect(released).toHaveBeenCalledOnce();
   });
 
-  it('before the answer leaves its source unopened', async () => {
+  it('a client that goes away before the answer leaves its source unopened', async () => {
     const open = vi.fn(() => NEVER);
     source = open;
     prepare = (response) => response.destroy();
@@ -215,7 +215,7 @@ describe('a client that goes away', () => {
   });
 
   // With Node 20 and 22, a response that waits behind another does not close with its connection.
-  it('while its second request waits behind the first on one connection is noticed at the next keep-alive', async () => {
+  it('a client that goes away while its second request waits behind the first on one connection is noticed at the next keep-alive', async () => {
     const released = vi.fn();
     source = () => new Observable(() => released);
     const socket = connect(port, '127.0.0.1');
@@ -229,7 +229,7 @@ describe('a client that goes away', () => {
     expect(released).toHaveBeenCalledTimes(2);
   });
 
-  it('is not written to while its source goes on', async () => {
+  it('a client that goes away is not written to while its source goes on', async () => {
     let emit!: (event: McpEvent) => void;
     source = () => new Observable((subscriber) => void (emit = (event) => subscriber.next(event)));
     const { request } = await reader();
@@ -244,7 +244,7 @@ describe('a client that goes away', () => {
 });
 
 describe('a response that the app has answered itself', () => {
-  it('stays as it is, and the source is not opened', async () => {
+  it('a response that the app has answered itself stays as it is, and the source is not opened', async () => {
     prepare = (response) => response.writeHead(408).end();
     const { response } = await reader();
 
@@ -254,13 +254,13 @@ describe('a response that the app has answered itself', () => {
 });
 
 describe('the keep-alive', () => {
-  it('has one timer for all streams', async () => {
+  it('the keep-alive has one timer for all streams', async () => {
     for (let streams = 1; streams <= 3; streams++) await reader();
     expect(responder.open).toBe(3);
     expect(clock.pending).toBe(1);
   });
 
-  it('of 0 writes no comments', async () => {
+  it('the keep-alive of 0 writes no comments', async () => {
     responder = new McpResponder({ keepAliveMs: 0, maxBufferedBytes: MAX_BUFFERED_BYTES, clock });
     const { text } = await reader();
     await clock.advance(10 * KEEP_ALIVE_MS);
@@ -305,7 +305,7 @@ describe('a client that does not read', () => {
     socket.destroy();
   });
 
-  it('resumes its source when it has read', async () => {
+  it('a client that does not read resumes its source when it has read', async () => {
     const socket = await staller();
     const resumed = vi.fn();
     flow.resumed$.subscribe(resumed);
@@ -319,7 +319,7 @@ describe('a client that does not read', () => {
     socket.destroy();
   });
 
-  it('may be sent one event of any size', async () => {
+  it('a client that does not read may be sent one event of any size', async () => {
     const socket = await staller();
     events.next({ data: 'x'.repeat(20 * 1024 * 1024) });
     await turn();
@@ -333,7 +333,7 @@ describe('a client that does not read', () => {
     socket.destroy();
   });
 
-  it('gets no comments, and is cut when nothing drained for two periods', async () => {
+  it('a client that does not read gets no comments, and is cut when nothing drained for two periods', async () => {
     const socket = await staller();
     await fill();
     const waiting = responses[0]!.writableLength;
@@ -351,7 +351,7 @@ describe('a client that does not read', () => {
     socket.destroy();
   });
 
-  it('is not cut while it reads slowly', async () => {
+  it('a client that does not read is not cut while it reads slowly', async () => {
     const socket = await staller();
     events.next({ data: 'x'.repeat(64 * 1024 * 1024) });
     await turn();
@@ -373,7 +373,7 @@ describe('a client that does not read', () => {
     socket.destroy();
   });
 
-  it('is cut as well when its stream has ended but not left', async () => {
+  it('a client that does not read is cut as well when its stream has ended but not left', async () => {
     const socket = await staller();
     await fill();
     events.complete();
@@ -383,7 +383,7 @@ describe('a client that does not read', () => {
     socket.destroy();
   });
 
-  it('gets large replays in pieces, and pauses them in the middle of a turn', async () => {
+  it('a client that does not read gets large replays in pieces, and pauses them in the middle of a turn', async () => {
     const sizes: boolean[] = [];
     source = (given) =>
       new Observable((subscriber) => {
@@ -402,11 +402,11 @@ describe('a client that does not read', () => {
 });
 
 describe('drain()', () => {
-  it('resolves at once without streams', async () => {
+  it('drain() resolves at once without streams', async () => {
     await expect(responder.drain(1_000)).resolves.toBeUndefined();
   });
 
-  it('waits for the streams to close', async () => {
+  it('drain() waits for the streams to close', async () => {
     const events = new Subject<McpEvent>();
     source = () => events;
     const readers = [await reader(), await reader()];

@@ -88,7 +88,7 @@ function setup(options: McpEventLogOptions = {}) {
 const KIB = 'x'.repeat(512);
 
 describe('an append', () => {
-  it('is carried out synchronously', async () => {
+  it('an append is carried out synchronously', async () => {
     const { store, append } = setup();
     await store.open('s');
     const result = append('s', '0', ['1']);
@@ -97,7 +97,7 @@ describe('an append', () => {
     expect(() => append('unknown', '0', ['1'])).toThrow(McpSessionGoneError);
   });
 
-  it('costs the same, however much is kept', async () => {
+  it('an append costs the same, however much is kept', async () => {
     const { store, append } = setup({ maxEvents: 1_000, maxBytes: 2 ** 40 });
     await store.open('s');
     for (let n = 0; n < 300_000; n++) append('s', '0', ['"flood"']);
@@ -165,7 +165,7 @@ describe('the bytes of all sessions', () => {
     expect([await oldest('small', '0'), await oldest('new', '0')]).toEqual([1, 1]);
   });
 
-  it('refuse no append when nothing can be evicted, and return to zero when sessions are dropped', async () => {
+  it('the bytes of all sessions refuse no append when nothing can be evicted, and return to zero when sessions are dropped', async () => {
     const { clock, store, append } = setup({ maxTotalBytes: 8 * 1024 });
     for (const session of ['s', 't']) await store.open(session);
     for (let n = 0; n < 20; n++) append(n % 2 ? 's' : 't', `stream ${n}`, [KIB]);
@@ -179,7 +179,7 @@ describe('the bytes of all sessions', () => {
 });
 
 describe('expiry of finished streams', () => {
-  it('needs no timer: streams that are due are forgotten when any stream of any session ends', async () => {
+  it('expiry of finished streams needs no timer: streams that are due are forgotten when any stream of any session ends', async () => {
     const { clock, store, append } = setup();
     for (const session of ['s', 't']) await store.open(session);
     for (let n = 0; n < 50; n++) append('s', `stream ${n}`, ['1'], { end: true });
@@ -192,7 +192,7 @@ describe('expiry of finished streams', () => {
 
 describe('a random schedule', () => {
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
-    'keeps the newest of each stream, and the sums are right (seed %i)',
+    'a random schedule keeps the newest of each stream, and the sums are right (seed %i)',
     async (seed) => {
       const random = seededRandom(seed);
       const pick = (count: number) => Math.floor(random() * count);

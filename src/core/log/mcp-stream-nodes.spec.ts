@@ -87,7 +87,7 @@ async function setup(faults: EventStoreFaults = {}) {
 }
 
 describe('G7: the newest reader of several nodes', () => {
-  it('gets each message; the node of the reader before it is notified, and ends that reader at its next tick', async () => {
+  it('the newest reader of several nodes gets each message; the node of the reader before it is notified, and ends that reader at its next tick', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -104,7 +104,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.told, older.end, newer.end]).toEqual([3, 'complete', undefined]);
   });
 
-  it('ends the reader before it at once when it leaves, and reports its position to the node of that reader', async () => {
+  it('the newest reader of several nodes ends the reader before it at once when it leaves, and reports its position to the node of that reader', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -117,7 +117,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, older.told, older.end]).toEqual([[], 2, 'complete']);
   });
 
-  it('is noticed by the node of the reader before it at the next write, though the signal was lost', async () => {
+  it('the newest reader of several nodes is noticed by the node of the reader before it at the next write, though the signal was lost', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -128,7 +128,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, newer.got]).toEqual([[], [1, 2]]);
   });
 
-  it('is noticed by the node of the reader before it at the next tick, though the signal was lost', async () => {
+  it('the newest reader of several nodes is noticed by the node of the reader before it at the next tick, though the signal was lost', async () => {
     const { node, write, deliver, signals } = await setup();
     const [a, b, c] = [node('a'), node('b'), node('c')];
     const older = await a.get();
@@ -141,7 +141,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, older.told, older.end, newer.got]).toEqual([[], 1, 'complete', [1]]);
   });
 
-  it('begins after the last event that another node has delivered, if its client names no cursor', async () => {
+  it('the newest reader of several nodes begins after the last event that another node has delivered, if its client names no cursor', async () => {
     const { node, write, deliver } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
@@ -153,7 +153,7 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, newer.got]).toEqual([[1, 2, 3], [4]]);
   });
 
-  it('ends every reader before it when it leaves, also several of one node', async () => {
+  it('the newest reader of several nodes ends every reader before it when it leaves, also several of one node', async () => {
     const { node, write, deliver } = await setup();
     const [a, b] = [node('a'), node('b')];
     const before = [await a.get(), await a.get()];
@@ -170,7 +170,7 @@ describe('G7: the newest reader of several nodes', () => {
 });
 
 describe('a tick', () => {
-  it('delivers events whose signal was lost', async () => {
+  it('a tick delivers events whose signal was lost', async () => {
     const { node, write, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await a.get();
@@ -181,7 +181,7 @@ describe('a tick', () => {
     expect(reading.got).toEqual([1, 2]);
   });
 
-  it('asks a slow log once at a time, and ends no reader while the log is unavailable', async () => {
+  it('a tick asks a slow log once at a time, and ends no reader while the log is unavailable', async () => {
     const { clock, log, store, node } = await setup();
     const { stream, get } = node('a');
     const reading = await get();
@@ -211,7 +211,7 @@ describe('a tick', () => {
     expect(reading.got).toEqual([1, 2]);
   });
 
-  it('gives the client of a replaced reader no cursor past events that it asked for and did not get', async () => {
+  it('a tick gives the client of a replaced reader no cursor past events that it asked for and did not get', async () => {
     const { clock, node, write, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     const lost = await a.get();
@@ -236,7 +236,7 @@ describe('a tick', () => {
     newest.leave();
   });
 
-  it('takes away a reader that left this node unnoticed', async () => {
+  it('a tick takes away a reader that left this node unnoticed', async () => {
     const { log, node, write, head } = await setup();
     const { stream, get, refresh } = node('a');
     const reading = await get();
@@ -247,7 +247,7 @@ describe('a tick', () => {
     expect(reading.got).toEqual([1]);
   });
 
-  it('fails the reader of a log that is gone', async () => {
+  it('a tick fails the reader of a log that is gone', async () => {
     const { clock, log, logClock, node } = await setup();
     const { get, refresh } = node('a');
     const reading = await get();
@@ -258,7 +258,7 @@ describe('a tick', () => {
     expect(reading.end).toMatchObject({ code: 'SESSION_GONE' });
   });
 
-  it('completes the reader of a session that another node has dropped, with the last error', async () => {
+  it('a tick completes the reader of a session that another node has dropped, with the last error', async () => {
     const { log, node, write } = await setup();
     const { stream, get, refresh } = node('a');
     const reading = await get();
@@ -270,7 +270,7 @@ describe('a tick', () => {
 });
 
 describe('disconnectReaders', () => {
-  it('ends the response on another node', async () => {
+  it('disconnectReaders ends the response on another node', async () => {
     const { clock, node, deliver, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await b.get();
@@ -282,7 +282,7 @@ describe('disconnectReaders', () => {
     expect(await head()).not.toHaveProperty('reader');
   });
 
-  it('leaves a response open that was opened afterwards', async () => {
+  it('disconnectReaders leaves a response open that was opened afterwards', async () => {
     const { clock, node, deliver } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await b.get();
@@ -295,7 +295,7 @@ describe('disconnectReaders', () => {
 });
 
 describe('a reader that leaves', () => {
-  it('is removed from the log, by retries if the log fails at first', async () => {
+  it('a reader that leaves is removed from the log, by retries if the log fails at first', async () => {
     const { clock, store, node, head } = await setup();
     const { get } = node('a');
     const reading = await get();
@@ -308,7 +308,7 @@ describe('a reader that leaves', () => {
 });
 
 describe('answers of the log that cross', () => {
-  it('takes back no newer reader of another node for a claim that failed, and whose client has gone', async () => {
+  it('McpStream takes back no newer reader of another node for a claim that failed, and whose client has gone', async () => {
     const { clock, store, signals, node, write, deliver, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     store.faults = { failBefore: ({ method }) => method === 'claim' };
@@ -323,7 +323,7 @@ describe('answers of the log that cross', () => {
     expect(reading.got).toEqual([1]);
   });
 
-  it('ends the reader before one that left while its claim was under way', async () => {
+  it('McpStream ends the reader before one that left while its claim was under way', async () => {
     const { clock, store, node, deliver, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await b.get();
@@ -350,7 +350,7 @@ describe('answers of the log that cross', () => {
     expect([older.got, newer.got]).toEqual([[], [1]]);
   });
 
-  it('releases a reader whose claim had an unknown outcome', async () => {
+  it('McpStream releases a reader whose claim had an unknown outcome', async () => {
     const { clock, store, node, head } = await setup({ failAfter: ({ method }) => method === 'claim' });
     const gone = await node('a').get();
     gone.leave();
@@ -359,7 +359,7 @@ describe('answers of the log that cross', () => {
     expect(await head()).not.toHaveProperty('reader');
   });
 
-  it('keeps a reader whose claim overtook a look into the log', async () => {
+  it('McpStream keeps a reader whose claim overtook a look into the log', async () => {
     const { clock, store, node, write, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     await b.get();
@@ -373,7 +373,7 @@ describe('answers of the log that cross', () => {
     expect([reading.got, (await head()).reader?.node]).toEqual([[1], 'a']);
   });
 
-  it('loses no signal while it asks who the newest reader is', async () => {
+  it('McpStream loses no signal while it asks who the newest reader is', async () => {
     const { clock, store, node } = await setup({ delayAnswer: ({ method }) => (method === 'append' ? 20 : 0) });
     const { stream, get } = node('a');
     // Carried out before the claim, answered after it.
@@ -386,7 +386,7 @@ describe('answers of the log that cross', () => {
     expect(reading.got).toEqual([1, 2]);
   });
 
-  it('holds the first response here of a stream that another node may read', async () => {
+  it('McpStream holds the first response here of a stream that another node may read', async () => {
     const { clock, store, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     const post = new McpStream('post', 's', a.environment, SILENT, [1]);
@@ -405,7 +405,7 @@ describe('answers of the log that cross', () => {
     expect(got).toEqual([1]);
   });
 
-  it('leaves a stream to the response to which its client came back, though the claim of the first one comes later', async () => {
+  it('McpStream leaves a stream to the response to which its client came back, though the claim of the first one comes later', async () => {
     const { clock, store, node, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
     const read = (stream: McpStream, first: boolean) => {
@@ -434,7 +434,7 @@ describe('answers of the log that cross', () => {
     expect(reading).toEqual({ got: [1], told: undefined });
   });
 
-  it('G12: acknowledges once what the log has lost', async () => {
+  it('G12: McpStream acknowledges once what the log has lost', async () => {
     const { clock, log, node, write } = await setup();
     const { stream, get } = node('a');
     const reading = await get();

@@ -90,7 +90,7 @@ const only = (...methods: EventStoreCall['method'][]) => ({
 });
 
 describe('the stream of a POST', () => {
-  it('is delivered as it is written, without a read of the log, and is idle afterwards', async () => {
+  it('the stream of a POST is delivered as it is written, without a read of the log, and is idle afterwards', async () => {
     const { clock, stream, reads, heard, head } = await setup();
     const post = stream('post', [1]);
     void post.write({});
@@ -108,7 +108,7 @@ describe('the stream of a POST', () => {
     expect(await head('post')).not.toHaveProperty('reader');
   });
 
-  it('opens its requests in the log, and settles them', async () => {
+  it('the stream of a POST opens its requests in the log, and settles them', async () => {
     const { stream, log } = await setup();
     const post = stream('post', [1, 'two']);
     await post.write({});
@@ -120,7 +120,7 @@ describe('the stream of a POST', () => {
     await expect(post.write(data)).rejects.toThrow(McpStreamEndedError);
   });
 
-  it('can be resumed from any cursor, while it is written and afterwards', async () => {
+  it('the stream of a POST can be resumed from any cursor, while it is written and afterwards', async () => {
     const { clock, stream } = await setup();
     const post = stream('post', [1]);
     for (let n = 0; n < 5; n++) await post.write(data);
@@ -134,7 +134,7 @@ describe('the stream of a POST', () => {
     expect([replayed.got, replayed.end]).toEqual([[1, 2, 3, 4, 5, 6], 'complete']);
   });
 
-  it('completes a reader at once that comes after its last event', async () => {
+  it('the stream of a POST completes a reader at once that comes after its last event', async () => {
     const { clock, stream } = await setup();
     const post = stream('post', [1]);
     void post.write({});
@@ -144,7 +144,7 @@ describe('the stream of a POST', () => {
     expect([reading.got, reading.end]).toEqual([[], 'complete']);
   });
 
-  it('is not idle while it is read, nor before its end', async () => {
+  it('the stream of a POST is not idle while it is read, nor before its end', async () => {
     const { clock, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -160,7 +160,7 @@ describe('the stream of a POST', () => {
 });
 
 describe('another node', () => {
-  it('has its events read when it signals an append', async () => {
+  it('another node has its events read when it signals an append', async () => {
     const { clock, stream } = await setup();
     const [here, there] = [stream('0'), stream('0', undefined, 'other')];
     const reading = read(here);
@@ -179,7 +179,7 @@ describe('another node', () => {
 });
 
 describe('G7: the newest reader', () => {
-  it('gets each message; the reader before it ends at the next tick, and is given the position of the stream', async () => {
+  it('the newest reader gets each message; the reader before it ends at the next tick, and is given the position of the stream', async () => {
     const { stream, heard, head } = await setup({}, 'shared');
     const standalone = stream('0');
     const first = await get(standalone);
@@ -197,7 +197,7 @@ describe('G7: the newest reader', () => {
     expect([standalone.readers, heard.at(-1)]).toEqual([0, 'idle']);
   });
 
-  it('ends all readers before it at once when it leaves', async () => {
+  it('the newest reader ends all readers before it at once when it leaves', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     const readings = [await get(standalone), await get(standalone), await get(standalone)];
@@ -210,7 +210,7 @@ describe('G7: the newest reader', () => {
     ]);
   });
 
-  it('stays the newest when a replaced reader leaves', async () => {
+  it('the newest reader stays the newest when a replaced reader leaves', async () => {
     const { stream, head } = await setup({}, 'shared');
     const standalone = stream('0');
     const older = await get(standalone);
@@ -224,7 +224,7 @@ describe('G7: the newest reader', () => {
     expect(await head('0')).not.toHaveProperty('reader');
   });
 
-  it('begins after the last event that was delivered, if its client names no cursor', async () => {
+  it('the newest reader begins after the last event that was delivered, if its client names no cursor', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     await standalone.write(data);
@@ -239,7 +239,7 @@ describe('G7: the newest reader', () => {
     third.leave();
   });
 
-  it('replays from the cursor of its client, though another reader was delivered those events in between', async () => {
+  it('the newest reader replays from the cursor of its client, though another reader was delivered those events in between', async () => {
     const { stream } = await setup();
     const standalone = stream('0');
     const broken = await get(standalone);
@@ -252,7 +252,7 @@ describe('G7: the newest reader', () => {
     expect([another.got, resumed.got]).toEqual([[11], [6, 7, 8, 9, 10, 11, 12]]);
   });
 
-  it('takes over from the moment of its claim, whatever is written meanwhile', async () => {
+  it('the newest reader takes over from the moment of its claim, whatever is written meanwhile', async () => {
     const delayAnswer = ({ method }: EventStoreCall) => (method === 'claim' ? 10 : 0);
     const { clock, stream } = await setup({ delayAnswer }, 'shared');
     const standalone = stream('0');
@@ -271,7 +271,7 @@ describe('G7: the newest reader', () => {
     await clock.advance(0);
   });
 
-  it('ends when a handler closes the connection, and the stream continues', async () => {
+  it('the newest reader ends when a handler closes the connection, and the stream continues', async () => {
     const { clock, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -288,7 +288,7 @@ describe('G7: the newest reader', () => {
 });
 
 describe('the position of what was delivered', () => {
-  it('is written to the log on ticks, and when a reader leaves', async () => {
+  it('the position of what was delivered is written to the log on ticks, and when a reader leaves', async () => {
     const { clock, stream, head } = await setup({}, 'shared');
     const standalone = stream('0');
     const reading = await get(standalone);
@@ -302,7 +302,7 @@ describe('the position of what was delivered', () => {
     expect(await head('0')).toMatchObject({ delivered: 2 });
   });
 
-  it('is written again when the log refused it', async () => {
+  it('the position of what was delivered is written again when the log refused it', async () => {
     const { clock, store, stream, heard, head } = await setup({}, 'shared');
     const standalone = stream('0');
     await get(standalone);
@@ -316,7 +316,7 @@ describe('the position of what was delivered', () => {
     expect(await head('0')).toMatchObject({ delivered: 1 });
   });
 
-  it('makes the log register the response of a POST as soon as the stream is there, though writing continues', async () => {
+  it('the position of what was delivered makes the log register the response of a POST as soon as the stream is there, though writing continues', async () => {
     const delay = ({ method }: EventStoreCall) => (method === 'append' ? 10 : 0);
     const { clock, stream, head, heard } = await setup({ delay }, 'shared');
     const post = stream('post', [1]);
@@ -332,7 +332,7 @@ describe('the position of what was delivered', () => {
     expect(reading.got).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
-  it('does not keep a reader the newest for ever when the log is slow', async () => {
+  it('the position of what was delivered does not keep a reader the newest for ever when the log is slow', async () => {
     const delay = ({ method }: EventStoreCall) => (method === 'claim' ? 100 : 0);
     const { clock, stream, head } = await setup({ delay }, 'shared');
     const post = stream('post', [1]);
@@ -342,7 +342,7 @@ describe('the position of what was delivered', () => {
     expect(await head('post')).not.toHaveProperty('reader');
   });
 
-  it('may fail to be written: the stream continues', async () => {
+  it('the position of what was delivered may fail to be written: the stream continues', async () => {
     const { clock, stream, heard } = await setup(only('claim', 'release'), 'shared');
     const post = stream('post', [1]);
     await post.write({});
@@ -359,7 +359,7 @@ describe('the position of what was delivered', () => {
 });
 
 describe('G6: a reader whose events were evicted', () => {
-  it('begins with the oldest that is kept, on any stream', async () => {
+  it('a reader whose events were evicted begins with the oldest that is kept, on any stream', async () => {
     const { clock, log, stream, heard } = await setup();
     const texts = Array.from({ length: 1_200 }, (_, n) => `${n}`);
     void log.append('s', 'post', texts, { writer: 'w', seq: 1 });
@@ -371,7 +371,7 @@ describe('G6: a reader whose events were evicted', () => {
 });
 
 describe('a stream whose log refuses', () => {
-  it('fails its reader, reports the failure to its owner once, and is idle then', async () => {
+  it('a stream whose log refuses fails its reader, reports the failure to its owner once, and is idle then', async () => {
     const full = new McpEventLogFullError('post', 'eventLog.maxEvents');
     const { clock, store, stream, heard } = await setup();
     const post = stream('post', [1]);
@@ -419,7 +419,7 @@ describe('a stream whose log refuses', () => {
     expect([reading.end, clock.pending]).toEqual([expect.any(McpSessionGoneError), 0]);
   });
 
-  it('is ended in the log, so that a client that resumes it does not wait for ever', async () => {
+  it('a stream whose log refuses is ended in the log, so that a client that resumes it does not wait for ever', async () => {
     const full = new McpEventLogFullError('post', 'eventLog.maxEvents');
     const { clock, log, store, stream, head } = await setup();
     const post = stream('post', [1, 2]);
@@ -438,7 +438,7 @@ describe('a stream whose log refuses', () => {
     expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });
 
-  it('is ended as soon as a log that was unavailable is back', async () => {
+  it('a stream whose log refuses is ended as soon as a log that was unavailable is back', async () => {
     const { clock, store, stream, heard, head } = await setup({}, 'shared');
     const post = stream('post', [1]);
     await post.write(data);
@@ -454,7 +454,7 @@ describe('a stream whose log refuses', () => {
     expect([post.settled, heard.at(-1), clock.pending]).toEqual([true, 'idle', 0]);
   });
 
-  it('is not ended in the log when the session ends before the log is back', async () => {
+  it('a stream whose log refuses is not ended in the log when the session ends before the log is back', async () => {
     const { clock, stream } = await setup(only('append'));
     const post = stream('post', [1]);
     const written = Promise.allSettled([post.write(data)]);
@@ -465,7 +465,7 @@ describe('a stream whose log refuses', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails readers that come afterwards', async () => {
+  it('a stream whose log refuses fails readers that come afterwards', async () => {
     const { clock, stream, heard } = await setup(only('append'));
     const post = stream('post', [1]);
     const written = Promise.allSettled([post.write({})]);
@@ -475,7 +475,7 @@ describe('a stream whose log refuses', () => {
     expect(heard).not.toContain('attached');
   });
 
-  it('is released if it is the standalone stream, so that another object can continue it', async () => {
+  it('a stream whose log refuses is released if it is the standalone stream, so that another object can continue it', async () => {
     const { clock, store, stream, heard } = await setup(only('append'));
     const standalone = stream('0');
     const reading = read(standalone);
@@ -492,7 +492,7 @@ describe('a stream whose log refuses', () => {
     expect(back.got).toEqual([1]);
   });
 
-  it('leaves other streams as they are', async () => {
+  it('a stream whose log refuses leaves other streams as they are', async () => {
     const { clock, stream } = await setup({ failBefore: ({ stream: id }) => id === 'bad' });
     const [bad, good] = [stream('bad', [1]), stream('good', [2])];
     const reading = read(good);

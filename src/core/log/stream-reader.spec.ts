@@ -90,7 +90,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000, id = 'str
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, n) => first + n);
 
 describe('a reader that has caught up', () => {
-  it('delivers the next event from its signal, without a read of the log', async () => {
+  it('a reader that has caught up delivers the next event from its signal, without a read of the log', async () => {
     const { write, caughtUp, reads } = await setup();
     await write();
     const { reader, got } = await caughtUp();
@@ -101,7 +101,7 @@ describe('a reader that has caught up', () => {
     expect(reads).not.toHaveBeenCalled();
   });
 
-  it('completes at the signal of the end', async () => {
+  it('a reader that has caught up completes at the signal of the end', async () => {
     const { write, caughtUp, reads } = await setup();
     await write();
     const listening = await caughtUp();
@@ -110,7 +110,7 @@ describe('a reader that has caught up', () => {
     expect(reads).not.toHaveBeenCalled();
   });
 
-  it('completes at an end that brings no event', async () => {
+  it('a reader that has caught up completes at an end that brings no event', async () => {
     const { write, caughtUp } = await setup();
     await write();
     const listening = await caughtUp();
@@ -120,7 +120,7 @@ describe('a reader that has caught up', () => {
 });
 
 describe('a reader that is behind', () => {
-  it('reads the log page by page, up to the end', async () => {
+  it('a reader that is behind reads the log page by page, up to the end', async () => {
     const { write, caughtUp } = await setup();
     await write(300, true);
     const listening = await caughtUp(100);
@@ -133,7 +133,7 @@ describe('a reader that is behind', () => {
     ['signals in the wrong order', (signals: StreamSignal[]) => signals.toReversed()],
     ['signals that come twice', (signals: StreamSignal[]) => [...signals, ...signals]],
     ['a late one only', ([first]: StreamSignal[]) => [POKE, first!]],
-  ])('reads the log after %s', async (_, heard) => {
+  ])('a reader that is behind reads the log after %s', async (_, heard) => {
     const { clock, write, caughtUp } = await setup();
     await write(2);
     const { reader, got } = await caughtUp();
@@ -142,7 +142,7 @@ describe('a reader that is behind', () => {
     expect(got).toEqual(upTo(7));
   });
 
-  it('loses no event that is signalled while it reads, and reads again only when it must', async () => {
+  it('a reader that is behind loses no event that is signalled while it reads, and reads again only when it must', async () => {
     const { clock, write, caughtUp, reads } = await setup({
       delayAnswer: ({ method }) => (method === 'read' ? 10 : 0),
     });
@@ -157,7 +157,7 @@ describe('a reader that is behind', () => {
     expect(reads).toHaveBeenCalledTimes(2);
   });
 
-  it('does not complete for an end that it read before it had everything', async () => {
+  it('a reader that is behind does not complete for an end that it read before it had everything', async () => {
     const { clock, write, caughtUp } = await setup({ delay: ({ method }) => (method === 'read' ? 10 : 0) });
     await write();
     const listening = await caughtUp();
@@ -168,7 +168,7 @@ describe('a reader that is behind', () => {
     expect([listening.got, listening.end]).toEqual([upTo(101), 'complete']);
   });
 
-  it('retries a failing read, and goes on', async () => {
+  it('a reader that is behind retries a failing read, and goes on', async () => {
     const { clock, write, listen } = await setup({ failBefore: ({ attempt }) => attempt < 3 });
     await write(3, true);
     const listening = listen();
@@ -178,7 +178,7 @@ describe('a reader that is behind', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails when the log fails for too long', async () => {
+  it('a reader that is behind fails when the log fails for too long', async () => {
     const { clock, write, listen } = await setup({ failBefore: () => true });
     await write(3, true);
     const listening = listen();
@@ -188,7 +188,7 @@ describe('a reader that is behind', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails with the refusal of the log, after the events that it could deliver', async () => {
+  it('a reader that is behind fails with the refusal of the log, after the events that it could deliver', async () => {
     const { clock, log, write, caughtUp, listen } = await setup();
     await expect(caughtUp()).resolves.toMatchObject({ end: expect.any(McpStreamNotFoundError) as unknown });
     await write(50);
@@ -200,7 +200,7 @@ describe('a reader that is behind', () => {
     expect(listen().end).toBeUndefined();
   });
 
-  it('G6: begins with the oldest event that is kept, and says what it passes over', async () => {
+  it('G6: a reader that is behind begins with the oldest event that is kept, and says what it passes over', async () => {
     const { write, caughtUp, evicted } = await setup({}, 100);
     await write(150);
     const listening = await caughtUp(10);
@@ -208,7 +208,7 @@ describe('a reader that is behind', () => {
     expect(evicted).toEqual([[10, 51]]);
   });
 
-  it('P13: fails when it was so slow that its next event was evicted', async () => {
+  it('P13: a reader that is behind fails when it was so slow that its next event was evicted', async () => {
     const { clock, write, caughtUp, flow, resume, evicted } = await setup({}, 100);
     await write(5);
     const listening = await caughtUp();
@@ -220,7 +220,7 @@ describe('a reader that is behind', () => {
     expect(evicted).toEqual([]);
   });
 
-  it('acknowledges what it has handed out with each further read', async () => {
+  it('a reader that is behind acknowledges what it has handed out with each further read', async () => {
     const { clock, log, write, caughtUp } = await setup();
     await write(100);
     const { reader } = await caughtUp();
@@ -232,7 +232,7 @@ describe('a reader that is behind', () => {
 });
 
 describe('a reader whose caller waits until it has caught up', () => {
-  it('rests once it has delivered the events that it was behind with', async () => {
+  it('a reader whose caller waits until it has caught up rests once it has delivered the events that it was behind with', async () => {
     const { clock, write, listen } = await setup({ delay: ({ method }) => (method === 'read' ? 10 : 0) });
     const listening = listen();
     await listening.reader.rested();
@@ -246,7 +246,7 @@ describe('a reader whose caller waits until it has caught up', () => {
   it.each([
     ['a log that fails', { failBefore: () => true }, false],
     ['a response that is full', {}, true],
-  ])('is not waited for after %s', async (_, faults, full) => {
+  ])('a reader whose caller waits until it has caught up is not waited for after %s', async (_, faults, full) => {
     const { clock, write, listen, flow } = await setup(faults);
     await write(2);
     const { reader } = listen(0, () => (flow.paused = full));
@@ -258,7 +258,7 @@ describe('a reader whose caller waits until it has caught up', () => {
     await clock.advance(1_000);
   });
 
-  it('rests after a signal that asked it to, too', async () => {
+  it('a reader whose caller waits until it has caught up rests after a signal that asked it to, too', async () => {
     const { write, caughtUp } = await setup();
     await write();
     const rested: Promise<void>[] = [];
@@ -270,7 +270,7 @@ describe('a reader whose caller waits until it has caught up', () => {
 });
 
 describe('a full response', () => {
-  it('is given nothing, and nothing is read for it, until it flows again', async () => {
+  it('a full response is given nothing, and nothing is read for it, until it flows again', async () => {
     const { clock, write, caughtUp, flow, reads, resume } = await setup();
     await write();
     const { reader, got } = await caughtUp();
@@ -285,7 +285,7 @@ describe('a full response', () => {
     expect(got).toEqual([1, 2, 3]);
   });
 
-  it('has one drain listener from when it is full until its reader leaves', async () => {
+  it('a full response has one drain listener from when it is full until its reader leaves', async () => {
     const { write, caughtUp, flow, resumed$ } = await setup();
     await write();
     const { reader, leave } = await caughtUp();
@@ -298,7 +298,7 @@ describe('a full response', () => {
     expect(resumed$.observed).toBe(false);
   });
 
-  it('stops in the middle of a signal, and goes on there', async () => {
+  it('a full response stops in the middle of a signal, and goes on there', async () => {
     const { clock, write, caughtUp, flow, resume } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }) => (flow.paused = index === 3));
@@ -309,7 +309,7 @@ describe('a full response', () => {
     expect(got).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('stops in the middle of a page, and goes on there', async () => {
+  it('a full response stops in the middle of a page, and goes on there', async () => {
     const { clock, write, listen, flow, resume } = await setup();
     await write(70, true);
     const listening = listen(0, ({ index }) => (flow.paused = index % 30 === 0));
@@ -323,7 +323,7 @@ describe('a full response', () => {
     expect([listening.got, listening.end]).toEqual([upTo(70), 'complete']);
   });
 
-  it('completes although it is full, if that was the last event', async () => {
+  it('a full response completes although it is full, if that was the last event', async () => {
     const { write, caughtUp, flow } = await setup();
     await write();
     const listening = await caughtUp(0, ({ index }) => (flow.paused = index === 2));
@@ -333,7 +333,7 @@ describe('a full response', () => {
 });
 
 describe('a reader that a newer one has replaced', () => {
-  it('hands out nothing any more, not even of a page that it was reading', async () => {
+  it('a reader that a newer one has replaced hands out nothing any more, not even of a page that it was reading', async () => {
     const { clock, write, listen } = await setup({ delayAnswer: () => 10 });
     await write(3);
     const older = listen();
@@ -347,7 +347,7 @@ describe('a reader that a newer one has replaced', () => {
     expect([older.got, older.end]).toEqual([[], undefined]);
   });
 
-  it('delivers nothing when the stream ends, and is given its position at its own end', async () => {
+  it('a reader that a newer one has replaced delivers nothing when the stream ends, and is given its position at its own end', async () => {
     const { clock, write, caughtUp } = await setup({}, 1_000, '0');
     await write(2);
     const older = await caughtUp();
@@ -360,7 +360,7 @@ describe('a reader that a newer one has replaced', () => {
     expect([older.got, older.events.at(-1), older.end]).toEqual([[1, 2], { index: 5, data: NO_DATA }, 'complete']);
   });
 
-  it('of a call is given no position after the last event that it has delivered', async () => {
+  it('the reader of a call is given no position after the last event that it has delivered', async () => {
     const { write, caughtUp } = await setup();
     await write(2);
     const older = await caughtUp();
@@ -370,7 +370,7 @@ describe('a reader that a newer one has replaced', () => {
     expect([older.events.at(-1), older.end]).toEqual([{ index: 2, data: NO_DATA }, 'complete']);
   });
 
-  it('is given no position before the last event that it has delivered', async () => {
+  it('a reader that a newer one has replaced is given no position before the last event that it has delivered', async () => {
     const { write, caughtUp } = await setup();
     await write(4);
     const older = await caughtUp();
@@ -381,7 +381,7 @@ describe('a reader that a newer one has replaced', () => {
 });
 
 describe('a subscriber that interferes', () => {
-  it('may leave in the middle of a signal', async () => {
+  it('a subscriber that interferes may leave in the middle of a signal', async () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }, { leave }) => index === 3 && leave());
@@ -391,7 +391,7 @@ describe('a subscriber that interferes', () => {
     expect(got).toEqual([1, 2, 3]);
   });
 
-  it('may leave in the middle of a page', async () => {
+  it('a subscriber that interferes may leave in the middle of a page', async () => {
     const { clock, write, listen } = await setup();
     await write(5, true);
     const listening = listen(0, ({ index }, { leave }) => index === 3 && leave());
@@ -400,7 +400,7 @@ describe('a subscriber that interferes', () => {
     expect([listening.got, listening.end]).toEqual([[1, 2, 3], undefined]);
   });
 
-  it('may cause a signal: the event of that signal comes after the current one', async () => {
+  it('a subscriber that interferes may cause a signal: the event of that signal comes after the current one', async () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const signals = [await write(3), await write(2)];
@@ -410,7 +410,7 @@ describe('a subscriber that interferes', () => {
     expect(got).toEqual(upTo(6, 2));
   });
 
-  it('may have its reader replaced in the middle of a signal', async () => {
+  it('a subscriber that interferes may have its reader replaced in the middle of a signal', async () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }, { reader: self }) => index === 2 && self.silence());
@@ -421,7 +421,7 @@ describe('a subscriber that interferes', () => {
 });
 
 describe('a reader that is done', () => {
-  it('delivers, acknowledges and reads nothing afterwards', async () => {
+  it('a reader that is done delivers, acknowledges and reads nothing afterwards', async () => {
     const { clock, write, caughtUp, reads } = await setup();
     await write();
     const finished = await caughtUp();
@@ -444,7 +444,7 @@ describe('a reader that is done', () => {
     expect(reads).not.toHaveBeenCalled();
   });
 
-  it('drops the events of a read that was under way', async () => {
+  it('a reader that is done drops the events of a read that was under way', async () => {
     const { clock, write, listen } = await setup({ delayAnswer: () => 10 });
     await write(3, true);
     const listening = listen();

@@ -547,25 +547,29 @@ describe('the stream scheme', () => {
     StreamReader.prototype.next = next;
   });
 
-  it(`keeps its promises under ${RUNS} random schedules`, { timeout: 60_000 + RUNS * 20 }, async () => {
-    const ends = new Set<string>();
-    for (let seed = SEED; seed < SEED + RUNS; seed++) {
-      world = new World(seed);
-      try {
-        await world.run();
-        await new Verdict(world).give();
-      } catch (cause) {
-        const message = `FUZZ_SEED=${seed} FUZZ_RUNS=1: ${(cause as Error).message}\n${world.trace.join(' ')}`;
-        throw new Error(message, { cause });
+  it(
+    `the stream scheme keeps its promises under ${RUNS} random schedules`,
+    { timeout: 60_000 + RUNS * 20 },
+    async () => {
+      const ends = new Set<string>();
+      for (let seed = SEED; seed < SEED + RUNS; seed++) {
+        world = new World(seed);
+        try {
+          await world.run();
+          await new Verdict(world).give();
+        } catch (cause) {
+          const message = `FUZZ_SEED=${seed} FUZZ_RUNS=1: ${(cause as Error).message}\n${world.trace.join(' ')}`;
+          throw new Error(message, { cause });
+        }
+        for (const { end, error } of world.readings) ends.add(error instanceof Error ? error.name : end);
+        for (const error of world.refused) ends.add((error as Error).name);
+        for (const { outcome, error } of world.written) ends.add(error instanceof Error ? error.name : outcome);
       }
-      for (const { end, error } of world.readings) ends.add(error instanceof Error ? error.name : end);
-      for (const error of world.refused) ends.add((error as Error).name);
-      for (const { outcome, error } of world.written) ends.add(error instanceof Error ? error.name : outcome);
-    }
-    // That nothing went wrong says something only if everything was tried.
-    if (RUNS < 1_000) return;
-    const tried = ['left', 'complete', 'logged', 'EventStoreFault', 'McpSessionGoneError', 'McpStreamOverflowError'];
-    const more = ['EventsEvictedError', 'McpStreamEndedError', 'McpStreamNotFoundError'];
-    expect([...ends].toSorted()).toEqual([...tried, ...more].toSorted());
-  });
+      // That nothing went wrong says something only if everything was tried.
+      if (RUNS < 1_000) return;
+      const tried = ['left', 'complete', 'logged', 'EventStoreFault', 'McpSessionGoneError', 'McpStreamOverflowError'];
+      const more = ['EventsEvictedError', 'McpStreamEndedError', 'McpStreamNotFoundError'];
+      expect([...ends].toSorted()).toEqual([...tried, ...more].toSorted());
+    },
+  );
 });

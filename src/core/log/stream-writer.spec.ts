@@ -71,7 +71,7 @@ const slow = (ms: number): EventStoreFaults => ({ delay: ({ method }) => (method
 const outage: EventStoreFaults = { failBefore: ({ method }) => method === 'append' };
 
 describe('a writer', () => {
-  it('is idle, appending while an append is in flight, and idle again', async () => {
+  it('a writer is idle, appending while an append is in flight, and idle again', async () => {
     const { clock, writer, signals, logged } = await setup(slow(10));
     expect(writer.state).toBe('idle');
     const pushed = writer.push({ data: '1' });
@@ -83,7 +83,7 @@ describe('a writer', () => {
     expect(await logged()).toEqual(['1']);
   });
 
-  it('has one append in flight, and commits together what queues meanwhile', async () => {
+  it('a writer has one append in flight, and commits together what queues meanwhile', async () => {
     const { clock, writer, signals, appends } = await setup(slow(10));
     const outcomes = ['1', '2', '3', '4'].map((data) => watch(writer.push({ data })));
     await clock.advance(10);
@@ -102,13 +102,13 @@ describe('a writer', () => {
     expect(late.outcome).toBe('logged');
   });
 
-  it('commits a burst of entries with two appends', async () => {
+  it('a writer commits a burst of entries with two appends', async () => {
     const { writer, appends } = await setup();
     await Promise.all(Array.from({ length: 100 }, (_, n) => writer.push({ data: `${n}` })));
     expect(appends().map(({ length }) => length)).toEqual([1, 99]);
   });
 
-  it('keeps the order of push, however slow and unreliable the log is', async () => {
+  it('a writer keeps the order of push, however slow and unreliable the log is', async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const faults = randomFaults({ seed, maxDelayMs: 20, failBefore: 0.3, failAfter: 0.3 });
       const { clock, writer, logged } = await setup(faults);
@@ -124,7 +124,7 @@ describe('a writer', () => {
     }
   });
 
-  it('numbers its appends, says which requests it opens with the first one only, and names its newest event', async () => {
+  it('a writer numbers its appends, says which requests it opens with the first one only, and names its newest event', async () => {
     const opens = { node: 'n', requests: [1, 2] };
     const { writer, options, log } = await setup({}, { opens });
     await writer.push({});
@@ -138,7 +138,7 @@ describe('a writer', () => {
     expect(await log.unfinished('n')).toMatchObject([{ requests: [2] }]);
   });
 
-  it('passes on which requests are settled, with an answer or without one', async () => {
+  it('a writer passes on which requests are settled, with an answer or without one', async () => {
     const { writer, options } = await setup();
     void writer.push({ data: 'in flight' });
     await Promise.all([
@@ -150,14 +150,14 @@ describe('a writer', () => {
     expect(options()[1]).toEqual({ writer: 'w', seq: 2, end: true, settles: ['x', 'cancelled', 7] });
   });
 
-  it('lets a stream begin with an empty entry', async () => {
+  it('a writer lets a stream begin with an empty entry', async () => {
     const { writer, signals, log } = await setup();
     await writer.push({});
     expect(signals).toEqual([{ first: 1, events: [], ended: false }]);
     expect(await log.read('s', STREAM, 0, 0)).toMatchObject({ last: 0, ended: false });
   });
 
-  it('puts entries that a commit causes behind those that are queued already', async () => {
+  it('a writer puts entries that a commit causes behind those that are queued already', async () => {
     const committed = ({ events }: StreamSignal): void => {
       if (events.includes('1')) void writer.push({ data: 'echo' });
     };
@@ -192,7 +192,7 @@ describe('an unknown outcome', () => {
     },
   );
 
-  it('that outlasts all retries fails the writer and all entries that wait', async () => {
+  it('an unknown outcome that outlasts all retries fails the writer and all entries that wait', async () => {
     const { clock, writer, signals, failures } = await setup(outage);
     const outcomes = ['1', '2'].map((data) => watch(writer.push({ data })));
     await clock.advance(POLICY.giveUpAfterMs - 1);
@@ -208,7 +208,7 @@ describe('an unknown outcome', () => {
 });
 
 describe('a failed append whose promise is not awaited', () => {
-  it('ends the stream, and not the process', async () => {
+  it('a failed append whose promise is not awaited ends the stream, and not the process', async () => {
     const { clock, writer, failures } = await setup(outage);
     // Vitest fails the run for a rejection that is nobody's.
     void writer.push({ data: '1' });
@@ -235,7 +235,7 @@ describe('a refusal', () => {
     await expect(writer.push({ data: '4' })).rejects.toBe(refusal);
   });
 
-  it('also ends an append that is being retried', async () => {
+  it('a refusal also ends an append that is being retried', async () => {
     const faults: EventStoreFaults = {
       failAfter: ({ attempt }) => attempt === 1,
       refuse: ({ attempt }) => (attempt === 3 ? new McpSessionGoneError('s') : undefined),
@@ -250,7 +250,7 @@ describe('a refusal', () => {
 });
 
 describe('the end', () => {
-  it('is final: later entries are refused without asking the log', async () => {
+  it('the end is final: later entries are refused without asking the log', async () => {
     const { writer, signals, appends, failures } = await setup();
     await writer.push({ data: 'answer', settles: 1, end: true });
     expect(writer.state).toBe('ended');
@@ -260,7 +260,7 @@ describe('the end', () => {
     expect(failures).toEqual([]);
   });
 
-  it('refuses entries that are pushed while it is being logged', async () => {
+  it('the end refuses entries that are pushed while it is being logged', async () => {
     const { clock, writer, logged } = await setup(slow(10));
     const ending = watch(writer.push({ data: 'answer', end: true }));
     const late = watch(writer.push({ data: 'late' }));
@@ -271,14 +271,14 @@ describe('the end', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('may be an entry of its own', async () => {
+  it('the end may be an entry of its own', async () => {
     const { writer, signals } = await setup();
     await writer.push({ data: '1' });
     await writer.push({ settles: 1, end: true });
     expect(signals.at(-1)).toEqual({ first: 2, events: [], ended: true });
   });
 
-  it('refuses entries that a subscriber pushes when it is notified of it', async () => {
+  it('the end refuses entries that a subscriber pushes when it is notified of it', async () => {
     const late: { outcome: unknown }[] = [];
     const target: Partial<WriterTarget> = { committed: () => late.push(watch(writer.push({ data: 'late' }))) };
     const { writer } = await setup({}, target);
@@ -291,7 +291,7 @@ describe('the end', () => {
 describe('the queue of entries for a failing log', () => {
   const big = { data: 'x'.repeat(200) };
 
-  it('is bounded: beyond its limit the writer fails with all entries in it', async () => {
+  it('the queue of entries for a failing log is bounded: beyond its limit the writer fails with all entries in it', async () => {
     const { clock, writer, failures } = await setup(outage);
     const underWay = watch(writer.push({ data: '1' }));
     await clock.advance(15);
@@ -312,7 +312,7 @@ describe('the queue of entries for a failing log', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('is not bounded while the log is merely slow', async () => {
+  it('the queue of entries for a failing log is not bounded while the log is merely slow', async () => {
     const { clock, writer, failures, logged } = await setup(slow(1_000));
     for (let n = 0; n < 20; n++) void writer.push(big);
     await clock.advance(2_000);
@@ -320,7 +320,7 @@ describe('the queue of entries for a failing log', () => {
     expect(await logged()).toHaveLength(20);
   });
 
-  it('is unbounded again as soon as the log has answered', async () => {
+  it('the queue of entries for a failing log is unbounded again as soon as the log has answered', async () => {
     const committed = ({ first }: StreamSignal): void => {
       if (first === 1) for (let n = 0; n < 5; n++) void writer.push(big);
     };
@@ -334,7 +334,7 @@ describe('the queue of entries for a failing log', () => {
     expect(await logged()).toHaveLength(6);
   });
 
-  it('counts no entries whose append is under way', async () => {
+  it('the queue of entries for a failing log counts no entries whose append is under way', async () => {
     let failing = true;
     const { clock, writer, failures } = await setup({ failBefore: () => failing });
     void writer.push({ data: '1' });
@@ -349,30 +349,33 @@ describe('the queue of entries for a failing log', () => {
     expect([writer.state, failures]).toEqual(['idle', []]);
   });
 
-  it.each([false, true])('stays failed when the append under way gets through after all (its end: %s)', async (end) => {
-    const { clock, store, writer, failures, logged } = await setup(outage);
-    const underWay = watch(writer.push({ data: '1', end }));
-    await clock.advance(15);
-    for (let n = 0; n < 4; n++) watch(writer.push(big));
-    store.faults = {};
-    await clock.advance(1_000);
-    expect(underWay.outcome).toBe('logged');
-    expect(await logged()).toEqual(['1']);
-    expect(writer.state).toBe('failed');
-    await expect(writer.push({ data: 'more' })).rejects.toThrow(McpStreamOverflowError);
-    expect(failures).toHaveLength(1);
-  });
+  it.each([false, true])(
+    'the queue of entries for a failing log stays failed when the append under way gets through after all (its end: %s)',
+    async (end) => {
+      const { clock, store, writer, failures, logged } = await setup(outage);
+      const underWay = watch(writer.push({ data: '1', end }));
+      await clock.advance(15);
+      for (let n = 0; n < 4; n++) watch(writer.push(big));
+      store.faults = {};
+      await clock.advance(1_000);
+      expect(underWay.outcome).toBe('logged');
+      expect(await logged()).toEqual(['1']);
+      expect(writer.state).toBe('failed');
+      await expect(writer.push({ data: 'more' })).rejects.toThrow(McpStreamOverflowError);
+      expect(failures).toHaveLength(1);
+    },
+  );
 });
 
 describe('flushed()', () => {
-  it('resolves at once while nothing is in flight', async () => {
+  it('flushed() resolves at once while nothing is in flight', async () => {
     const { writer } = await setup();
     await writer.flushed();
     await writer.push({ end: true });
     await writer.flushed();
   });
 
-  it('resolves when all entries that were pushed are logged, batch after batch', async () => {
+  it('flushed() resolves when all entries that were pushed are logged, batch after batch', async () => {
     const { clock, writer, appends } = await setup(slow(10));
     void writer.push({ data: '1' });
     void writer.push({ data: '2' });
@@ -383,14 +386,14 @@ describe('flushed()', () => {
     expect([appends().length, flushed.outcome]).toEqual([2, 'logged']);
   });
 
-  it('resolves also when the writer fails', async () => {
+  it('flushed() resolves also when the writer fails', async () => {
     const { clock, writer } = await setup(outage);
     watch(writer.push({ data: '1' }));
     const flushed = await settled(clock, watch(writer.flushed()));
     expect([flushed.outcome, writer.state]).toEqual(['logged', 'failed']);
   });
 
-  it('resolves when the retries are cancelled', async () => {
+  it('flushed() resolves when the retries are cancelled', async () => {
     const { clock, writer, retry } = await setup(outage);
     const pushed = watch(writer.push({ data: '1' }));
     const flushed = watch(writer.flushed());
@@ -429,7 +432,7 @@ describe('a writer whose log answers synchronously', () => {
     return { store, writer, failures };
   }
 
-  it('has an entry committed when the push returns', async () => {
+  it('a writer whose log answers synchronously has an entry committed when the push returns', async () => {
     const signals: StreamSignal[] = [];
     const { writer } = await atOnce((signal) => signals.push(signal));
     const pushes = [writer.push({ data: '1' }), writer.push({ data: '2', end: true })];
@@ -442,7 +445,7 @@ describe('a writer whose log answers synchronously', () => {
     await writer.flushed();
   });
 
-  it('keeps the order of entries that a commit causes', async () => {
+  it('a writer whose log answers synchronously keeps the order of entries that a commit causes', async () => {
     const signals: StreamSignal[] = [];
     const { writer } = await atOnce((signal, self) => {
       if (signal.first === 1) {
@@ -456,7 +459,7 @@ describe('a writer whose log answers synchronously', () => {
     expect(writer.state).toBe('idle');
   });
 
-  it('fails when its log refuses an append', async () => {
+  it('a writer whose log answers synchronously fails when its log refuses an append', async () => {
     const { store, writer, failures } = await atOnce();
     await writer.push({ data: '1' });
     await store.drop('s');

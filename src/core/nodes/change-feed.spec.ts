@@ -27,14 +27,14 @@ describe('ChangeFeed', () => {
     [here, there] = [new ChangeFeed(hub), new ChangeFeed(hub)];
   });
 
-  it('publishes a change to every node, its own too', () => {
+  it('ChangeFeed publishes a change to every node, its own too', () => {
     const [atHome, abroad] = [hearing(here), hearing(there)];
     here.publish({ list: 'tools' });
     there.publish({ uri: 'orders://terms' });
     for (const { heard } of [atHome, abroad]) expect(heard).toEqual([{ list: 'tools' }, { uri: 'orders://terms' }]);
   });
 
-  it('reports that changes may have been missed', () => {
+  it('ChangeFeed reports that changes may have been missed', () => {
     const { heard } = hearing(here);
     hub.reconnected$.next();
     expect(heard).toEqual(['missed']);
@@ -51,19 +51,19 @@ describe('ChangeFeed', () => {
     { type: 'changed', list: ['tools'] },
     { type: 'changed', uri: 7 },
     { list: 'tools' },
-  ])('does not pass on what is no change: %j', (message) => {
+  ])('ChangeFeed does not pass on what is no change: %j', (message) => {
     const { heard } = hearing(here);
     hub.messages$.next(message);
     expect(heard).toEqual([]);
   });
 
-  it('passes on only the known fields of a change', () => {
+  it('ChangeFeed passes on only the known fields of a change', () => {
     const { heard } = hearing(here);
     hub.messages$.next({ type: 'changed', uri: 'orders://terms', by: 'version 9' });
     expect(heard).toEqual([{ uri: 'orders://terms' }]);
   });
 
-  it('counts its listeners', () => {
+  it('ChangeFeed counts its listeners', () => {
     const [one, other] = [hearing(here), hearing(here)];
     expect(here.listeners).toBe(2);
     one.subscription.unsubscribe();

@@ -14,7 +14,7 @@ messageBusContract(
 );
 
 describe('InMemoryMessageBus', () => {
-  it('has a random id, and a hub of its own', async () => {
+  it('InMemoryMessageBus has a random id, and a hub of its own', async () => {
     const [one, other] = [new InMemoryMessageBus(), new InMemoryMessageBus()];
     expect(one.nodeId).toMatch(/^[A-Za-z0-9]{10}$/);
     const heard: unknown[] = [];
@@ -25,7 +25,7 @@ describe('InMemoryMessageBus', () => {
     expect(heard).toEqual([]);
   });
 
-  it('hands its own messages over as they are, and copies those that cross nodes', async () => {
+  it('InMemoryMessageBus hands its own messages over as they are, and copies those that cross nodes', async () => {
     const hub = new InMemoryMessageHub();
     const [a, b] = [new InMemoryMessageBus('a', hub), new InMemoryMessageBus('b', hub)];
     const heard: unknown[] = [];
@@ -39,7 +39,7 @@ describe('InMemoryMessageBus', () => {
     expect(heard[1]).toStrictEqual({ list: [1] });
   });
 
-  it('drops what is under way to a node that closes', async () => {
+  it('InMemoryMessageBus drops what is under way to a node that closes', async () => {
     const hub = new InMemoryMessageHub();
     const [a, b] = [new InMemoryMessageBus('a', hub), new InMemoryMessageBus('b', hub)];
     const heard: unknown[] = [];
@@ -50,7 +50,7 @@ describe('InMemoryMessageBus', () => {
     expect(heard).toEqual([]);
   });
 
-  it('refuses a second node with the same id; the id is free again after close', async () => {
+  it('InMemoryMessageBus refuses a second node with the same id; the id is free again after close', async () => {
     const hub = new InMemoryMessageHub();
     const first = new InMemoryMessageBus('a', hub);
     expect(() => new InMemoryMessageBus('a', hub)).toThrow('"a"');

@@ -69,7 +69,7 @@ async function setup() {
 }
 
 describe('an inbox', () => {
-  it('hands over the messages for this node, once and in their order', async () => {
+  it('an inbox hands over the messages for this node, once and in their order', async () => {
     const { clock, told, node } = await setup();
     const [a, b, c] = [node('a'), node('b'), node('c')];
     await b.inbox.put([answer('a-x-1'), answer('c-x-1'), ROOTS, answer('b-x-1'), note('notifications/initialized')]);
@@ -88,7 +88,7 @@ describe('an inbox', () => {
     expect(a.taken).toHaveLength(3);
   });
 
-  it('is empty for a live copy that was made after the messages', async () => {
+  it('an inbox is empty for a live copy that was made after the messages', async () => {
     const { clock, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     await b.inbox.put([answer('a-x-1')]);
@@ -102,7 +102,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-x-2')]);
   });
 
-  it('refuses a message that it cannot log, signals no node, and accepts the next', async () => {
+  it('an inbox refuses a message that it cannot log, signals no node, and accepts the next', async () => {
     const { log, told, node, clock } = await setup();
     const [a, b] = [node('a'), node('b')];
     for (const fails of ['before', 'after'] as const) {
@@ -118,7 +118,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-after-1'), answer('a-x-1'), answer('a-x-2')]);
   });
 
-  it('refuses at once while the log is unavailable, without a queue', async () => {
+  it('an inbox refuses at once while the log is unavailable, without a queue', async () => {
     const { log, node, clock } = await setup();
     const [a, b] = [node('a'), node('b')];
     log.fails = 'before';
@@ -133,7 +133,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-x-4')]);
   });
 
-  it('reads again at each signal of a further message', async () => {
+  it('an inbox reads again at each signal of a further message', async () => {
     const { clock, log, node } = await setup();
     const { inbox, taken } = node('a');
     for (let moment = 0; moment < 30; moment++) {
@@ -147,7 +147,7 @@ describe('an inbox', () => {
     }
   });
 
-  it('reads on when the log is back: for a while by itself, then at a signal, until it is closed', async () => {
+  it('an inbox reads on when the log is back: for a while by itself, then at a signal, until it is closed', async () => {
     const { clock, log, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     await b.inbox.put([answer('a-x-1')]);
@@ -176,7 +176,7 @@ describe('an inbox', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('skips no message that is put there while an unavailable log was asked for the first position', async () => {
+  it('an inbox skips no message that is put there while an unavailable log was asked for the first position', async () => {
     const { clock, log, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     log.fails = 'before';
@@ -189,7 +189,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-x-1')]);
   });
 
-  it('refuses messages while it is full, and reports that a session is gone', async () => {
+  it('an inbox refuses messages while it is full, and reports that a session is gone', async () => {
     const { clock, log, events, node } = await setup();
     const b = node('b');
     const many = Array.from({ length: 1_000 }, (_, n) => `${n}`);
@@ -204,7 +204,7 @@ describe('an inbox', () => {
     expect(events).toEqual([]);
   });
 
-  it('G12: waits behind indices that the log has skipped', async () => {
+  it('G12: an inbox waits behind indices that the log has skipped', async () => {
     const { clock, log, node } = await setup();
     const a = node('a');
     await log.append('s', 'inbox', [], { writer: 'w', seq: 1, newest: 5 });
@@ -222,7 +222,7 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-x-1')]);
   });
 
-  it('goes on when a server throws on a message', async () => {
+  it('an inbox goes on when a server throws on a message', async () => {
     const { clock, events, node } = await setup();
     const a = node('a', () => {
       throw new TypeError('no');
@@ -248,7 +248,7 @@ describe('a message of the client', () => {
     ['*', ROOTS],
     [undefined, note('notifications/initialized')],
     [undefined, { jsonrpc: '2.0', id: 1, method: 'ping' } as const],
-  ])('concerns %s: %j', (expected, message) => {
+  ])('a message of the client concerns %s: %j', (expected, message) => {
     expect(addressee(message, 'me', { isRunning })).toBe(expected);
   });
 });

@@ -46,13 +46,13 @@ describe('a node that listens to the bus', () => {
     [{ type: 'appended' }, []],
     [null, []],
     ['text', []],
-  ])('acts on its known messages about live sessions only: %j', (message, expected) => {
+  ])('a node that listens to the bus acts on its known messages about live sessions only: %j', (message, expected) => {
     const { done, messages$ } = setup();
     messages$.next(message);
     expect(done).toEqual(expected);
   });
 
-  it('goes on when a message cannot be handled, and reports that', () => {
+  it('a node that listens to the bus goes on when a message cannot be handled, and reports that', () => {
     const { done, messages$ } = setup();
     messages$.next({ type: 'patched', session: 's', node: 'other', patch: 'nonsense' });
     expect(done).toEqual([
@@ -62,7 +62,7 @@ describe('a node that listens to the bus', () => {
     expect(done).toHaveLength(2);
   });
 
-  it('checks all sessions once the bus is back', () => {
+  it('a node that listens to the bus checks all sessions once the bus is back', () => {
     const { done, reconnected$ } = setup();
     reconnected$.next();
     expect(done).toEqual([['refresh']]);

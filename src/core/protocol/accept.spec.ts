@@ -44,11 +44,11 @@ describe('acceptsMediaTypes (E5)', () => {
     '*/*, text/event-stream;q=0',
     'application/jsonp, text/event-stream',
     'application/json text/event-stream',
-  ])('does not admit both: %j', (header) => {
+  ])('acceptsMediaTypes does not admit both: %j', (header) => {
     expect(both(header)).toBe(false);
   });
 
-  it('asks about one type alone, as for GET', () => {
+  it('acceptsMediaTypes asks about one type alone, as for GET', () => {
     expect(acceptsMediaTypes('text/event-stream', SSE)).toBe(true);
     expect(acceptsMediaTypes('application/json', SSE)).toBe(false);
   });

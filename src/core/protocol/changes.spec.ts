@@ -10,11 +10,11 @@ const CHANGES: McpChange[] = [
 ];
 
 describe('changes', () => {
-  it.each(CHANGES)('come back from the notification that tells of them: %j', (change) => {
+  it.each(CHANGES)('changes come back from the notification that tells of them: %j', (change) => {
     expect(changeOf(notificationOf(change))).toEqual(change);
   });
 
-  it('are told in the words of the specification', () => {
+  it('changes are told in the words of the specification', () => {
     expect(notificationOf({ list: 'tools' })).toEqual({ method: 'notifications/tools/list_changed' });
     expect(notificationOf({ uri: 'orders://terms' })).toEqual({
       method: 'notifications/resources/updated',
@@ -29,11 +29,11 @@ describe('changes', () => {
     { method: 'constructor' },
     { method: '__proto__' },
     { method: 'tools/list_changed' },
-  ])('are nothing else: %j', (notification) => {
+  ])('changes are nothing else: %j', (notification) => {
     expect(changeOf(notification)).toBeUndefined();
   });
 
-  it('are of three lists', () => {
+  it('changes are of three lists', () => {
     expect(['tools', 'prompts', 'resources', 'templates', '__proto__', 1, undefined].map(isChangedList)).toEqual([
       true,
       true,

@@ -20,7 +20,7 @@ const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
 
 describe('classifyPost (§0)', () => {
   it.each(['2026-07-28', '2025-11-25', '2099-01-01', '', null, 7, {}])(
-    'is modern by the key, even with %j',
+    'classifyPost is modern by the key, even with %j',
     (value) => {
       const meta = { [PROTOCOL_VERSION_META_KEY]: value };
       expect(classify(call(meta))).toBe('modern');
@@ -31,12 +31,12 @@ describe('classifyPost (§0)', () => {
     },
   );
 
-  it('is modern by the header', () => {
+  it('classifyPost is modern by the header', () => {
     const bodies = [call(), notification, { jsonrpc: '2.0', id: 1, result: {} }, [initialize], [initialize, call()]];
     for (const body of bodies) expect(classify(body, '2026-07-28')).toBe('modern');
   });
 
-  it('takes a lone initialize for what it is, whatever the header', () => {
+  it('classifyPost takes a lone initialize for what it is, whatever the header', () => {
     expect(classify(initialize, '2026-07-28')).toBe('legacy');
     expect(classify({ ...initialize, params: { _meta: { progressToken: 1 } } }, '2026-07-28')).toBe('legacy');
     expect(classify({ jsonrpc: '2.0', id: 1, method: 'initialize' }, '2026-07-28')).toBe('legacy');
@@ -45,7 +45,7 @@ describe('classifyPost (§0)', () => {
   });
 
   it.each([undefined, '', '2025-03-26', '2025-11-25', '2024-11-05', '2099-01-01', '2026-07-28, 2026-07-28'])(
-    'is legacy without a claim, header %j',
+    'classifyPost is legacy without a claim, header %j',
     (header) => {
       expect(classify(call(), header)).toBe('legacy');
       expect(classify(call({ progressToken: 1 }), header)).toBe('legacy');
@@ -56,7 +56,7 @@ describe('classifyPost (§0)', () => {
     },
   );
 
-  it('is not fooled by the key in another place', () => {
+  it('classifyPost is not fooled by the key in another place', () => {
     const key = { [PROTOCOL_VERSION_META_KEY]: '2026-07-28' };
     expect(classify({ ...call(), ...key, _meta: key })).toBe('legacy');
     expect(classify({ ...call(), params: { ...key, arguments: { _meta: key } } })).toBe('legacy');

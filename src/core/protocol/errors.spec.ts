@@ -36,7 +36,7 @@ describe('McpError', () => {
     );
   });
 
-  it('carries what it is given', () => {
+  it('McpError carries what it is given', () => {
     const cause = new Error('secret');
     const headers = { 'retry-after': '5' };
     const error = new McpError('UNAVAILABLE', 'Later.', { data: { a: 1 }, headers, requestId: 0, cause });
@@ -48,20 +48,20 @@ describe('McpError', () => {
     });
   });
 
-  it('sends neither stack nor cause', () => {
+  it('McpError sends neither stack nor cause', () => {
     const text = JSON.stringify(new McpError('INTERNAL_ERROR', 'Sorry.', { cause: new Error('secret') }).toResponse());
     expect(text).not.toMatch(/secret|spec\.ts/);
   });
 });
 
 describe('refusalOf', () => {
-  it('M6: is 400 for a client without a capability, from any copy of the SDK', () => {
+  it('M6: refusalOf is 400 for a client without a capability, from any copy of the SDK', () => {
     const data = { requiredCapabilities: { roots: {} } };
     const thrown = Object.assign(new Error('No roots.'), { code: -32021, data });
     expect(refusalOf(thrown)).toMatchObject({ status: 400, rpcCode: -32021, message: 'No roots.', data });
   });
 
-  it('is an McpError itself, and nothing for any other value', () => {
+  it('refusalOf is an McpError itself, and nothing for any other value', () => {
     const refusal = new McpError('UNAVAILABLE', 'Later.');
     expect(refusalOf(refusal)).toBe(refusal);
     for (const other of [undefined, new Error('x'), { code: -32602, message: 'x' }]) {
@@ -71,7 +71,7 @@ describe('refusalOf', () => {
 });
 
 describe('errorResponse', () => {
-  it('leaves out data that is undefined, and keeps data that is null', () => {
+  it('errorResponse leaves out data that is undefined, and keeps data that is null', () => {
     expect(Object.keys(errorResponse(1, -1, 'x').error)).toEqual(['code', 'message']);
     expect(errorResponse('', -1, 'x', null)).toEqual({
       jsonrpc: '2.0',

@@ -18,7 +18,7 @@ describe('encodeHeaderValue (C13)', () => {
     [Number.MAX_SAFE_INTEGER, '9007199254740991'],
     [true, 'true'],
     [false, 'false'],
-  ])('sends %j as it is: %j', (value, sent) => {
+  ])('encodeHeaderValue sends %j as it is: %j', (value, sent) => {
     expect(encodeHeaderValue(value)).toBe(sent);
   });
 
@@ -35,19 +35,19 @@ describe('encodeHeaderValue (C13)', () => {
     ['\u007F', encoded('\u007F')],
     ['\uFEFFa', encoded('\uFEFFa')],
     ['👩‍🚀', encoded('👩‍🚀')],
-  ])('encodes %j as %j', (value, sent) => {
+  ])('encodeHeaderValue encodes %j as %j', (value, sent) => {
     expect(encodeHeaderValue(value)).toBe(sent);
   });
 
   it.each([undefined, null, {}, [], ['a'], NaN, Infinity, 2 ** 53, -1e300, 1n, Symbol('x'), () => 1])(
-    'does not send %s',
+    'encodeHeaderValue does not send %s',
     (value) => {
       expect(encodeHeaderValue(value)).toBeUndefined();
       expect(headerText(value)).toBeUndefined();
     },
   );
 
-  it('encodes megabytes', () => {
+  it('encodeHeaderValue encodes megabytes', () => {
     const long = 'ä'.repeat(1_000_000);
     expect(decodeHeaderValue(encodeHeaderValue(long)!)).toBe(long);
   });
@@ -55,13 +55,13 @@ describe('encodeHeaderValue (C13)', () => {
 
 describe('decodeHeaderValue (M4)', () => {
   it.each(['us-west1', '', 'SGVsbG8=', '=?base64?SGVsbG8=', 'SGVsbG8=?=', '=?Base64?SGVsbG8=?=', 'a =?base64?eA==?='])(
-    'takes %j literally',
+    'decodeHeaderValue takes %j literally',
     (value) => {
       expect(decodeHeaderValue(value)).toBe(value);
     },
   );
 
-  it('decodes what is marked', () => {
+  it('decodeHeaderValue decodes what is marked', () => {
     expect(decodeHeaderValue('=?base64?SGVsbG8=?=')).toBe('Hello');
     expect(decodeHeaderValue('=?base64??=')).toBe('');
     expect(decodeHeaderValue('=?base64?=')).toBe('');
@@ -80,11 +80,11 @@ describe('decodeHeaderValue (M4)', () => {
     ['not ASCII', 'é'],
     ['a control character', 'a\u0001'],
     ['not ASCII within the marks', '=?base64?é?='],
-  ])('refuses %s', (_, value) => {
+  ])('decodeHeaderValue refuses %s', (_, value) => {
     expect(decodeHeaderValue(value)).toBeUndefined();
   });
 
-  it('gives back whatever was encoded', () => {
+  it('decodeHeaderValue gives back whatever was encoded', () => {
     const parts = [
       'a',
       ' ',

@@ -10,11 +10,11 @@ describe('singleHeader', () => {
     [[], undefined],
     [['a'], 'a'],
     [['a', 'b'], 'a, b'],
-  ])('reads %j as %j', (value, expected) => {
+  ])('singleHeader reads %j as %j', (value, expected) => {
     expect(singleHeader(value)).toBe(expected);
   });
 
-  it('knows the names as Node spells them', () => {
+  it('singleHeader knows the names as Node spells them', () => {
     const names = Object.entries(headers).flatMap(([key, name]) => (key.endsWith('_HEADER') ? [name as string] : []));
     expect(names).toHaveLength(5);
     for (const name of names) expect(name).toBe(name.toLowerCase());

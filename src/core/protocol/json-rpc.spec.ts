@@ -51,23 +51,23 @@ describe('readMessages', () => {
     { jsonrpc: '2.0', method: 'mine/without-id', params: { _meta: { progressToken: 1 } } },
     { jsonrpc: '2.0', method: 'notifications/tasks/status' },
     { jsonrpc: '2.0', id: 1, result: { _meta: {}, constructor: 1 } },
-  ])('takes %j', (message) => {
+  ])('readMessages takes %j', (message) => {
     expect(read(message)).toEqual({ batch: false, messages: [message] });
     expect(read([message])).toEqual({ batch: true, messages: [message] });
   });
 
-  it('takes a batch in order', () => {
+  it('readMessages takes a batch in order', () => {
     expect(read([notification, request, result, error])).toEqual({
       batch: true,
       messages: [notification, request, result, error],
     });
   });
 
-  it('tolerates a byte order mark and white space', () => {
+  it('readMessages tolerates a byte order mark and white space', () => {
     expect(readMessages(`\uFEFF \r\n${JSON.stringify(request)}\n`).messages).toEqual([request]);
   });
 
-  it('drops members that JSON-RPC does not define', () => {
+  it('readMessages drops members that JSON-RPC does not define', () => {
     expect(read({ ...request, extra: 1, _meta: {} }).messages).toEqual([request]);
     expect(read({ ...result, params: {} }).messages).toEqual([result]);
   });
@@ -84,11 +84,11 @@ describe('readMessages', () => {
     'undefined',
     '\uFEFF\uFEFF{}',
     '[1,]',
-  ])('refuses %j: not JSON (E7)', (text) => {
+  ])('readMessages refuses %j: not JSON (E7)', (text) => {
     expect(refusalOf(text)).toMatchObject({ code: 'PARSE_ERROR', status: 400, rpcCode: -32700, requestId: null });
   });
 
-  it('shows the text that is not JSON, shortened', () => {
+  it('readMessages shows the text that is not JSON, shortened', () => {
     expect(refusalOf('hello').message).toContain('"hello"');
     expect(refusalOf('x'.repeat(1_000_000)).message.length).toBeLessThan(250);
     expect(refusalOf('').message).toContain('empty');
@@ -98,7 +98,7 @@ describe('readMessages', () => {
     ['lists', '[', ']'],
     ['objects', '{"a":', '}'],
   ])(
-    'takes %s nested 512 levels deep, and refuses one level more with the id of the request (E8)',
+    'readMessages takes %s nested 512 levels deep, and refuses one level more with the id of the request (E8)',
     (_, open, close) => {
       const body = (levels: number) =>
         `{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":${open.repeat(levels)}1${close.repeat(levels)}}}`;
@@ -107,7 +107,7 @@ describe('readMessages', () => {
     },
   );
 
-  it('takes an id and a progress token of 256 characters (E8)', () => {
+  it('readMessages takes an id and a progress token of 256 characters (E8)', () => {
     const longest = 'x'.repeat(256);
     const message = { ...request, id: longest, params: { _meta: { progressToken: longest } } };
     expect(read(message).messages[0]).toEqual(message);
@@ -160,7 +160,7 @@ describe('readMessages', () => {
     [{ ...request, params: { _meta: { progressToken: LONG } } }, 1, /progressToken.*256.*257 characters/],
     [{ ...notification, params: { requestId: LONG } }, null, /"params\.requestId".*256.*257 characters/],
     [{ ...notification, params: { progressToken: LONG } }, null, /"params\.progressToken".*256.*257 characters/],
-  ])('refuses %j (E8)', (value, requestId, message) => {
+  ])('readMessages refuses %j (E8)', (value, requestId, message) => {
     const refused = refusal(value);
     expect(refused).toMatchObject({ code: 'INVALID_REQUEST', status: 400, rpcCode: -32600, requestId });
     expect(refused.message).toMatch(message);
@@ -190,12 +190,12 @@ describe('readMessages', () => {
     'tasks/result',
     'tasks/update',
     'tasks/cancel',
-  ])('refuses %s without an id (E8)', (method) => {
+  ])('readMessages refuses %s without an id (E8)', (method) => {
     expect(refusal({ jsonrpc: '2.0', method })).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
     expect(refusal({ jsonrpc: '2.0', method }).message).toContain(method);
   });
 
-  it('refuses a batch for one bad message, names its place and echoes no id', () => {
+  it('readMessages refuses a batch for one bad message, names its place and echoes no id', () => {
     const refused = refusal([request, { ...request, jsonrpc: '1.0' }]);
     expect(refused).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
     expect(refused.message).toMatch(/^Message 1 of the batch .*"1\.0"/);
@@ -211,7 +211,7 @@ describe('readMessages', () => {
     ['list', '['.repeat(500_000) + ']'.repeat(500_000)],
     ['version', `{"jsonrpc":${'[{"a":'.repeat(200_000)}1${'}]'.repeat(200_000)}}`],
     ['escaped key', `{"jsonrpc":${'[{"\\u005f":'.repeat(200_000)}1${'}]'.repeat(200_000)}}`],
-  ])('stays upright under deep nesting: %s', (_, text) => {
+  ])('readMessages stays upright under deep nesting: %s', (_, text) => {
     expect(refusalOf(text)).toMatchObject({ code: 'INVALID_REQUEST' });
   });
 });
@@ -219,7 +219,7 @@ describe('readMessages', () => {
 describe('__proto__ in a body', () => {
   const spellings = ['__proto__', '\\u005f_proto__', '__\\u0070roto__', '__pr\\u006Fto_\\u005F'];
 
-  it.each(spellings)('is dropped at any depth: %s', (key) => {
+  it.each(spellings)('__proto__ in a body is dropped at any depth: %s', (key) => {
     const { messages } = readMessages(
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","${key}":{"result":{}},"params":{"${key}":{"admin":true},` +
         `"name":"x","arguments":{"list":[{"${key}":{"admin":true},"kept":"${key}"}]}}}`,
@@ -232,13 +232,13 @@ describe('__proto__ in a body', () => {
     expect(({} as Record<string, unknown>).admin).toBeUndefined();
   });
 
-  it('supplies no member that the message lacks', () => {
+  it('__proto__ in a body supplies no member that the message lacks', () => {
     const refused = refusalOf('{"__proto__":{"jsonrpc":"2.0","id":1,"method":"ping"}}');
     expect(refused).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
     expect(() => readMessages('{"jsonrpc":"2.0","__proto__":{"id":1},"method":"ping"}')).toThrow(/no "id"/);
   });
 
-  it('leaves other names alone', () => {
+  it('__proto__ in a body leaves other names alone', () => {
     const params = { constructor: { prototype: 1 }, prototype: 2, _proto_: 3, toString: 4 };
     expect(read({ ...request, params }).messages[0]).toEqual({ ...request, params });
   });

@@ -10,7 +10,7 @@ describe('isJsonMediaType (E4)', () => {
     'application/json;charset=utf-8',
     ' application/json ; a="b,c"',
     'application/json;',
-  ])('takes %j', (header) => {
+  ])('isJsonMediaType takes %j', (header) => {
     expect(isJsonMediaType(header)).toBe(true);
   });
 
@@ -26,7 +26,7 @@ describe('isJsonMediaType (E4)', () => {
     'application/json, text/plain',
     'application/json\u00a0',
     'x-application/json',
-  ])('refuses %j', (header) => {
+  ])('isJsonMediaType refuses %j', (header) => {
     expect(isJsonMediaType(header)).toBe(false);
   });
 });

@@ -97,11 +97,11 @@ const DISAGREEING: [what: string, message: JsonRpcRequest, changed: RequestHeade
 ];
 
 describe('checkStandardHeaders (M4)', () => {
-  it.each(AGREEING)('lets %s pass', (_, message, changed) => {
+  it.each(AGREEING)('checkStandardHeaders lets %s pass', (_, message, changed) => {
     expect(refusalOf(() => checkStandardHeaders(headersOf(message, changed), message))).toBeUndefined();
   });
 
-  it.each(DISAGREEING)('refuses %s', (_, message, changed, header, says) => {
+  it.each(DISAGREEING)('checkStandardHeaders refuses %s', (_, message, changed, header, says) => {
     const error = refusalOf(() => checkStandardHeaders(headersOf(message, changed), message))!;
     expect(error).toMatchObject({ code: 'HEADER_MISMATCH', status: 400, rpcCode: -32020 });
     expect(error.message).toMatch(says);
@@ -111,7 +111,7 @@ describe('checkStandardHeaders (M4)', () => {
     expect(error.message).toContain(mismatch.body);
   });
 
-  it('decides as the SDK does, but for what is not ASCII', async () => {
+  it('checkStandardHeaders decides as the SDK does, but for what is not ASCII', async () => {
     for (const [what, message, changed] of AGREEING) {
       expect([what, await sdkAccepts(message, headersOf(message, changed))]).toEqual([what, true]);
     }
@@ -188,7 +188,7 @@ describe('paramHeadersFault (M4)', () => {
     expect((error.data as { mismatch: { header: string } }).mismatch.header).toMatch(/^Mcp-Param-[A-Z]/);
   });
 
-  it('decides as the SDK does, but for the cases that say otherwise', async () => {
+  it('paramHeadersFault decides as the SDK does, but for the cases that say otherwise', async () => {
     for (const [args, headers, passes, sdk = passes] of CASES) {
       // The SDK's validation of arguments trips over one that is called as a property of Object.
       if (args && Object.hasOwn(args, 'constructor')) continue;
@@ -198,13 +198,13 @@ describe('paramHeadersFault (M4)', () => {
     }
   });
 
-  it('joins several lines, so that no proxy reads another value than we do', () => {
+  it('paramHeadersFault joins several lines, so that no proxy reads another value than we do', () => {
     const twice = { 'mcp-param-region': ['eu', 'eu'] };
     expect(paramHeadersFault(declarations, { region: 'eu' }, twice)).toBeDefined();
     expect(paramHeadersFault(declarations, { region: 'eu, eu' }, twice)).toBeUndefined();
   });
 
-  it('finds nothing on prototypes', () => {
+  it('paramHeadersFault finds nothing on prototypes', () => {
     const paths = [
       ['constructor', 'name'],
       ['toString'],
@@ -219,7 +219,7 @@ describe('paramHeadersFault (M4)', () => {
 });
 
 describe('mirrorHeaders (C13)', () => {
-  it('says what the body says', () => {
+  it('mirrorHeaders says what the body says', () => {
     const args = { region: 'süd', limit: 5, dry: null, nested: { 'a.b': ' x' } };
     expect(mirrorHeaders(request('tools/call', { name: 'greet', arguments: args }), declarations)).toEqual({
       'mcp-protocol-version': REVISION,
@@ -235,7 +235,7 @@ describe('mirrorHeaders (C13)', () => {
     expect(paramHeaderName('Region')).toBe('Mcp-Param-Region');
   });
 
-  it('is what the checks let pass, whatever the values', () => {
+  it('mirrorHeaders is what the checks let pass, whatever the values', () => {
     const texts = ['', ' ', 'eu', 'sü d', 'a\nb', '=?base64?eA==?=', '\uFEFF', '👩', 'x'.repeat(5000)];
     for (const region of texts) {
       for (const limit of [0, -0, -1, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, null]) {

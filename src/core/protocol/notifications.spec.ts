@@ -47,23 +47,23 @@ describe('D26: a notification of the server', () => {
   describe('of a completed elicitation', () => {
     const METHOD = 'notifications/elicitation/complete';
 
-    it('is sent to clients that visit URLs', () => {
+    it('the notification of a completed elicitation is sent to clients that visit URLs', () => {
       expect(assert(METHOD, 'legacy', { elicitation: { url: {} } })).not.toThrow();
     });
 
     it.each([{}, { elicitation: {} }, { elicitation: { form: {} } }])(
-      'throws for those that declared %j',
+      'the notification of a completed elicitation throws for those that declared %j',
       (declared) => {
         expect(assert(METHOD, 'legacy', declared)).toThrow('did not declare the capability "elicitation.url"');
       },
     );
 
-    it('is none of the modern era', () => {
+    it('the notification of a completed elicitation is none of the modern era', () => {
       expect(assert(METHOD, 'modern', { elicitation: { url: {} } })).toThrow('revision 2026-07-28');
     });
   });
 
-  it('does not ask for capabilities that it has no use for', () => {
+  it('a notification of the server does not ask for capabilities that it has no use for', () => {
     const unasked = (): never => {
       throw new Error('asked');
     };

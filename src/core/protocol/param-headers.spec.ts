@@ -11,7 +11,7 @@ function faultOf(schema: unknown): string {
 }
 
 describe('paramHeadersOf', () => {
-  it('finds them at any depth, in the order of the properties', () => {
+  it('paramHeadersOf finds them at any depth, in the order of the properties', () => {
     const schema = of({
       region: { type: 'string', 'x-mcp-header': 'Region' },
       query: { type: 'string' },
@@ -44,7 +44,7 @@ describe('paramHeadersOf', () => {
     ['a definition of that name', { $defs: { 'x-mcp-header': { type: 'string' } } }],
     ['data', of({ a: { default: A, const: A, enum: [A], examples: [A] } })],
     ['an extension of somebody else', { 'x-other': A }],
-  ])('is not misled by %s', (_, schema) => {
+  ])('paramHeadersOf is not misled by %s', (_, schema) => {
     expect(paramHeadersOf(schema)).toEqual({ headers: [] });
   });
 
@@ -74,32 +74,35 @@ describe('paramHeadersOf', () => {
     ['in else', { else: of({ a: A }) }, '"else.a"'],
     ['in $defs', of({ a: { $ref: '#/$defs/Named' } }, { $defs: { Named: A } }), '"$defs/Named"'],
     ['in definitions', { definitions: { Named: A } }, '"definitions/Named"'],
-  ])('refuses one %s', (_, schema, at) => {
+  ])('paramHeadersOf refuses one %s', (_, schema, at) => {
     expect(faultOf(schema)).toMatch(/"x-mcp-header" stands at .*"properties" alone/);
     expect(faultOf(schema)).toContain(at);
   });
 
-  it.each(['', 7, null, {}, true])('refuses %j for a name', (name) => {
+  it.each(['', 7, null, {}, true])('paramHeadersOf refuses %j for a name', (name) => {
     expect(faultOf(of({ a: { type: 'string', 'x-mcp-header': name } }))).toMatch(/"a" must be a non-empty string/);
   });
 
-  it.each(['A B', 'A:', 'A\r\nB', 'Ä', 'a/b', '(a)', '"a"', ' a', 'a\n'])('refuses the name %j', (name) => {
-    expect(faultOf(of({ a: { type: 'string', 'x-mcp-header': name } }))).toMatch(/cannot be part of the name/);
-  });
+  it.each(['A B', 'A:', 'A\r\nB', 'Ä', 'a/b', '(a)', '"a"', ' a', 'a\n'])(
+    'paramHeadersOf refuses the name %j',
+    (name) => {
+      expect(faultOf(of({ a: { type: 'string', 'x-mcp-header': name } }))).toMatch(/cannot be part of the name/);
+    },
+  );
 
   it.each(['number', 'object', 'array', 'null', undefined, ['string'], ['string', 'null'], 'toString'])(
-    'refuses the type %j',
+    'paramHeadersOf refuses the type %j',
     (type) => {
       expect(faultOf(of({ a: { type, 'x-mcp-header': 'A' } }))).toMatch(/"string", "integer" or "boolean"/);
     },
   );
 
-  it('refuses two of one name, in whatever case', () => {
+  it('paramHeadersOf refuses two of one name, in whatever case', () => {
     const fault = faultOf(of({ a: A, b: of({ c: { type: 'integer', 'x-mcp-header': 'a' } }) }));
     expect(fault).toContain('of "b.c" is "a", and so is that of "a"');
   });
 
-  it('is not overwhelmed by what servers send', () => {
+  it('paramHeadersOf is not overwhelmed by what servers send', () => {
     let deep: object = A;
     for (let depth = 0; depth < 100_000; depth++) deep = { properties: { a: deep }, anyOf: [{}] };
     expect(paramHeadersOf(deep)).toMatchObject({ headers: [{ headerName: 'A' }] });

@@ -24,22 +24,22 @@ describe('isPlainEnvelope', () => {
       },
     ],
     [{ experimental: { anything: { deep: [1] } } }],
-  ])('takes what clients declare: %j', (capabilities) => {
+  ])('isPlainEnvelope takes what clients declare: %j', (capabilities) => {
     expect(isPlainEnvelope(envelope({ capabilities }))).toBe(true);
   });
 
   it.each([[{ info: undefined }], [{ info: { name: 'x', version: '1', title: 'X' } }], [{ level: 'emergency' }]])(
-    'takes what clients say of themselves: %j',
+    'isPlainEnvelope takes what clients say of themselves: %j',
     (parts) => expect(isPlainEnvelope(envelope(parts))).toBe(true),
   );
 
-  it('takes nothing that the schema of the specification does not', () => {
+  it('isPlainEnvelope takes nothing that the schema of the specification does not', () => {
     const taken = [...envelopes()].filter((meta) => isPlainEnvelope(meta));
     expect(taken.length).toBeGreaterThan(10);
     expect(taken.filter((meta) => !isValid(meta))).toEqual([]);
   });
 
-  it('refuses what is missing', () => {
+  it('isPlainEnvelope refuses what is missing', () => {
     expect(isPlainEnvelope({ [PROTOCOL_VERSION_META_KEY]: REVISION })).toBe(false);
   });
 });

@@ -13,11 +13,11 @@ import {
 } from './revisions.js';
 
 describe('revisions', () => {
-  it('are known to the SDK', () => {
+  it('revisions are known to the SDK', () => {
     expect(SUPPORTED_PROTOCOL_VERSIONS).toEqual(expect.arrayContaining([...LEGACY_REVISIONS]));
   });
 
-  it('belong to one era', () => {
+  it('revisions belong to one era', () => {
     for (const revision of LEGACY_REVISIONS)
       expect([isLegacyRevision(revision), isModernRevision(revision)]).toEqual([true, false]);
     for (const revision of MODERN_REVISIONS)
@@ -27,7 +27,7 @@ describe('revisions', () => {
     }
   });
 
-  it('are negotiated: the requested one if it has sessions, else the latest that has (S1)', () => {
+  it('revisions are negotiated: the requested one if it has sessions, else the latest that has (S1)', () => {
     const initialize = (protocolVersion: unknown) =>
       ({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion, capabilities: {} } }) as const;
     for (const revision of LEGACY_REVISIONS) expect(negotiated(initialize(revision))).toEqual(initialize(revision));

@@ -12,18 +12,18 @@ describe('shown', () => {
     [() => 1, 'a function'],
     [5n, '5'],
     [{ id: 5n }, 'a value that cannot be written as JSON'],
-  ])('shows %s', (value, expected) => {
+  ])('shown shows %s', (value, expected) => {
     expect(shown(value)).toBe(expected);
   });
 
-  it('escapes what JSON leaves as it is: control characters, and those that turn the text around', () => {
+  it('shown escapes what JSON leaves as it is: control characters, and those that turn the text around', () => {
     expect(shown('a\u0007\u007f\u0085\u009b2J\u2028\u202e\ufeffz')).toBe(
       String.raw`"a\u0007\u007f\u0085\u009b2J\u2028\u202e\ufeffz"`,
     );
     expect(shown('é ẞ € 漢字 𝄞')).toBe('"é ẞ € 漢字 𝄞"');
   });
 
-  it('cuts at 100 characters, and says so', () => {
+  it('shown cuts at 100 characters, and says so', () => {
     expect(shown('x'.repeat(98))).toBe(`"${'x'.repeat(98)}"`);
     expect(shown('x'.repeat(99))).toBe(`"${'x'.repeat(99)}…`);
     expect(shown('x'.repeat(1_000_000))).toBe(`"${'x'.repeat(99)}…`);

@@ -6,7 +6,7 @@ describe('the fragment of the address', () => {
     { kind: 'tool', key: 'search_docs', endpoint: 0, trying: false },
     { kind: 'resource', key: 'shop://a?b=c&d#e', endpoint: 2, trying: true },
     { kind: 'tool', key: '<script>', endpoint: 0, trying: false },
-  ])('says that %o is open', (route) => expect(routeOf(hashOf(route))).toEqual(route));
+  ])('the fragment of the address says that %o is open', (route) => expect(routeOf(hashOf(route))).toEqual(route));
 
   it.each(['', '#', '#tool=', '#other=x', '#__proto__=x'])('%j opens nothing', (hash) =>
     expect(routeOf(hash)).toBeUndefined(),

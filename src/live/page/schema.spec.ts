@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { choicesOf, treeOf, typeOf } from './schema.js';
 
 describe('a schema as a tree', () => {
-  it('says type, need, bounds and defaults of each property', () => {
+  it('a schema as a tree says type, need, bounds and defaults of each property', () => {
     const { children } = treeOf({
       type: 'object',
       required: ['query'],
@@ -20,7 +20,7 @@ describe('a schema as a tree', () => {
     expect(children[0]!.description).toBe('What to find');
   });
 
-  it('follows references, and shows the properties of the entries of arrays', () => {
+  it('a schema as a tree follows references, and shows the properties of the entries of arrays', () => {
     const root = {
       type: 'object',
       properties: { lines: { type: 'array', items: { $ref: '#/$defs/line' } } },
@@ -31,7 +31,7 @@ describe('a schema as a tree', () => {
     expect(lines!.children.map(({ name }) => name)).toEqual(['sku']);
   });
 
-  it('ends for a schema that contains itself', () => {
+  it('a schema as a tree ends for a schema that contains itself', () => {
     const names = Array.from({ length: 30 }, (_, index) => `child${index}`);
     const properties = Object.fromEntries(names.map((name) => [name, { $ref: '#/$defs/node' }]));
     const root = { $ref: '#/$defs/node', $defs: { node: { type: 'object', properties } } };

@@ -34,7 +34,7 @@ describe('LiveState', () => {
     expect(state.events).toEqual([event(2)]);
   });
 
-  it('keeps the latest 200 events', () => {
+  it('LiveState keeps the latest 200 events', () => {
     const state = new LiveState();
     for (let n = 1; n <= 250; n++) state.apply(update('delta', { events: [event(n)] }), 1_000);
     expect(state.events).toHaveLength(200);

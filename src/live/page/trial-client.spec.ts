@@ -10,7 +10,7 @@ describe('headers of a modern request', () => {
     ['', '=?base64??='],
   ])('the value %j is %j', (text, value) => expect(headerValue(text)).toBe(value));
 
-  it('repeat the arguments whose schema says so', () => {
+  it('headers of a modern request repeat the arguments whose schema says so', () => {
     const region = { type: 'string', 'x-mcp-header': 'Region' };
     const schema = { properties: { region, to: { properties: { zip: { 'x-mcp-header': 'Zip' } } }, other: {} } };
     expect(mirrored(schema, { region: 'eu', to: { zip: 7 }, other: 1 })).toEqual({

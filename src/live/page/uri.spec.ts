@@ -11,5 +11,5 @@ describe('a URI template', () => {
     ['shop://a{/b}', {}, 'shop://a'],
   ])('%s with %o is %s', (template, values, uri) => expect(expand(template, values)).toBe(uri));
 
-  it('names its variables', () => expect(variablesOf('a://{x}/{+y}{?z,x*}')).toEqual(['x', 'y', 'z']));
+  it('a URI template names its variables', () => expect(variablesOf('a://{x}/{+y}{?z,x*}')).toEqual(['x', 'y', 'z']));
 });

@@ -5,7 +5,7 @@ const auth = new McpTestAuth();
 const claimsOf = (token: string): object => JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString());
 
 describe('a token of a test', () => {
-  it('says who calls, and what that one may do', async () => {
+  it('a token of a test says who calls, and what that one may do', async () => {
     const token = mintTestToken({ sub: 'anna', scopes: ['a:read', 'a:write'], clientId: 'app', claims: { tenant: 7 } });
     const { expiresAt, ...info } = await auth.verifyAccessToken(token);
     expect(info).toMatchObject({ token, clientId: 'app', scopes: ['a:read', 'a:write'] });
@@ -13,7 +13,7 @@ describe('a token of a test', () => {
     expect(expiresAt! - Date.now() / 1_000).toBeGreaterThan(3_590);
   });
 
-  it('has no scopes by default, and is for any resource', async () => {
+  it('a token of a test has no scopes by default, and is for any resource', async () => {
     const { scopes, extra } = await auth.verifyAccessToken(mintTestToken({ sub: 'anna' }));
     expect(scopes).toEqual([]);
     expect(extra).not.toHaveProperty('aud');
@@ -22,7 +22,7 @@ describe('a token of a test', () => {
     });
   });
 
-  it('is another one each time', () => {
+  it('a token of a test is another one each time', () => {
     expect(mintTestToken({ sub: 'anna' })).not.toBe(mintTestToken({ sub: 'anna' }));
   });
 
@@ -33,7 +33,7 @@ describe('a token of a test', () => {
     ['has no signature', mintTestToken({ sub: 'anna' }).replace(/[^.]+$/, '')],
     ['is no JWT', 'secret'],
     ['is empty', ''],
-  ])('is refused when it %s', async (_what, token) => {
+  ])('a token of a test is refused when it %s', async (_what, token) => {
     await expect(auth.verifyAccessToken(token)).rejects.toMatchObject({ code: 'invalid_token' });
   });
 });

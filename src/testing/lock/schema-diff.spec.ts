@@ -258,21 +258,21 @@ describe('a change of a schema', () => {
     ],
   ];
 
-  it.each(CASES)('is judged by its direction: %s', (_, before, after, input, output) => {
+  it.each(CASES)('a change of a schema is judged by its direction: %s', (_, before, after, input, output) => {
     expect(diff(before, after, 'input')).toEqual(input);
     expect(diff(before, after, 'output')).toEqual(output);
     expect(diff(before, before)).toEqual([]);
     expect(diff(after, after)).toEqual([]);
   });
 
-  it('of a long text shows where it begins to differ', () => {
+  it('a change of a long text shows where it begins to differ', () => {
     const of = (end: string): Schema => ({ description: `${'Finds orders. '.repeat(20)}Never ${end}` });
     expect(diff(of('sent ones.'), of('lost ones.'))).toEqual([
       'look a: "description" was …s orders. Finds orders. Never sent ones.", and is …s orders. Finds orders. Never lost ones."',
     ]);
   });
 
-  it('is found behind a reference, beside whose texts it stands', () => {
+  it('a change of a schema is found behind a reference, beside whose texts it stands', () => {
     const of = (size: Schema): Schema => ({
       ...object({ size: { $ref: '#/$defs/Size', description: 'in cm' } }),
       $defs: { Size: size },
@@ -283,17 +283,17 @@ describe('a change of a schema', () => {
     expect(diff(of({ type: 'number' }), object({ size: { type: 'number', description: 'in cm' } }))).toEqual([]);
   });
 
-  it('is found where only a keyword that no rule knows refers to it', () => {
+  it('a change of a schema is found where only a keyword that no rule knows refers to it', () => {
     const of = (word: string): Schema => ({ not: { $ref: '#/$defs/Word' }, $defs: { Word: { const: word } } });
     expect(diff(of('x'), of('y'))).toEqual(['look a: "not" has changed']);
   });
 
-  it('is found beside a reference with constraints of its own', () => {
+  it('a change of a schema is found beside a reference with constraints of its own', () => {
     const of = (more: Schema): Schema => ({ $ref: '#/$defs/N', maximum: 9, $defs: { N: { type: 'number', ...more } } });
     expect(diff(of({}), of({ maximum: 3 }))).toEqual(['breaking a: maximum 3 is new']);
   });
 
-  it('is found in a schema that refers to itself, once', () => {
+  it('a change of a schema is found in a schema that refers to itself, once', () => {
     const tree = (more: Schema): Schema => ({
       ...object({ root: { $ref: '#/$defs/Node' } }),
       $defs: { Node: object({ name: text, children: { type: 'array', items: { $ref: '#/$defs/Node' } }, ...more }) },
@@ -310,7 +310,7 @@ describe('a change of a schema', () => {
     expect(others).not.toEqual([]);
   });
 
-  it('is found at properties with names of Object.prototype', () => {
+  it('a change of a schema is found at properties with names of Object.prototype', () => {
     const of = (properties: string): unknown => JSON.parse(`{"type":"object","properties":${properties}}`);
     expect(diff(of('{"__proto__":{"type":"string"},"constructor":{"type":"string"}}'), of('{}'))).toEqual([
       'breaking a.__proto__: is gone',
@@ -320,7 +320,7 @@ describe('a change of a schema', () => {
     expect(({} as Schema)['type']).toBeUndefined();
   });
 
-  it('is found among a hundred thousand values and required names', () => {
+  it('a change of a schema is found among a hundred thousand values and required names', () => {
     const names = Array.from({ length: 100_000 }, (_, at) => `v${at}`);
     const others = [...names.slice(1), 'new'];
     expect(diff({ enum: names }, { enum: others })).toEqual([
@@ -333,7 +333,7 @@ describe('a change of a schema', () => {
     ]);
   });
 
-  it('in a schema that is too deep or too large is said to be looked at, not passed over', () => {
+  it('a change in a schema that is too deep or too large is reported to be looked at, not passed over', () => {
     const deep = (leaf: Schema): Schema => {
       let schema = leaf;
       for (let level = 0; level < 5_000; level++) schema = { type: 'array', items: schema };

@@ -36,7 +36,7 @@ async function eventsOf(exchange: Exchange): Promise<McpEvent[]> {
 }
 
 describe('ModernClient', () => {
-  it('D27: wants log messages only if the request asks for them, and then those from the level on', () => {
+  it('D27: ModernClient wants log messages only if the request asks for them, and then those from the level on', () => {
     const wanted = (meta?: Record<string, unknown>) =>
       ['debug', 'warning', 'emergency'].filter((level) => callWith(meta).call.wantsLog(level));
     expect(wanted()).toEqual([]);
@@ -45,7 +45,7 @@ describe('ModernClient', () => {
     expect(wanted({ [LOG_LEVEL_META_KEY]: 'debug' })).toEqual(['debug', 'warning', 'emergency']);
   });
 
-  it('has the fields of its request, and no session', () => {
+  it('ModernClient has the fields of its request, and no session', () => {
     const clientInfo = { name: 'spec', version: '1' };
     const meta = { [CLIENT_INFO_META_KEY]: clientInfo, [CLIENT_CAPABILITIES_META_KEY]: { roots: {} } };
     const { call } = callWith(meta);
@@ -54,14 +54,14 @@ describe('ModernClient', () => {
     expect(callWith().call.client).toMatchObject({ clientInfo: { name: 'unknown' }, capabilities: {} });
   });
 
-  it('is one object for all requests', () => {
+  it('ModernClient is one object for all requests', () => {
     const { client, call } = callWith({ [LOG_LEVEL_META_KEY]: 'debug' });
     const message = { jsonrpc: '2.0', id: 2, method: 'tools/list' } as const;
     const other = new McpCall(call, message, client);
     expect([call, other].map((asking) => asking.wantsLog('info'))).toEqual([true, false]);
   });
 
-  it('gets notifications on the stream of their request', async () => {
+  it('ModernClient gets notifications on the stream of their request', async () => {
     const { call, exchange, late } = callWith();
     const sent = call.notify(LOG);
     expect(await eventsOf(exchange)).toEqual([{ data: JSON.stringify({ jsonrpc: '2.0', ...LOG }) }]);
@@ -69,7 +69,7 @@ describe('ModernClient', () => {
     expect(late).toEqual([]);
   });
 
-  it('P3: gets no notifications in the mode "json"', async () => {
+  it('P3: ModernClient gets no notifications in the mode "json"', async () => {
     const { call, exchange, late } = callWith(undefined, 'json');
     await call.notify(LOG);
     exchange.answer(1, '"answer"');
@@ -77,7 +77,7 @@ describe('ModernClient', () => {
     expect(late).toEqual([]);
   });
 
-  it('P8: gets no notifications after the answer, or without an exchange, which is reported', async () => {
+  it('P8: ModernClient gets no notifications after the answer, or without an exchange, which is reported', async () => {
     const { client, call, exchange, late } = callWith();
     exchange.answer(1, '"answer"');
     await call.notify(LOG);
@@ -86,7 +86,7 @@ describe('ModernClient', () => {
     expect(await exchange.reply).toEqual({ kind: 'json', body: '"answer"' });
   });
 
-  it('cannot be asked: questions travel in results', async () => {
+  it('ModernClient cannot be asked: questions travel in results', async () => {
     const { call, exchange } = callWith();
     await expect(call.ask({ method: 'roots/list' })).rejects.toMatchObject({
       code: 'NO_STREAM',

@@ -12,12 +12,12 @@ const EVERYTHING = {
 };
 
 describe('requestedFilter', () => {
-  it('takes what the specification knows', () => {
+  it('requestedFilter takes what the specification knows', () => {
     expect(requestedFilter(listen({ notifications: EVERYTHING }))).toEqual(EVERYTHING);
     expect(requestedFilter(listen({ notifications: {} }))).toEqual({});
   });
 
-  it('keeps flags only if true, each URI once, and no other field', () => {
+  it('requestedFilter keeps flags only if true, each URI once, and no other field', () => {
     const notifications = {
       toolsListChanged: false,
       promptsListChanged: true,
@@ -45,19 +45,19 @@ describe('requestedFilter', () => {
     ['a URI that is a number', { notifications: { resourceSubscriptions: ['a://1', 2] } }],
     ['too many URIs', { notifications: { resourceSubscriptions: Array.from({ length: 1_001 }, () => 'a://1') } }],
     ['a URI that is too long', { notifications: { resourceSubscriptions: ['x'.repeat(2_049)] } }],
-  ])('refuses %s', (_what, params) => {
+  ])('requestedFilter refuses %s', (_what, params) => {
     expect(() => requestedFilter(listen(params))).toThrow(
       expect.objectContaining({ code: 'INVALID_PARAMS', rpcCode: -32602 }) as Error,
     );
   });
 
-  it('M7: refuses more than 100 tasks, and takes 100', () => {
+  it('M7: requestedFilter refuses more than 100 tasks, and takes 100', () => {
     const tasks = (count: number) => ({ notifications: { taskIds: Array.from({ length: count }, (_, n) => `t${n}`) } });
     expect(() => requestedFilter(listen(tasks(101)), true)).toThrow('taskIds has 101 ids; the maximum is 100');
     expect(requestedFilter(listen(tasks(100)), true).taskIds).toHaveLength(100);
   });
 
-  it('takes as much as is allowed', () => {
+  it('requestedFilter takes as much as is allowed', () => {
     const uris = Array.from({ length: 1_000 }, (_, n) => `a://${n}`.padEnd(2_048, 'x'));
     const { resourceSubscriptions } = requestedFilter(listen({ notifications: { resourceSubscriptions: uris } }));
     expect(resourceSubscriptions).toEqual(uris);
@@ -65,7 +65,7 @@ describe('requestedFilter', () => {
 });
 
 describe('deliverable', () => {
-  it('leaves what the server declares', () => {
+  it('deliverable leaves what the server declares', () => {
     const all = { listChanged: true };
     expect(deliverable(EVERYTHING, { tools: all, prompts: all, resources: { ...all, subscribe: true } })).toEqual(
       EVERYTHING,
@@ -79,7 +79,7 @@ describe('deliverable', () => {
     expect(isEmpty(deliverable(EVERYTHING, {}))).toBe(true);
   });
 
-  it('does not touch what was requested', () => {
+  it('deliverable does not touch what was requested', () => {
     const before = structuredClone(EVERYTHING);
     deliverable(EVERYTHING, {});
     expect(EVERYTHING).toEqual(before);
@@ -87,7 +87,7 @@ describe('deliverable', () => {
 });
 
 describe('ChangeSet', () => {
-  it('has what a filter accepts, and nothing that looks like it', () => {
+  it('ChangeSet has what a filter accepts, and nothing that looks like it', () => {
     const accepted = ChangeSet.acceptedBy({ toolsListChanged: true, resourceSubscriptions: ['prompts', 'a://1'] });
     expect([accepted.has({ list: 'tools' }), accepted.has({ uri: 'a://1' }), accepted.has({ uri: 'prompts' })]).toEqual(
       [true, true, true],
@@ -100,7 +100,7 @@ describe('ChangeSet', () => {
     expect([...accepted]).toHaveLength(3);
   });
 
-  it('is walked through in order, also while it is emptied', () => {
+  it('ChangeSet is walked through in order, also while it is emptied', () => {
     const changes = new ChangeSet();
     for (const uri of ['a://2', 'a://1', 'a://2']) changes.add({ uri });
     changes.add({ list: 'prompts' });

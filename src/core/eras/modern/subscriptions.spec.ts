@@ -134,7 +134,7 @@ describe('Subscriptions', () => {
     expectNothingLeft();
   });
 
-  it('end gracefully, with a result under the id of the request', async () => {
+  it('Subscriptions end gracefully, with a result under the id of the request', async () => {
     const [one, two] = [await opened({ toolsListChanged: true }, 'ann', 7), await opened({ toolsListChanged: true })];
     subscriptions.close();
     subscriptions.close();
@@ -150,7 +150,7 @@ describe('Subscriptions', () => {
     );
   });
 
-  it('are acknowledged and end at once when nothing is honored', async () => {
+  it('Subscriptions are acknowledged and end at once when nothing is honored', async () => {
     make({ capabilities: async () => ({ tools: {} }) });
     for (const filter of [{}, { toolsListChanged: true }, { resourceSubscriptions: ['a://1'] }]) {
       const response = await opened(filter);
@@ -160,7 +160,7 @@ describe('Subscriptions', () => {
     }
   });
 
-  it('are refused for a malformed filter, and nothing of them is kept', () => {
+  it('Subscriptions are refused for a malformed filter, and nothing of them is kept', () => {
     expect(() => listen(undefined)).toThrow(expect.objectContaining({ code: 'INVALID_PARAMS' }) as Error);
     expectNothingLeft();
   });
@@ -172,7 +172,7 @@ describe('Subscriptions', () => {
       return uri === 'a://public' || uri === `a://${principal}`;
     });
 
-    it('leave out resources that are hidden from the caller', async () => {
+    it('subscriptions of a caller leave out resources that are hidden from the caller', async () => {
       make({ admits });
       const uris = ['a://public', 'a://ann', 'a://bob', 'nowhere://'];
       const [ann, bob] = await Promise.all(
@@ -185,7 +185,7 @@ describe('Subscriptions', () => {
       expect(bob!.gists).toEqual(['ack', 'a://public', 'a://bob']);
     });
 
-    it('run guards once for each URI, and stop when the caller has left', async () => {
+    it('subscriptions of a caller run guards once for each URI, and stop when the caller has left', async () => {
       admits.mockClear();
       make({ admits });
       const uris = Array.from({ length: 120 }, (_, n) => `a://${n}`);
@@ -200,7 +200,7 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it('run guards for one URI in a turn of the event loop, and for 50 at the same time', async () => {
+    it('subscriptions of a caller run guards for one URI in a turn of the event loop, and for 50 at the same time', async () => {
       let answering = 0;
       const waiting: (() => void)[] = [];
       make({
@@ -221,7 +221,7 @@ describe('Subscriptions', () => {
       await serving.reply;
     });
 
-    it('notify after the acknowledgement of changes that came while guards decided', async () => {
+    it('subscriptions of a caller notify after the acknowledgement of changes that came while guards decided', async () => {
       let decide: ((admitted: boolean) => void) | undefined;
       make({ admits: (uri) => (uri === 'a://slow' ? new Promise((resolve) => (decide = resolve)) : NO) });
       const serving = listen({ resourceSubscriptions: ['a://hidden', 'a://slow'], toolsListChanged: true });
@@ -240,7 +240,7 @@ describe('Subscriptions', () => {
     const uris = Array.from({ length: 999 }, (_, n) => `a://${n}`);
     const openAndClose = (filter: object, principal?: string): void => listen(filter, principal).cancel();
 
-    it('M7: are refused with 429 above 10,000 names at once; 100 of them come back in a second', async () => {
+    it('M7: Subscriptions that a caller opens and closes again and again are refused with 429 above 10,000 names at once; 100 of them come back in a second', async () => {
       for (let n = 0; n < 10; n++) openAndClose({ resourceSubscriptions: uris }, 'ann');
       expect(() => listen({ resourceSubscriptions: uris }, 'ann')).toThrow(
         expect.objectContaining({ code: 'TOO_MANY_REQUESTS', headers: { 'Retry-After': '10' } }) as Error,
@@ -253,7 +253,7 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it('M7: take nothing from other callers', () => {
+    it('M7: Subscriptions that a caller opens and closes again and again take nothing from other callers', () => {
       for (let n = 0; n < 10; n++) openAndClose({ resourceSubscriptions: uris }, 'ann');
       expect(() => openAndClose({ resourceSubscriptions: uris }, 'bob')).not.toThrow();
       expect(() => openAndClose({ resourceSubscriptions: uris })).not.toThrow();
@@ -261,7 +261,7 @@ describe('Subscriptions', () => {
   });
 
   describe('with caps', () => {
-    it('are refused above the cap, and none is ended', async () => {
+    it('subscriptions with caps are refused above the cap, and none is ended', async () => {
       const open: Response[] = [];
       for (let n = 0; n < 10; n++) open.push(await opened({ toolsListChanged: true }, `user ${n}`));
       expect(() => listen({ toolsListChanged: true }, 'late', 'x')).toThrow(
@@ -276,7 +276,7 @@ describe('Subscriptions', () => {
       expect(open.every(({ completed }) => !completed)).toBe(true);
     });
 
-    it.each([['ann'], [undefined]])('are counted for each caller: %s', async (principal) => {
+    it.each([['ann'], [undefined]])('subscriptions with caps are counted for each caller: %s', async (principal) => {
       // The one that is still being decided counts too.
       const first = listen({ toolsListChanged: true }, principal);
       await Promise.all([1, 2].map(() => opened({ toolsListChanged: true }, principal)));
@@ -291,7 +291,7 @@ describe('Subscriptions', () => {
   });
 
   describe('with a slow reader', () => {
-    it('keep each change once, and notify of it when there is room', async () => {
+    it('subscriptions with a slow reader keep each change once, and notify of it when there is room', async () => {
       const response = await opened({ toolsListChanged: true, resourceSubscriptions: ['a://1', 'a://2'] });
       response.paused = true;
       for (let n = 0; n < 100; n++) changes$.next({ uri: `a://${n % 3}` });
@@ -304,7 +304,7 @@ describe('Subscriptions', () => {
       expect(response.gists).toEqual(['ack', 'tools', 'a://1', 'a://2', 'a://2']);
     });
 
-    it('stop again in the middle', async () => {
+    it('subscriptions with a slow reader stop again in the middle', async () => {
       const response = new Response();
       response.paused = true;
       response.open(await listen({ resourceSubscriptions: ['a://1', 'a://2', 'a://3'] }).reply);
@@ -323,7 +323,7 @@ describe('Subscriptions', () => {
       expect(response.gists).toEqual(['ack', 'a://1', 'a://2', 'a://3', 'a://1']);
     });
 
-    it('send all changes before a graceful end', async () => {
+    it('subscriptions with a slow reader send all changes before a graceful end', async () => {
       const response = await opened({ toolsListChanged: true });
       response.paused = true;
       changes$.next({ list: 'tools' });
@@ -332,13 +332,13 @@ describe('Subscriptions', () => {
     });
   });
 
-  it('notify of all that was asked for when changes may have been missed', async () => {
+  it('Subscriptions notify of all that was asked for when changes may have been missed', async () => {
     const response = await opened({ promptsListChanged: true, resourceSubscriptions: ['a://1'] });
     changes$.next('missed');
     expect(response.gists).toEqual(['ack', 'prompts', 'a://1']);
   });
 
-  it('end gracefully when no further changes can come', async () => {
+  it('Subscriptions end gracefully when no further changes can come', async () => {
     const response = await opened({ toolsListChanged: true });
     changes$.complete();
     expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
@@ -348,7 +348,7 @@ describe('Subscriptions', () => {
   });
 
   describe('that end before the response is opened', () => {
-    it('are refused while guards decide, also when they never do', async () => {
+    it('Subscriptions that end before the response is opened are refused while guards decide, also when they never do', async () => {
       let signal: AbortSignal | undefined;
       make({
         admits: (_uri, context) => {
@@ -364,7 +364,7 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it('are acknowledged and ended once the response is opened', async () => {
+    it('Subscriptions that end before the response is opened are acknowledged and ended once the response is opened', async () => {
       const reply = await listen({ toolsListChanged: true }).reply;
       changes$.next({ list: 'tools' });
       subscriptions.close();
@@ -373,23 +373,26 @@ describe('Subscriptions', () => {
       expectNothingLeft();
     });
 
-    it.each(['before', 'after'])('leave nothing when the client leaves %s the reply', async (when) => {
-      const serving = listen({ toolsListChanged: true });
-      if (when === 'after') await serving.reply;
-      serving.cancel();
-      serving.cancel();
-      expectNothingLeft();
-      const reply = await serving.reply;
-      if (reply.kind !== 'events') return;
-      const late = new Response().open(reply);
-      expect([late.events, late.completed]).toEqual([[], true]);
-    });
+    it.each(['before', 'after'])(
+      'Subscriptions that end before the response is opened leave nothing when the client leaves %s the reply',
+      async (when) => {
+        const serving = listen({ toolsListChanged: true });
+        if (when === 'after') await serving.reply;
+        serving.cancel();
+        serving.cancel();
+        expectNothingLeft();
+        const reply = await serving.reply;
+        if (reply.kind !== 'events') return;
+        const late = new Response().open(reply);
+        expect([late.events, late.completed]).toEqual([[], true]);
+      },
+    );
   });
 
   it.each([
     ['a refusal', new McpError('UNSUPPORTED_PROTOCOL_VERSION', 'not here'), 'UNSUPPORTED_PROTOCOL_VERSION', 0],
     ['a fault', new Error('secret'), 'INTERNAL_ERROR', 1],
-  ])('pass on %s of the server', async (_what, error, code, faults) => {
+  ])('Subscriptions pass on %s of the server', async (_what, error, code, faults) => {
     make({ capabilities: () => Promise.reject(error) });
     const refused = await listen({ toolsListChanged: true }, undefined, 'x').reply.catch((reason: unknown) => reason);
     expect(refused).toMatchObject({ code });
@@ -398,7 +401,7 @@ describe('Subscriptions', () => {
     expectNothingLeft();
   });
 
-  it('leave nothing behind, in any order of events', async () => {
+  it('Subscriptions leave nothing behind, in any order of events', async () => {
     for (let seed = 1; seed <= 60; seed++) {
       const random = seededRandom(seed);
       const chance = (probability: number): boolean => random() < probability;

@@ -37,7 +37,7 @@ describe('handler decorators', () => {
     none(): void {}
   }
 
-  it('write down what they are given', () => {
+  it('handler decorators write down what they are given', () => {
     expect(declarationsOf(Handlers.prototype.find)).toEqual([{ kind: 'tool', options: tool }]);
     expect(['read', 'readOne', 'ask', 'complete', 'none'].map((name) => kindsOf(Handlers, name))).toEqual([
       ['resource'],
@@ -56,7 +56,7 @@ describe('handler decorators', () => {
     expect(Reflect.getMetadata('__entryProvider__', Other)).toBeUndefined();
   });
 
-  it('are inherited with the method, and gone with an override', () => {
+  it('handler decorators are inherited with the method, and gone with an override', () => {
     abstract class Base {
       @Tool(tool)
       kept(): void {}
@@ -71,7 +71,7 @@ describe('handler decorators', () => {
     expect(kindsOf(Base, 'overridden')).toEqual(['tool']);
   });
 
-  it('may stand together on a method, in the order of the source', () => {
+  it('handler decorators may stand together on a method, in the order of the source', () => {
     class Several {
       @Tool({ name: 'one' })
       @Tool({ name: 'two' })
@@ -85,7 +85,7 @@ describe('handler decorators', () => {
     ]);
   });
 
-  it('refuse what is no method of instances', () => {
+  it('handler decorators refuse what is no method of instances', () => {
     const symbol = Symbol('secret');
     const decorated: [() => unknown, string][] = [
       [
@@ -176,7 +176,7 @@ describe('@Complete', () => {
   const parameters = (type: object, method: string): object[] =>
     Object.values((Reflect.getMetadata(ROUTE_ARGUMENTS, type, method) ?? {}) as object);
 
-  it('gives a method value, others and context', () => {
+  it('@Complete gives a method value, others and context', () => {
     class Completing {
       @Complete({ prompt: 'ask', argument: 'x' })
       complete(): void {}
@@ -188,7 +188,7 @@ describe('@Complete', () => {
     ]);
   });
 
-  it('leaves a method that says itself what it gets', () => {
+  it('@Complete leaves a method that says itself what it gets', () => {
     class Completing {
       @Complete({ prompt: 'ask', argument: 'x' })
       complete(@McpArgs('value') value: string): string {
@@ -200,13 +200,13 @@ describe('@Complete', () => {
 });
 
 describe('@McpHandlers', () => {
-  it.each([undefined, [], [undefined], 5])('refuses %j as a name', (endpoint) => {
+  it.each([undefined, [], [undefined], 5])('@McpHandlers refuses %j as a name', (endpoint) => {
     expect(() => McpHandlers({ endpoint } as never)(class Marked {})).toThrow(
       'Marked cannot be served: @McpHandlers() takes the name of an endpoint',
     );
   });
 
-  it('says to which endpoints a class belongs', () => {
+  it('@McpHandlers says to which endpoints a class belongs', () => {
     @McpHandlers({ endpoint: 'admin' })
     class One {}
     @McpHandlers({ endpoint: ['admin', 'public'] })

@@ -137,7 +137,7 @@ const feature = (type: object, name?: string) => ({
 });
 
 describe('the scan of an app', () => {
-  it('finds methods of providers and controllers, in the order of the sources', async () => {
+  it('the scan of an app finds methods of providers and controllers, in the order of the sources', async () => {
     const { scan } = await start({ imports: [OuterModule], providers: [endpoint()] });
     const found = scan.hosts.flatMap(({ type, module, methods }) =>
       methods.map(({ methodName }) => `${type.name}.${methodName} ${module}`),
@@ -155,13 +155,13 @@ describe('the scan of an app', () => {
     ]);
   });
 
-  it('makes no instance of what has no fixed one', async () => {
+  it('the scan of an app makes no instance of what has no fixed one', async () => {
     const { scan } = await start({ imports: [OuterModule], providers: [endpoint()] });
     expect(scan.hosts.length).toBeGreaterThan(0);
     expect(made).toBe(1);
   });
 
-  it('is the same each time', async () => {
+  it('the scan of an app is the same each time', async () => {
     const names = async () => {
       const { load } = await start({ imports: [OuterModule], providers: [endpoint()] });
       return [...load().all('tool')].map(({ key }) => key);
@@ -195,12 +195,12 @@ describe('a handler belongs', () => {
     );
   };
 
-  it('to the one endpoint there is', async () => {
+  it('a handler belongs to the one endpoint there is', async () => {
     expect(await membership([endpoint(), Free])).toEqual({ '': ['Free'] });
     expect(await membership([endpoint('only'), Free])).toEqual({ only: ['Free'] });
   });
 
-  it('to those that its class names, or else to the one without a name', async () => {
+  it('a handler belongs to those that its class names, or else to the one without a name', async () => {
     expect(await membership([endpoint(), endpoint('admin'), endpoint('public'), Admin, Both, Free])).toEqual({
       '': ['Free'],
       admin: ['Admin', 'Both'],
@@ -208,7 +208,7 @@ describe('a handler belongs', () => {
     });
   });
 
-  it('to those that forFeature() names', async () => {
+  it('a handler belongs to those that forFeature() names', async () => {
     const providers = [endpoint(), endpoint('admin'), Free, Other, feature(Free, 'admin'), feature(Other, 'admin')];
     expect(await membership(providers)).toEqual({ '': [], admin: ['Free'] });
     expect(await membership([endpoint(), endpoint('admin'), Free, feature(Free)])).toEqual({ '': ['Free'], admin: [] });
@@ -252,12 +252,12 @@ describe('declared handlers', () => {
   const load = async (...types: (new () => object)[]): Promise<HandlerTable> =>
     (await start({ providers: [endpoint(), ...types] })).load();
 
-  it('say where they come from', async () => {
+  it('declared handlers say where they come from', async () => {
     const { load } = await start({ imports: [InnerModule], providers: [endpoint()] });
     expect(load().get('tool', 'inherited')!.origin).toBe('Derived.inherited (InnerModule)');
   });
 
-  it('of the same name stop the start, and both are named', async () => {
+  it('declared handlers of the same name stop the start, and both are named', async () => {
     class Twin {
       @Tool({ name: 'one' })
       again(): void {}
@@ -268,7 +268,7 @@ describe('declared handlers', () => {
     );
   });
 
-  it('with a header that clients would refuse stop the start', async () => {
+  it('declared handlers with a header that clients would refuse stop the start', async () => {
     const text = { type: 'string', 'x-mcp-header': 'Region' };
     class Regional {
       @Tool({ name: 'find', inputSchema: { type: 'object', properties: { from: text, to: text } } })
@@ -280,7 +280,7 @@ describe('declared handlers', () => {
     );
   });
 
-  it('are complete with what completes them, wherever that is declared', async () => {
+  it('declared handlers are complete with what completes them, wherever that is declared', async () => {
     class Completing {
       @Complete({ prompt: 'ask', argument: 'x' })
       complete(): string[] {
@@ -295,7 +295,7 @@ describe('declared handlers', () => {
     expect([...table.get('prompt', 'ask')!.completions.keys()]).toEqual(['x']);
   });
 
-  it('complete what is there, once', async () => {
+  it('declared handlers complete what is there, once', async () => {
     class NoPrompt {
       @Complete({ prompt: 'ask', argument: 'x' })
       complete(): void {}

@@ -57,18 +57,18 @@ describe('the doctor', () => {
     ['a common format', property({ type: 'string', format: 'date-time' }), []],
     ['a format of numbers', property({ type: 'integer', format: 'int64' }), []],
     ['a default that looks like a schema', property({ default: { properties: { 'a b': {} } } }), []],
-  ])('finds %s', (_, tool, rules) => {
+  ])('the doctor finds %s', (_, tool, rules) => {
     expect(rulesOf(tool)).toEqual(rules);
   });
 
-  it('finds a GET route that says it destroys something, whatever else it says', () => {
+  it('the doctor finds a GET route that says it destroys something, whatever else it says', () => {
     expect(rulesOf({ annotations: { readOnlyHint: false, destructiveHint: true } }, true)).toEqual([
       'hints-contradict',
     ]);
     expect(rulesOf({ annotations: { readOnlyHint: false, destructiveHint: true } })).toEqual([]);
   });
 
-  it('finds what takes the context of models, and estimates the weight of each tool', () => {
+  it('the doctor finds what takes the context of models, and estimates the weight of each tool', () => {
     const heavy = { ...HEALTHY, name: 'heavy', description: 'word '.repeat(8_100) };
     const { findings, tokens, weights } = diagnoseTools([{ wire: HEALTHY }, { wire: heavy }]);
     expect(findings.map(({ rule, tool }) => [rule, tool])).toEqual([
@@ -84,7 +84,7 @@ describe('the doctor', () => {
     expect(diagnoseTools(many).findings.map(({ rule }) => rule)).toContain('many-tools');
   });
 
-  it('names the worst first, and each rule once', () => {
+  it('the doctor names the worst first, and each rule once', () => {
     const { findings } = diagnoseTools(
       ['a', 'b', 'c.d', 'e'].map((name) => ({ wire: { name, inputSchema: HEALTHY.inputSchema } })),
     );
@@ -96,7 +96,7 @@ describe('the doctor', () => {
     ]);
   });
 
-  it('counts neither images nor the repetition of structured content as tokens of a result', () => {
+  it('the doctor counts neither images nor the repetition of structured content as tokens of a result', () => {
     const structuredContent = { text: 'x'.repeat(400) };
     const text = JSON.stringify(structuredContent);
     const image = { type: 'image', data: 'A'.repeat(10_000), mimeType: 'image/png' };
@@ -141,11 +141,11 @@ describe('descriptions that are nearly the same', () => {
       [['a', 'b']],
     ],
     ['none without words', { a: '…', b: '…' }, []],
-  ])('are found: %s', (_, texts, expected) => {
+  ])('descriptions that are nearly the same are found: %s', (_, texts, expected) => {
     expect(groups(texts)).toEqual(expected);
   });
 
-  it('are found among 1,000 tools with long texts', () => {
+  it('descriptions that are nearly the same are found among 1,000 tools with long texts', () => {
     const words = Array.from({ length: 99 }, (_, at) => `w${at}x`).join(' ');
     const letters = (at: number): string => `n${at}`.replace(/\d/g, (digit) => 'abcdefghij'[Number(digit)]!);
     const of = (textOf: (at: number) => string): string[][] =>
@@ -156,7 +156,7 @@ describe('descriptions that are nearly the same', () => {
     expect(of(() => words).map(({ length }) => length)).toEqual([1_000]);
   });
 
-  it('are found in a chain, as one group', () => {
+  it('descriptions that are nearly the same are found in a chain, as one group', () => {
     const words = 'one two three four five six seven eight nine ten'.split(' ');
     const texts = { x: words.join(' '), y: [...words, 'more'].join(' '), z: [...words, 'more', 'yet'].join(' ') };
     expect(groups(texts)).toEqual([['x', 'y', 'z']]);

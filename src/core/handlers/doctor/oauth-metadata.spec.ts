@@ -21,7 +21,7 @@ describe('the metadata of an authorization server', () => {
     ]);
   });
 
-  it('that names its issuer is none', async () => {
+  it('the metadata of an authorization server that names its issuer is none', async () => {
     expect(await issuerFindings(['https://a.org'], answers({ issuer: 'https://a.org' }))).toEqual([]);
   });
 });

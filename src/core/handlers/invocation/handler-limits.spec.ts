@@ -8,7 +8,7 @@ describe('the places of a handler', () => {
   const take = (places: HandlerPlaces, name: string, { key, max = 1 }: { key?: string; max?: number } = {}) =>
     places.take(key, max, () => started.push(name));
 
-  it('are given in the order in which calls have come, and to none that has left', () => {
+  it('the places of a handler are given in the order in which calls have come, and to none that has left', () => {
     const places = new HandlerPlaces();
     started.length = 0;
     const [first, ...others] = ['a', 'b', 'c', 'd'].map((name) => take(places, name));
@@ -22,7 +22,7 @@ describe('the places of a handler', () => {
     expect(places.size).toBe(0);
   });
 
-  it('are given to no call before those that wait, though it has a higher limit', () => {
+  it('the places of a handler are given to no call before those that wait, though it has a higher limit', () => {
     const places = new HandlerPlaces();
     started.length = 0;
     const [running, waiting] = ['a', 'b'].map((name) => take(places, name));
@@ -35,7 +35,7 @@ describe('the places of a handler', () => {
     expect(places.size).toBe(0);
   });
 
-  it('are not taken by a call that was cancelled before its method could run', () => {
+  it('the places of a handler are not taken by a call that was cancelled before its method could run', () => {
     const places = new HandlerPlaces();
     const limits = new HandlerLimits({ places: { max: 1, perPrincipal: false } }, systemClock, places);
     const context = { signal: AbortSignal.abort(), inTurn: () => context } as unknown as McpContext;
@@ -44,7 +44,7 @@ describe('the places of a handler', () => {
     run.end();
   });
 
-  it('of different callers do not depend on each other, and a caller without calls takes no memory', () => {
+  it('the places of a handler of different callers do not depend on each other, and a caller without calls takes no memory', () => {
     const places = new HandlerPlaces();
     const [anna, bert] = ['anna', 'bert'].map((key) => take(places, key, { key }));
     expect([anna!.taken, bert!.taken, places.size]).toEqual([true, true, 2]);
@@ -53,7 +53,7 @@ describe('the places of a handler', () => {
     expect(places.size).toBe(0);
   });
 
-  it('count calls that began with another limit', () => {
+  it('the places of a handler count calls that began with another limit', () => {
     const places = new HandlerPlaces();
     started.length = 0;
     const leave = ['a', 'b', 'c'].map((name) => take(places, name, { max: 3 }).leave);

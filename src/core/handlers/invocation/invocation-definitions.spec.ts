@@ -76,7 +76,7 @@ describe('handlers as Nest sees them', () => {
     app = await InvokingApp.start({ adapter: 'express', providers, ...configure });
   };
 
-  it('validates by the type of a parameter', async () => {
+  it('the invoker of a handler validates by the type of a parameter', async () => {
     await start([Typed], new ValidationPipe({ transform: true }));
     const args = { id: 'a', limit: 1 };
     expect(await app.run({ handler: 'Typed.find', args })).toEqual([true, args]);
@@ -86,18 +86,18 @@ describe('handlers as Nest sees them', () => {
     });
   });
 
-  it('validates by a pipe of the parameter', async () => {
+  it('the invoker of a handler validates by a pipe of the parameter', async () => {
     await start([Typed]);
     expect(await app.run({ handler: 'Typed.local', args: { id: 'a', limit: 1 } })).toBe(true);
     await expect(app.run({ handler: 'Typed.local' })).rejects.toThrow('Bad Request');
   });
 
-  it('keeps what is not of the client from pipes that look into objects', async () => {
+  it('the invoker of a handler keeps what is not of the client from pipes that look into objects', async () => {
     await start([Typed], trimming);
     expect(await app.run({ handler: 'Typed.find', args: { id: 'a' } })).toEqual([false, { id: 'a' }]);
   });
 
-  it('keeps what is not of the client from pipes that change whatever they get', async () => {
+  it('the invoker of a handler keeps what is not of the client from pipes that change whatever they get', async () => {
     const seen: unknown[] = [];
     const changing = {
       transform(value: unknown) {
@@ -110,7 +110,7 @@ describe('handlers as Nest sees them', () => {
     expect(seen).toEqual([{ id: 'a' }]);
   });
 
-  it('refuses a handler whose guard Nest would skip', async () => {
+  it('the invoker of a handler refuses a handler whose guard Nest would skip', async () => {
     await start([
       { provide: 'made', useFactory: () => new Guarded() },
       { provide: 'given', useValue: new Guarded() },
@@ -120,12 +120,12 @@ describe('handlers as Nest sees them', () => {
     }
   });
 
-  it('runs the guard of a provider given by useClass, under whatever token', async () => {
+  it('the invoker of a handler runs the guard of a provider given by useClass, under whatever token', async () => {
     await start([{ provide: 'token', useClass: Guarded }]);
     await expect(app.run({ handler: 'token.run' })).rejects.toMatchObject({ status: 403 });
   });
 
-  it('refuses a handler around which Nest would skip a scoped global guard', async () => {
+  it('the invoker of a handler refuses a handler around which Nest would skip a scoped global guard', async () => {
     @Injectable()
     class Unmarked {
       run() {}
@@ -134,7 +134,7 @@ describe('handlers as Nest sees them', () => {
     expect(() => app.invoker({ handler: 'Unmarked.run' })).toThrow(/silently skip the global guard Guard/);
   });
 
-  it('refuses parameters that only a route has, and methods that are not there', async () => {
+  it('the invoker of a handler refuses parameters that only a route has, and methods that are not there', async () => {
     await start([Routed]);
     expect(() => app.invoker({ handler: 'Routed.run' })).toThrow(
       /Routed\.run cannot be served: a parameter has @Query/,

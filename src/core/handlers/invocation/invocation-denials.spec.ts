@@ -182,7 +182,7 @@ describe.each(ONE_ADAPTER)('who is not let in, and what goes wrong, on %s', (ada
 
   afterEach(() => app.close());
 
-  it('reports a denial with status, headers and text', async () => {
+  it('the invoker of a handler reports a denial with status, headers and text', async () => {
     await start();
     expect(await app.run({ handler: 'Denials.guarded' }, { 'x-caller': 'anna' })).toBe('in');
     const denied = (await failure('guarded')) as HandlerDeniedError;
@@ -192,7 +192,7 @@ describe.each(ONE_ADAPTER)('who is not let in, and what goes wrong, on %s', (ada
     expect(await failure('guarded', { 'x-caller': 'bert' })).toMatchObject({ name: 'HandlerDeniedError', status: 403 });
   });
 
-  it('takes a 403 before the handler for a denial, and one of the handler for its failure', async () => {
+  it('the invoker of a handler takes a 403 before the handler for a denial, and one of the handler for its failure', async () => {
     await start();
     expect(await failure('intercepted')).toMatchObject({ name: 'HandlerDeniedError', message: 'Not on Sundays' });
     expect(await failure('own')).toBeInstanceOf(ForbiddenException);
@@ -201,7 +201,7 @@ describe.each(ONE_ADAPTER)('who is not let in, and what goes wrong, on %s', (ada
   it.each([
     ['BaseExceptionFilter', BaseExceptionFilter],
     ['a filter that answers through the adapter', AdapterFilter],
-  ])('lets %s answer nothing', async (_name, filter) => {
+  ])('the invoker of a handler lets %s answer nothing', async (_name, filter) => {
     await start({ provide: APP_FILTER, useClass: filter });
     expect(await failure('guarded')).toMatchObject({ name: 'HandlerDeniedError', status: 401 });
     expect(await failure('own')).toBeInstanceOf(ForbiddenException);
@@ -211,14 +211,14 @@ describe.each(ONE_ADAPTER)('who is not let in, and what goes wrong, on %s', (ada
     expect(await failure('cancelled')).toBeInstanceOf(HandlerCancelled);
   });
 
-  it('takes what a filter returns for the result, and shows it no signal', async () => {
+  it('the invoker of a handler takes what a filter returns for the result, and shows it no signal', async () => {
     await start({ provide: APP_FILTER, useClass: ReturningFilter });
     expect(await app.run({ handler: 'Denials.broken' })).toBe('secret, but fine');
     expect(await app.run({ handler: 'Denials.guarded' })).toBe('Who are you?, but fine');
     expect(await failure('cancelled')).toBeInstanceOf(HandlerCancelled);
   });
 
-  it('takes what a filter answers for what it means', async () => {
+  it('the invoker of a handler takes what a filter answers for what it means', async () => {
     await start();
     const missing = (await failure('missing')) as HttpException;
     expect(missing).toBeInstanceOf(HttpException);

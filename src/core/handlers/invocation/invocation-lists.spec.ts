@@ -130,14 +130,14 @@ describe.each(ONE_ADAPTER)('what a list shows, on %s', (adapter) => {
     await app.close();
   });
 
-  it('shows what guards of class and method let in, and asks nothing but guards', async () => {
+  it('a list shows what guards of class and method let in, and asks nothing but guards', async () => {
     expect(await visible('Guarded.admins', { 'x-role': 'admin' })).toBe(true);
     expect(await visible('Guarded.admins', { 'x-role': 'user' })).toBe(false);
     expect(await visible('Guarded.admins')).toBe(false);
     expect(asked).toEqual(Array.from({ length: 3 }, () => 'roles of admins'));
   });
 
-  it('shows what a guard cannot say without arguments, unless another one hides it', async () => {
+  it('a list shows what a guard cannot say without arguments, unless another one hides it', async () => {
     expect(await visible('Guarded.owned', { 'x-role': 'user' })).toBe(true);
     expect(await visible('Guarded.owned', { 'x-role': 'other' })).toBe(false);
     expect(await visible('Guarded.swallowed', { 'x-role': 'user' })).toBe(false);
@@ -146,7 +146,7 @@ describe.each(ONE_ADAPTER)('what a list shows, on %s', (adapter) => {
     await expect(run('bert')).rejects.toMatchObject({ status: 403 });
   });
 
-  it('asks global guards only if they are named', async () => {
+  it('a list asks global guards only if they are named', async () => {
     const invoker = app.invoker({ handler: 'Open.run' });
     expect(invoker.guarded).toBe(false);
     expect(invoker.visible(new TestedClient().context({}))).toBe(true);
@@ -160,7 +160,7 @@ describe.each(ONE_ADAPTER)('what a list shows, on %s', (adapter) => {
     expect(asked).toEqual(['global', 'roles of admins']);
   });
 
-  it('hides what a guard throws about, and says once that it failed', async () => {
+  it('a list hides what a guard throws about, and says once that it failed', async () => {
     const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     expect(await visible('Open.thrown')).toBe(false);
     expect(error).not.toHaveBeenCalled();
@@ -171,7 +171,7 @@ describe.each(ONE_ADAPTER)('what a list shows, on %s', (adapter) => {
     expect(error.mock.calls[0]![0]).toMatch(/Open\.faulty[^]*no database/);
   });
 
-  it('asks request-scoped guards too', async () => {
+  it('a list asks request-scoped guards too', async () => {
     expect(app.invoker({ handler: 'Scoped.run' }).guarded).toBe(true);
     expect(await visible('Scoped.run', { 'x-role': 'admin' })).toBe(true);
     expect(await visible('Scoped.run', { 'x-role': 'user' })).toBe(false);
@@ -182,7 +182,7 @@ describe('global guards that are request-scoped', () => {
   it.each([
     ['useClass', { provide: APP_GUARD, useClass: ScopedGuard, scope: Scope.REQUEST }],
     ['useExisting', { provide: APP_GUARD, useExisting: ScopedGuard, scope: Scope.REQUEST }],
-  ])('are asked if they are named, given by %s', async (_name, guard) => {
+  ])('global guards that are request-scoped are asked if they are named, given by %s', async (_name, guard) => {
     const app = await InvokingApp.start({ adapter: 'express', providers: [Open, ScopedGuard, guard as never] });
     const shown = (role: string, listGuards?: (typeof ScopedGuard)[]) =>
       app.within(

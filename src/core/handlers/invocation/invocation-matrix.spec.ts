@@ -212,13 +212,13 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
   });
   afterEach(() => app.close());
 
-  it('calls a method without param decorators with (args, ctx)', async () => {
+  it('the invoker of a handler calls a method without param decorators with (args, ctx)', async () => {
     await start([Plain]);
     const value = await app.run({ handler: 'Plain.run', args: { id: 1 } });
     expect(value).toEqual({ args: { id: 1 }, principal: 'anna', method: 'tools/call' });
   });
 
-  it('runs what stands on methods', async () => {
+  it('the invoker of a handler runs what stands on methods', async () => {
     await start([OnMethods]);
     await app.run({ handler: 'OnMethods.guard' });
     expect(ran).toEqual(['guard with helper', 'method']);
@@ -227,7 +227,7 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     expect(await app.run({ handler: 'OnMethods.filter' })).toBe('filtered');
   });
 
-  it('runs them in the order of a route', async () => {
+  it('the invoker of a handler runs them in the order of a route', async () => {
     await start([OnMethods]);
     const validate = (raw: unknown) => {
       ran.push('validation');
@@ -244,14 +244,14 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     ]);
   });
 
-  it('runs what stands on the class', async () => {
+  it('the invoker of a handler runs what stands on the class', async () => {
     await start([OnClass]);
     expect(await app.run({ handler: 'OnClass.run', args: { id: 1 } })).toEqual({ wrapped: { id: 1, piped: true } });
     expect(ran).toEqual(['guard with helper', 'interceptor with helper', 'pipe with helper', 'method']);
     expect(await app.run({ handler: 'OnClass.fail' })).toBe('filtered');
   });
 
-  it('runs what stands on the class of a controller', async () => {
+  it('the invoker of a handler runs what stands on the class of a controller', async () => {
     app = await InvokingApp.start({ adapter, providers: [Helper], controllers: [OnController] });
     expect(await app.run({ handler: 'OnController.run', args: { id: 1 } })).toEqual({
       wrapped: { id: 1, piped: true },
@@ -260,7 +260,7 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     expect(await app.run({ handler: 'OnController.fail' })).toBe('filtered');
   });
 
-  it.each(['providers', 'controllers'])('runs scoped guards of %s', async (place) => {
+  it.each(['providers', 'controllers'])('the invoker of a handler runs scoped guards of %s', async (place) => {
     const [providers, controllers] = place === 'providers' ? [[ScopedGuards], []] : [[], [ScopedGuards]];
     app = await InvokingApp.start({ adapter, providers: [Helper, ...providers], controllers });
     await app.run({ handler: 'ScopedGuards.transient' });
@@ -268,14 +268,17 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     expect(ran).toEqual(['guard with helper', 'guard with helper']);
   });
 
-  it.each(['providers', 'controllers'])('runs a transient guard of %s that are static', async (place) => {
-    const [providers, controllers] = place === 'providers' ? [[OnlyTransientGuard], []] : [[], [OnlyTransientGuard]];
-    app = await InvokingApp.start({ adapter, providers: [Helper, ...providers], controllers });
-    await app.run({ handler: 'OnlyTransientGuard.run' });
-    expect(ran).toEqual(['guard with helper']);
-  });
+  it.each(['providers', 'controllers'])(
+    'the invoker of a handler runs a transient guard of %s that are static',
+    async (place) => {
+      const [providers, controllers] = place === 'providers' ? [[OnlyTransientGuard], []] : [[], [OnlyTransientGuard]];
+      app = await InvokingApp.start({ adapter, providers: [Helper, ...providers], controllers });
+      await app.run({ handler: 'OnlyTransientGuard.run' });
+      expect(ran).toEqual(['guard with helper']);
+    },
+  );
 
-  it('finds the enhancers of a class in the module that provides it, when several do', async () => {
+  it('the invoker of a handler finds the enhancers of a class in the module that provides it, when several do', async () => {
     @Module({ providers: [{ provide: Helper, useValue: { name: 'other helper' } }, OnClass] })
     class Other {}
     app = await InvokingApp.start({ adapter, imports: [Other], providers: [Helper, OnClass] });
@@ -296,7 +299,7 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     });
   });
 
-  it('runs what useGlobal…() adds', async () => {
+  it('the invoker of a handler runs what useGlobal…() adds', async () => {
     const helper = new Helper();
     await start([Plain], (nest) => {
       nest.useGlobalGuards(new Guard(helper));
@@ -310,7 +313,7 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     expect(await app.run({ handler: 'Plain.fail' })).toBe('filtered');
   });
 
-  it('makes parameters as their decorators say', async () => {
+  it('the invoker of a handler makes parameters as their decorators say', async () => {
     await start([Params]);
     const value = await app.run({ handler: 'Params.mixed', args: { id: 7 } }, { 'x-caller': 'anna' });
     expect(value).toEqual({ caller: 'by anna of Params.mixed', principal: 'anna', id: 7, rest: [] });
@@ -321,7 +324,7 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     });
   });
 
-  it('does not take a name of every object for an argument', async () => {
+  it('the invoker of a handler does not take a name of every object for an argument', async () => {
     @EntryProvider()
     @Injectable()
     class Careful {
@@ -333,7 +336,7 @@ describe.each(ONE_ADAPTER)('what runs around a handler, on %s', (adapter) => {
     expect(await app.run({ handler: 'Careful.run' })).toBe(true);
   });
 
-  it('validates once, after the guards, and only what a parameter needs', async () => {
+  it('the invoker of a handler validates once, after the guards, and only what a parameter needs', async () => {
     let validated = 0;
     const validate = (raw: unknown) => {
       validated++;

@@ -114,31 +114,31 @@ describe.each(ways)('results that come in parts, on $adapter, $way', ({ adapter,
   afterEach(() => app.close());
 
   it.each(['observable', 'promised', 'generator'])(
-    'sends what has a tag, and returns the rest (%s)',
+    'the invoker of a handler sends what has a tag, and returns the rest (%s)',
     async (handler) => {
       expect(await run(handler)).toBe('result');
       expect(client.sent).toEqual(sentOfSteps);
     },
   );
 
-  it('shows interceptors the result alone', async () => {
+  it('the invoker of a handler shows interceptors the result alone', async () => {
     expect(await run('watched')).toEqual({ wrapped: 'result' });
     expect(seen).toEqual(['result']);
     expect(client.sent).toEqual(sentOfSteps);
   });
 
-  it('takes none for nothing, and several for a mistake', async () => {
+  it('the invoker of a handler takes none for nothing, and several for a mistake', async () => {
     expect(await run('empty')).toBeUndefined();
     await expect(run('several')).rejects.toThrow(/Streams\.several emitted more than one value/);
     expect(ended).toEqual(['several']);
   });
 
-  it('reports an error after progress', async () => {
+  it('the invoker of a handler reports an error after progress', async () => {
     await expect(run('failing')).rejects.toThrow('halfway');
     expect(client.sent).toEqual([{ progressToken: 'token', progress: 1 }]);
   });
 
-  it('unsubscribes when the call is cancelled', async () => {
+  it('the invoker of a handler unsubscribes when the call is cancelled', async () => {
     const running = run('endless');
     await expect.poll(() => client.sent).toHaveLength(1);
     client.aborting.abort(new Error('no longer wanted'));
@@ -146,7 +146,7 @@ describe.each(ways)('results that come in parts, on $adapter, $way', ({ adapter,
     expect(ended).toEqual(['endless']);
   });
 
-  it('unsubscribes when an interceptor has given up', async () => {
+  it('the invoker of a handler unsubscribes when an interceptor has given up', async () => {
     await expect(run('impatient')).rejects.toThrow('Timeout');
     expect(ended).toEqual(['impatient']);
     await expect(run('late')).rejects.toThrow('Timeout');

@@ -94,7 +94,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     await app.close();
   });
 
-  it('gives them the HTTP request, and shares what they share with their guards', async () => {
+  it('the invoker of a handler gives them the HTTP request, and shares what they share with their guards', async () => {
     app = await InvokingApp.start({ adapter, providers: [CurrentUser, OfRequest] });
     const callers = ['anna', 'carl', 'dora'];
     const run = (caller: string) => app.run({ handler: 'OfRequest.who' }, { 'x-caller': caller });
@@ -130,7 +130,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     expect(value).toEqual({ caller: 'anna', user: 'anna', serial: 1 });
   });
 
-  it('runs a request-scoped APP_GUARD around a provider that is static by itself', async () => {
+  it('the invoker of a handler runs a request-scoped APP_GUARD around a provider that is static by itself', async () => {
     const guard = { provide: APP_GUARD, useClass: NamingGuard, scope: Scope.REQUEST };
     app = await InvokingApp.start({ adapter, providers: [CurrentUser, Plain, guard] });
     expect(await app.run({ handler: 'Plain.run' }, { 'x-caller': 'anna' })).toBe('ran');
@@ -144,7 +144,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     await expect(app.within(asBert, headers)).rejects.toMatchObject({ status: 403 });
   });
 
-  it('makes a transient provider anew for each call', async () => {
+  it('the invoker of a handler makes a transient provider anew for each call', async () => {
     app = await InvokingApp.start({ adapter, providers: [Transient] });
     const invoker = app.invoker({ handler: 'Transient.run' });
     const run = (request: unknown) => invoker.run({}, new TestedClient().context(request));
@@ -152,7 +152,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     expect(first).not.toBe(second);
   });
 
-  it('makes a durable provider once for each tenant, and gives it what the strategy says', async () => {
+  it('the invoker of a handler makes a durable provider once for each tenant, and gives it what the strategy says', async () => {
     ContextIdFactory.apply(new ByTenant());
     app = await InvokingApp.start({ adapter, providers: [Durable, CurrentUser, OfRequest] });
     const run = (tenant: string) => app.run({ handler: 'Durable.run' }, { 'x-tenant': tenant });
@@ -174,7 +174,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     ]);
   });
 
-  it('leaves the request of others alone when a durable provider needs the one of a scoped route', async () => {
+  it('the invoker of a handler leaves the request of others alone when a durable provider needs the one of a scoped route', async () => {
     ContextIdFactory.apply(new ByTenant());
     const guard = { provide: APP_GUARD, useClass: NamingGuard, scope: Scope.REQUEST };
     app = await InvokingApp.start({ adapter, providers: [Durable, CurrentUser, OfRequest, guard] });

@@ -85,32 +85,38 @@ describe('on an older Nest the start', () => {
   it.each([
     ['11.2.7', '11.2.8'],
     ['12.1 or older', '12.2.0'],
-  ])('fails for enhancers that Nest %s does not make, and names %s', async (version, needed) => {
-    const global = (given: object): Provider[] => [Tools, RequestGuard, { provide: APP_GUARD, ...given } as Provider];
-    const update = `Update Nest to ${needed}.`;
-    expect(await refusal(version, 'Tools.transient', [Tools])).toMatch(
-      `Nest ${version} would skip its guard TransientGuard, or run it without its constructor, because it is transient. ${update}`,
-    );
-    for (const given of [
-      { useClass: TransientGuard, scope: Scope.TRANSIENT },
-      { useExisting: RequestGuard, scope: Scope.REQUEST },
-    ])
-      expect(await refusal(version, 'Tools.plain', global(given))).toContain(update);
-  });
+  ])(
+    'on an older Nest the start fails for enhancers that Nest %s does not make, and names %s',
+    async (version, needed) => {
+      const global = (given: object): Provider[] => [Tools, RequestGuard, { provide: APP_GUARD, ...given } as Provider];
+      const update = `Update Nest to ${needed}.`;
+      expect(await refusal(version, 'Tools.transient', [Tools])).toMatch(
+        `Nest ${version} would skip its guard TransientGuard, or run it without its constructor, because it is transient. ${update}`,
+      );
+      for (const given of [
+        { useClass: TransientGuard, scope: Scope.TRANSIENT },
+        { useExisting: RequestGuard, scope: Scope.REQUEST },
+      ])
+        expect(await refusal(version, 'Tools.plain', global(given))).toContain(update);
+    },
+  );
 
-  it.each(['11.1.0', '12.1 or older'])('serves all other handlers, on %s', async (version) => {
-    const guard = { provide: APP_GUARD, useClass: RequestGuard, scope: Scope.REQUEST };
-    expect(await refusal(version, 'Tools.guarded', [Tools, guard])).toBeUndefined();
-    ContextIdFactory.apply(byTenant);
-    expect(await refusal(version, 'ConnectedTools.run', [ConnectedTools, Connection])).toBeUndefined();
-    expect(await refusal(version, 'StaticTools.run', [StaticTools, OfTenant])).toBeUndefined();
-  });
+  it.each(['11.1.0', '12.1 or older'])(
+    'on an older Nest the start serves all other handlers, on %s',
+    async (version) => {
+      const guard = { provide: APP_GUARD, useClass: RequestGuard, scope: Scope.REQUEST };
+      expect(await refusal(version, 'Tools.guarded', [Tools, guard])).toBeUndefined();
+      ContextIdFactory.apply(byTenant);
+      expect(await refusal(version, 'ConnectedTools.run', [ConnectedTools, Connection])).toBeUndefined();
+      expect(await refusal(version, 'StaticTools.run', [StaticTools, OfTenant])).toBeUndefined();
+    },
+  );
 
   it.each([
     ['11.2.9', '11.2.10'],
     ['12.4.2', '12.5.0'],
   ])(
-    'fails on %s for durable providers that would see the request of another caller, and names %s',
+    'on an older Nest the start fails on %s for durable providers that would see the request of another caller, and names %s',
     async (version, needed) => {
       const ask = (of: string): Promise<string | undefined> => refusal(of, 'TenantTools.run', [TenantTools, OfTenant]);
       expect(await ask(version)).toBeUndefined();
@@ -122,7 +128,7 @@ describe('on an older Nest the start', () => {
     },
   );
 
-  it('compares versions by their numbers, and takes other major versions as they are', () => {
+  it('on an older Nest the start compares versions by their numbers, and takes other major versions as they are', () => {
     const versions = ['11.1.29', '11.2.8', '11.2.10', '12.2.0-next.1', '12.10.0', '13.0.0'];
     expect(versions.map((version) => mendedIn(MADE, version))).toEqual(['11.2.8', ...Array(5).fill(undefined)]);
   });

@@ -38,7 +38,7 @@ describe('the response that enhancers see', () => {
     ]);
   });
 
-  it('looks sent once it was answered, by whatever means', () => {
+  it('the response that enhancers see looks sent once it was answered, by whatever means', () => {
     for (const answer of ['send', 'json', 'end', 'redirect'] as const) {
       const response = facade({});
       expect([response.headersSent, response.sent, response.finished]).toEqual([false, false, false]);
@@ -48,7 +48,7 @@ describe('the response that enhancers see', () => {
     expect(facade({}).sendStatus(403).sent).toBe(true);
   });
 
-  it('gives what middleware left for guards on Express', () => {
+  it('the response that enhancers see gives what middleware left for guards on Express', () => {
     const locals = { user: 'anna' };
     expect(facade({ res: { locals } }).locals).toBe(locals);
     expect(facade({}).locals).toEqual({});
@@ -60,7 +60,7 @@ describe('the response that enhancers see', () => {
     ['404 to a 403', new ForbiddenException(), 404, 'Nothing', [404, 'Nothing']],
     ['500 to a 404', new NotFoundException('x'), 500, undefined, [500, 'Internal Server Error']],
     ['409 without a word', new Error('secret'), 409, undefined, [409, 'Conflict']],
-  ])('takes an answer of %s for the error', (_name, error, status, body, expected) => {
+  ])('the response that enhancers see takes an answer of %s for the error', (_name, error, status, body, expected) => {
     const refused = facade({}).status(status).send(body).errorFor(error) as HttpException;
     expect([refused.getStatus(), refused.message]).toEqual(expected);
     expect(refused.cause).toBe(error);
@@ -80,7 +80,7 @@ describe('the response that enhancers see', () => {
       new ProtocolError(1, 'x'),
       (response: FullResponseFacade) => response.sendStatus(404),
     ],
-  ])('leaves the error when %s', (_name, error, answer) => {
+  ])('the response that enhancers see leaves the error when %s', (_name, error, answer) => {
     const response = facade({});
     answer(response);
     expect(response.errorFor(error)).toBe(error);

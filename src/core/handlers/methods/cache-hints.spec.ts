@@ -22,7 +22,7 @@ describe('the hints of a list', () => {
   const hints = (call: Caller, of: CachePolicy, ...guarded: boolean[]) =>
     listHints(call, table(...guarded), 'tool', of);
 
-  it('are those of the option', () => {
+  it('the hints of a list are those of the option', () => {
     expect(hints(modern(), policy(PUBLIC), false)).toEqual({ ttlMs: 60_000, cacheScope: 'public' });
     expect(hints(modern(), policy(PRIVATE), false)).toEqual({ ttlMs: 60_000, cacheScope: 'private' });
   });
@@ -31,15 +31,15 @@ describe('the hints of a list', () => {
     ['an entry of the list is guarded', () => hints(modern(), policy(), false, true, false)],
     ['the endpoint or the app is guarded', () => hints(modern(), policy(PUBLIC, true))],
     ['the caller is known by name', () => hints(modern('ann'), policy())],
-  ])('are private when %s', (_, asked) => {
+  ])('the hints of a list are private when %s', (_, asked) => {
     expect(asked()).toEqual({ ttlMs: 60_000, cacheScope: 'private' });
   });
 
-  it('do not care for guards of other kinds', () => {
+  it('the hints of a list do not care for guards of other kinds', () => {
     expect(listHints(modern(), table(true), 'prompt', policy())).toMatchObject({ cacheScope: 'public' });
   });
 
-  it('are none in the legacy era', () => {
+  it('the hints of a list are none in the legacy era', () => {
     expect(hints(LEGACY, policy())).toEqual({});
   });
 });
@@ -54,11 +54,11 @@ describe('the hints of what was read', () => {
     repeated = false,
   ) => withReadHints(call, result, { guarded: false, ...entry }, of, repeated);
 
-  it('are none by default', () => {
+  it('the hints of what was read are none by default', () => {
     expect(read(modern(), { contents })).toEqual({ contents, ttlMs: 0, cacheScope: 'private' });
   });
 
-  it('are those of the resource', () => {
+  it('the hints of what was read are those of the resource', () => {
     expect(read(modern(), { contents }, { cache: PUBLIC })).toEqual({
       contents,
       ttlMs: 60_000,
@@ -66,7 +66,7 @@ describe('the hints of what was read', () => {
     });
   });
 
-  it('D15: are those of the result, field by field, where it has good ones', () => {
+  it('D15: the hints of what was read are those of the result, field by field, where it has good ones', () => {
     const asked = (own: object) => read(modern(), { contents, ...own }, { cache: PUBLIC });
     expect(asked({ ttlMs: 5 })).toEqual({ contents, ttlMs: 5, cacheScope: 'public' });
     expect(asked({ cacheScope: 'private' })).toEqual({ contents, ttlMs: 60_000, cacheScope: 'private' });
@@ -80,21 +80,21 @@ describe('the hints of what was read', () => {
     ['the endpoint is guarded', () => read(modern(), { contents }, { cache: PUBLIC }, policy(PUBLIC, true))],
     ['the caller is known by name', () => read(modern('ann'), { contents }, { cache: PUBLIC })],
     ['its handler says public all the same', () => read(modern(), { cacheScope: 'public' }, { guarded: true })],
-  ])('are private when %s', (_, asked) => {
+  ])('the hints of what was read are private when %s', (_, asked) => {
     expect(asked()).toMatchObject({ cacheScope: 'private' });
   });
 
-  it('are none when the client has answered questions for it, which no cache knows of', () => {
+  it('the hints of what was read are none when the client has answered questions for it, which no cache knows of', () => {
     const repeated = read(modern(), { contents, ttlMs: 5 }, { cache: PUBLIC }, policy(), true);
     expect(repeated).toEqual({ contents, ttlMs: 0, cacheScope: 'private' });
   });
 
-  it('are not on questions', () => {
+  it('the hints of what was read are not on questions', () => {
     const questions = inputRequired({ requestState: 'x' });
     expect(read(modern(), questions, { cache: PUBLIC })).toBe(questions);
   });
 
-  it('do not reach the legacy era, whatever sets them', () => {
+  it('the hints of what was read do not reach the legacy era, whatever sets them', () => {
     const plain = { contents };
     expect(read(LEGACY, plain, { cache: PUBLIC })).toBe(plain);
     expect(read(LEGACY, { contents, ttlMs: 0, cacheScope: 'public' })).toEqual({ contents });
@@ -102,7 +102,7 @@ describe('the hints of what was read', () => {
 });
 
 describe('the hints of server/discover', () => {
-  it('are those of lists, and private where guards decide who comes in', () => {
+  it('the hints of server/discover are those of lists, and private where guards decide who comes in', () => {
     expect(discoveryHints(policy())).toEqual({ ttlMs: 60_000, cacheScope: 'public' });
     expect(discoveryHints(policy(PUBLIC, true))).toEqual({ ttlMs: 60_000, cacheScope: 'private' });
     expect(discoveryHints(policy(PRIVATE))).toEqual({ ttlMs: 60_000, cacheScope: 'private' });

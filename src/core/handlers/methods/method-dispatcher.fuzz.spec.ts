@@ -814,7 +814,7 @@ describe('the dispatcher, by itself', () => {
     }
   }
 
-  it(`keeps its promises in ${RUNS} requests`, { timeout: 180_000 }, async () => {
+  it(`the dispatcher keeps its promises in ${RUNS} requests`, { timeout: 180_000 }, async () => {
     for (let requests = 0, seed = SEED; requests < RUNS; seed++) {
       requests += Math.max(1, await run(seed));
       if (seed % 200 === 0) await new Promise(setImmediate);
@@ -825,7 +825,7 @@ describe('the dispatcher, by itself', () => {
     expect(unhandled).toEqual([]);
   });
 
-  it.runIf(RUNS >= 10_000)('has seen every kind of outcome', () => {
+  it.runIf(RUNS >= 10_000)('the dispatcher has seen every kind of outcome', () => {
     const wanted = Object.keys(RESULT_TYPES).flatMap((method) => {
       const eras: McpEra[] =
         method === 'server/discover' ? ['modern'] : LEGACY_ONLY.has(method) ? ['legacy'] : ['legacy', 'modern'];

@@ -9,11 +9,11 @@ describe('canonicalJson', () => {
     ['é\ud800', '"é\\ud800"'],
     [undefined, 'null'],
     [JSON.parse('{"__proto__":1,"constructor":2}'), '{"__proto__":1,"constructor":2}'],
-  ])('of %j', (value, text) => {
+  ])('canonicalJson of %j', (value, text) => {
     expect(canonicalJson(value)).toBe(text);
   });
 
-  it('is the same for two that say the same, and different for two that do not', () => {
+  it('canonicalJson is the same for two that say the same, and different for two that do not', () => {
     const text = canonicalJson({ name: 'x', arguments: { a: 1, b: { c: [1, 2], d: 'e' } } });
     expect(canonicalJson({ arguments: { b: { d: 'e', c: [1, 2] }, a: 1 }, name: 'x' })).toBe(text);
     expect(canonicalJson({ arguments: { b: { d: 'e', c: [2, 1] }, a: 1 }, name: 'x' })).not.toBe(text);

@@ -156,7 +156,7 @@ afterEach(async () => {
 });
 
 describe('M8: a question without an answer', () => {
-  it('ends the run, and has its answer in the next', async () => {
+  it('a question without an answer ends the run, and has its answer in the next', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => valueOf(await ctx.elicit('name', form()));
     const first = (await rig.call(handler)) as InputRequiredResult;
@@ -168,7 +168,7 @@ describe('M8: a question without an answer', () => {
     expect(await rig.call(handler, { state: first.requestState, responses: { name: accept('Ann') } })).toBe('Ann');
   });
 
-  it('is asked after those before it, which are not asked again', async () => {
+  it('a question without an answer is asked after those before it, which are not asked again', async () => {
     const rig = new Rig('modern');
     const runs: unknown[][] = [];
     const handler: Handler = async (ctx) => {
@@ -182,7 +182,7 @@ describe('M8: a question without an answer', () => {
     expect(runs).toEqual([[], ['1'], ['1', '2'], ['1', '2', '3']]);
   });
 
-  it('is asked together with others', async () => {
+  it('a question without an answer is asked together with others', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => {
       const { who, what, where } = await ctx.ask({
@@ -199,7 +199,7 @@ describe('M8: a question without an answer', () => {
     });
   });
 
-  it('is kept although another one was not answered', async () => {
+  it('a question without an answer is kept although another one was not answered', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => {
       const answers = await Promise.all([ctx.elicit('a', form()), ctx.elicit('b', form())]);
@@ -219,7 +219,7 @@ describe('M8: a question without an answer', () => {
     ['of another kind', { roots: [] }],
     ['that does not fit', accept(7)],
     ['that is no answer', 'yes'],
-  ])('is asked again when the answer is one %s', async (_, wrong) => {
+  ])('a question without an answer is asked again when the answer is one %s', async (_, wrong) => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => valueOf(await ctx.elicit('name', form()));
     const first = (await rig.call(handler)) as InputRequiredResult;
@@ -229,13 +229,13 @@ describe('M8: a question without an answer', () => {
     expect(await rig.call(handler, { state: second.requestState, responses: { name: accept('Ann') } })).toBe('Ann');
   });
 
-  it('may be answered before it is asked: a first run with answers', async () => {
+  it('a question without an answer may be answered before it is asked: a first run with answers', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => valueOf(await ctx.elicit('name', form()));
     expect(await rig.call(handler, { responses: { name: accept('Ann') } })).toBe('Ann');
   });
 
-  it('has the answer that was given first', async () => {
+  it('a question without an answer has the answer that was given first', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => [
       valueOf(await ctx.elicit('a', form())),
@@ -250,20 +250,23 @@ describe('M8: a question without an answer', () => {
     expect(await rig.call(handler, { state: second.requestState, responses })).toEqual(['1', '2']);
   });
 
-  it.each(['constructor', 'toString', 'hasOwnProperty', '0'])('may have the key %j', async (key) => {
-    const rig = new Rig('modern');
-    const handler: Handler = async (ctx) => valueOf(await ctx.elicit(key, form()));
-    expect(await rig.converse(handler, { [key]: accept('Ann') })).toEqual({ result: 'Ann', asked: [[key]] });
-  });
+  it.each(['constructor', 'toString', 'hasOwnProperty', '0'])(
+    'a question without an answer may have the key %j',
+    async (key) => {
+      const rig = new Rig('modern');
+      const handler: Handler = async (ctx) => valueOf(await ctx.elicit(key, form()));
+      expect(await rig.converse(handler, { [key]: accept('Ann') })).toEqual({ result: 'Ann', asked: [[key]] });
+    },
+  );
 
-  it('keeps no answers to questions that were not asked', async () => {
+  it('a question without an answer keeps no answers to questions that were not asked', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => valueOf(await ctx.elicit('name', form()));
     const first = (await rig.call(handler, { responses: { junk: accept('x'.repeat(10_000)) } })) as InputRequiredResult;
     expect(first.requestState!.length).toBeLessThan(300);
   });
 
-  it('is dropped when the handler does not await it', async () => {
+  it('a question without an answer is dropped when the handler does not await it', async () => {
     const rig = new Rig('modern');
     const handler: Handler = (ctx) => {
       void ctx.elicit('a', form());
@@ -335,7 +338,7 @@ describe('M8: a question suspends its run', () => {
     expect({ asked, result }).toEqual({ asked: [['name']], result: 'Ann' });
   });
 
-  it('and waits for the handler, whose later questions are asked too', async () => {
+  it('a question suspends its run and waits for the handler, whose later questions are asked too', async () => {
     const rig = new Rig('modern');
     const handler: Handler = async (ctx) => {
       const answers = await Promise.allSettled([ctx.elicit('a', form()), turn().then(() => ctx.elicit('b', form()))]);
@@ -345,7 +348,7 @@ describe('M8: a question suspends its run', () => {
     expect({ asked, result }).toEqual({ asked: [['a', 'b']], result: 'fulfilled,fulfilled' });
   });
 
-  it('by a McpHandlerSignal that it throws', async () => {
+  it('a question suspends its run by a McpHandlerSignal that it throws', async () => {
     const rig = new Rig('modern');
     const thrown: unknown[] = [];
     await rig.call((ctx) => ctx.elicit('name', form()).catch((error: unknown) => thrown.push(error)));
@@ -353,14 +356,14 @@ describe('M8: a question suspends its run', () => {
     expect(thrown[0]).toMatchObject({ name: 'HandlerSuspended', message: expect.stringContaining('"name"') });
   });
 
-  it('but not when the handler throws before it asks', async () => {
+  it('a question does not suspend its run when the handler throws before it asks', async () => {
     const rig = new Rig('modern');
     await expect(rig.call(() => Promise.reject(new Error('mine')))).rejects.toThrow('mine');
   });
 });
 
 describe('M8: ctx.once', () => {
-  it('runs in one run, and keeps its result for all later ones', async () => {
+  it('ctx.once runs in one run, and keeps its result for all later ones', async () => {
     const rig = new Rig('modern');
     let runs = 0;
     const handler: Handler = async (ctx) => {
@@ -374,7 +377,7 @@ describe('M8: ctx.once', () => {
     expect(runs).toBe(1);
   });
 
-  it('is waited for when the run is suspended meanwhile', async () => {
+  it('ctx.once is waited for when the run is suspended meanwhile', async () => {
     const rig = new Rig('modern');
     const slow = deferred<string>();
     let runs = 0;
@@ -393,18 +396,18 @@ describe('M8: ctx.once', () => {
     expect(runs).toBe(1);
   });
 
-  it('says so when the result is not JSON', async () => {
+  it('ctx.once says so when the result is not JSON', async () => {
     const rig = new Rig('modern');
     await expect(rig.call((ctx) => ctx.once('key', () => new Date(0)))).rejects.toThrow(
       'The result of ctx.once("key") cannot be kept',
     );
   });
 
-  it('may be dropped', async () => {
+  it('ctx.once may be dropped', async () => {
     await new Rig('modern').call((ctx) => void ctx.once('key', () => Promise.reject(new Error('x'))));
   });
 
-  it('that asks itself is done when it has its answer', async () => {
+  it('ctx.once that asks itself is done when it has its answer', async () => {
     const rig = new Rig('modern');
     const handler: Handler = (ctx) => ctx.once('key', async () => valueOf(await ctx.elicit('a', form())));
     expect(await rig.converse(handler, { a: accept('1') })).toEqual({ result: '1', asked: [['a']] });
@@ -422,7 +425,7 @@ describe('M8: a state', () => {
   const state = async (rig: Rig, round?: Round) =>
     ((await rig.call(handler, round)) as InputRequiredResult).requestState;
 
-  it('D7: that is expired, foreign or forged, or no text, is refused before the handler runs', async () => {
+  it('D7: a state that is expired, foreign or forged, or no text, is refused before the handler runs', async () => {
     const rig = new Rig('modern');
     const mine = await state(rig);
     const spent: Round[] = [
@@ -443,7 +446,7 @@ describe('M8: a state', () => {
     expect(runs).toBe(0);
   });
 
-  it('that becomes too large fails the call with a generic error, and the log has the reason', async () => {
+  it('a state that becomes too large fails the call with a generic error, and the log has the reason', async () => {
     const rig = new Rig('modern', 2_048);
     const call = rig.call(async (ctx) => {
       await ctx.once('secret', () => 's3cret'.repeat(1_000));
@@ -475,13 +478,16 @@ describe('M6: a client that lacks a capability', () => {
       { sampling: { tools: {} } },
     ],
     ['roots', {}, { method: 'roots/list' }, { roots: {} }],
-  ])('gets the name of the capability: %s', async (_, capabilities, question, requiredCapabilities) => {
-    const rig = new Rig('modern');
-    rig.capabilities = capabilities;
-    const call = rig.call((ctx) => ctx.ask({ key: question }));
-    await expect(call).rejects.toBeInstanceOf(MissingRequiredClientCapabilityError);
-    await expect(call).rejects.toMatchObject({ code: -32021, data: { requiredCapabilities } });
-  });
+  ])(
+    'a client that lacks a capability gets the name of the capability: %s',
+    async (_, capabilities, question, requiredCapabilities) => {
+      const rig = new Rig('modern');
+      rig.capabilities = capabilities;
+      const call = rig.call((ctx) => ctx.ask({ key: question }));
+      await expect(call).rejects.toBeInstanceOf(MissingRequiredClientCapabilityError);
+      await expect(call).rejects.toMatchObject({ code: -32021, data: { requiredCapabilities } });
+    },
+  );
 
   it.each<[string, Handler]>([
     ['caught', (ctx) => ctx.roots('r').catch(() => 'none')],
@@ -495,7 +501,7 @@ describe('M6: a client that lacks a capability', () => {
         return ctx.elicit('a', form());
       },
     ],
-  ])('is refused although the error was %s', async (_, handler) => {
+  ])('a client that lacks a capability is refused although the error was %s', async (_, handler) => {
     const rig = new Rig('modern');
     rig.capabilities = { elicitation: {} };
     await expect(rig.call(handler)).rejects.toMatchObject({
@@ -504,7 +510,7 @@ describe('M6: a client that lacks a capability', () => {
     });
   });
 
-  it('can be spared the question', async () => {
+  it('a client that lacks a capability can be spared the question', async () => {
     const rig = new Rig('modern');
     rig.capabilities = { roots: {} };
     const handler: Handler = (ctx) => ('sampling' in ctx.clientCapabilities ? ctx.sample('s', SAMPLE) : 'without');
@@ -513,14 +519,14 @@ describe('M6: a client that lacks a capability', () => {
 });
 
 describe('a method that cannot ask', () => {
-  it('fails with a typed error in the modern era', async () => {
+  it('a method that cannot ask fails with a typed error in the modern era', async () => {
     const { run, ctx } = new Rig('modern').begin({}, false);
     const outcome = run.serve(() => ctx.elicit('a', form()));
     await expect(outcome).rejects.toBeInstanceOf(McpServerRequestError);
     await expect(outcome).rejects.toThrow('The question "a" cannot be asked during "completion/complete"');
   });
 
-  it('asks in the legacy era', async () => {
+  it('a method that cannot ask asks in the legacy era', async () => {
     const { run, ctx } = new Rig('legacy').begin({}, false);
     expect(await run.serve(() => ctx.elicit('a', form()))).toEqual(accept('sent'));
   });
@@ -530,7 +536,7 @@ describe('a method that cannot ask', () => {
     ['failed', () => Promise.reject(new Error('mine'))],
     ['asked', (ctx) => ctx.elicit('first', form())],
     ['returned questions', () => inputRequired({ requestState: 'step 1' })],
-  ])('is a run that is over: its handler has %s', async (_, handler) => {
+  ])('a method that cannot ask is a run that is over: its handler has %s', async (_, handler) => {
     const { run, ctx } = new Rig('modern').begin();
     await run.serve(async () => handler(ctx)).catch(() => {});
     await expect(ctx.elicit('a', form())).rejects.toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
@@ -538,7 +544,7 @@ describe('a method that cannot ask', () => {
 });
 
 describe('the legacy era', () => {
-  it('sends questions while the handler waits, side by side', async () => {
+  it('the legacy era sends questions while the handler waits, side by side', async () => {
     const rig = new Rig('legacy');
     const answers = deferred();
     rig.answering = () => answers.promise.then(() => accept('x'));
@@ -557,7 +563,7 @@ describe('the legacy era', () => {
     expect(await call).toEqual({ a: accept('x'), b: accept('x') });
   });
 
-  it('leaves errors to the handler', async () => {
+  it('the legacy era leaves errors to the handler', async () => {
     const rig = new Rig('legacy');
     rig.answering = () => Promise.reject(new McpServerRequestError('NO_STREAM', 'no'));
     expect(await rig.call((ctx) => ctx.roots('r').catch(({ code }: McpServerRequestError) => code))).toBe('NO_STREAM');
@@ -585,14 +591,14 @@ describe('the legacy era', () => {
     expect(await rig.call((ctx) => ctx.sample('a', { ...SAMPLE, tools: [] }))).toMatchObject({ content: USE });
   });
 
-  it('may ask again what failed', async () => {
+  it('the legacy era may ask again what failed', async () => {
     const rig = new Rig('legacy');
     rig.answering = () => (rig.sent.length === 1 ? Promise.reject(new Error('lost')) : accept('x'));
     const handler: Handler = (ctx) => ctx.elicit('a', form()).catch(() => ctx.elicit('a', form()));
     expect(await rig.call(handler)).toEqual(accept('x'));
   });
 
-  it('runs a step of once() once', async () => {
+  it('the legacy era runs a step of once() once', async () => {
     let runs = 0;
     const handler: Handler = (ctx) => Promise.all([ctx.once('a', () => ++runs), ctx.once('a', () => ++runs)]);
     const rig = new Rig('legacy');
@@ -748,7 +754,7 @@ describe.each(['modern', 'legacy'] as const)('in both eras: %s', (era) => {
 });
 
 describe('results of a handler that are questions, in the modern era', () => {
-  it('M8: are sent with the state of the handler sealed in ours', async () => {
+  it('M8: questions that a handler returns in the modern era are sent with the state of the handler sealed in ours', async () => {
     const rig = new Rig('modern');
     const first = (await rig.call(confirms)) as InputRequiredResult;
     expect(first.requestState).toMatch(/^[\w-]{60,}$/);
@@ -759,12 +765,12 @@ describe('results of a handler that are questions, in the modern era', () => {
     await expect(forged()).rejects.toMatchObject({ code: -32602 });
   });
 
-  it('are left alone when there is nothing to keep', async () => {
+  it('questions that a handler returns in the modern era are left alone when there is nothing to keep', async () => {
     const result = asking('a');
     expect(await new Rig('modern').call(() => result)).toEqual(result);
   });
 
-  it('D20: are -32021 for a client that lacks a capability, by mode', async () => {
+  it('D20: questions that a handler returns in the modern era are -32021 for a client that lacks a capability, by mode', async () => {
     const rig = new Rig('modern');
     rig.capabilities = { elicitation: {} };
     const call = rig.call(() => inputRequired({ inputRequests: { pay: inputRequired.elicitUrl(PAY) } }));
@@ -791,7 +797,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
   const pending = ({ signal }: OutboundOptions = {}) =>
     new Promise((_, reject) => signal!.addEventListener('abort', () => reject(signal!.reason as Error)));
 
-  it('are asked side by side, and the handler runs again with all answers', async () => {
+  it('questions that a handler returns in the legacy era are asked side by side, and the handler runs again with all answers', async () => {
     const rig = new Rig('legacy');
     const answers = deferred();
     rig.answering = ({ method, params }) =>
@@ -817,7 +823,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     expect({ ...((await call) as object) }).toEqual({ a: accept('a'), b: accept('b'), c: text, d: { roots: [] } });
   });
 
-  it('D22: are sent in the form of those revisions', async () => {
+  it('D22: questions that a handler returns in the legacy era are sent in the form of those revisions', async () => {
     const rig = new Rig('legacy');
     rig.answering = ({ params }) => (params?.['mode'] === 'url' ? { action: 'accept' } : accept('x'));
     await rig.call((ctx) => {
@@ -832,7 +838,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     ]);
   });
 
-  it('have ten minutes a question, and more while there is progress', async () => {
+  it('questions that a handler returns in the legacy era have ten minutes a question, and more while there is progress', async () => {
     const rig = new Rig('legacy');
     await rig.call(confirms);
     expect(rig.options).toEqual([
@@ -845,7 +851,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     ]);
   });
 
-  it('have a state that the next run has, and no client', async () => {
+  it('questions that a handler returns in the legacy era have a state that the next run has, and no client', async () => {
     const rig = new Rig('legacy');
     const states: unknown[] = [];
     await rig.call((ctx) => {
@@ -857,7 +863,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     expect(JSON.stringify(rig.sent)).not.toContain('step 1');
   });
 
-  it('may be a state alone: the handler runs again, and has no answers', async () => {
+  it('questions that a handler returns in the legacy era may be a state alone: the handler runs again, and has no answers', async () => {
     const rig = new Rig('legacy');
     const seen: unknown[] = [];
     const call = rig.call((ctx) => {
@@ -873,7 +879,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     expect(rig.sent).toEqual([]);
   });
 
-  it('have answers without a prototype: their names are the handler’s', async () => {
+  it('questions that a handler returns in the legacy era have answers without a prototype: their names are the handler’s', async () => {
     const rig = new Rig('legacy');
     const { inputResponses } = (await rig.call((ctx) =>
       ctx.inputResponses ? { inputResponses: ctx.inputResponses } : asking('constructor', '0'),
@@ -882,37 +888,43 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     expect(Object.keys(inputResponses).toSorted()).toEqual(['0', 'constructor']);
   });
 
-  it.each(METHODS)('are asked eight times in a row at most: %s', async (method) => {
-    const rig = rigFor(method);
-    let runs = 0;
-    expect(await failureOf(rig, () => asking(`${++runs}`))).toContain(`"${method}" asked for input 8 times`);
-    expect([runs, rig.asked.length]).toEqual([9, 8]);
-  });
+  it.each(METHODS)(
+    'questions that a handler returns in the legacy era are asked eight times in a row at most: %s',
+    async (method) => {
+      const rig = rigFor(method);
+      let runs = 0;
+      expect(await failureOf(rig, () => asking(`${++runs}`))).toContain(`"${method}" asked for input 8 times`);
+      expect([runs, rig.asked.length]).toEqual([9, 8]);
+    },
+  );
 
-  it('may be asked eight times', async () => {
+  it('questions that a handler returns in the legacy era may be asked eight times', async () => {
     const rig = new Rig('legacy');
     let runs = 0;
     expect(await rig.call(() => (++runs <= 8 ? asking(`${runs}`) : 'done'))).toBe('done');
   });
 
-  it.each(METHODS)('fail with the first that fails, and the others are cancelled: %s', async (method) => {
-    const rig = rigFor(method);
-    const signals: AbortSignal[] = [];
-    rig.answering = async (_, options) => {
-      signals.push(options.signal!);
-      if (signals.length === 2) throw new ProtocolError(-1, 'no time');
-      return pending(options);
-    };
-    let runs = 0;
-    const handler: Handler = () => {
-      runs++;
-      return asking('a', 'b', 'c');
-    };
-    expect(await failureOf(rig, handler)).toContain(`"${method}" needs could not be obtained: no time`);
-    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
-    expect(signals[0]!.reason).toMatchObject({ message: expect.stringContaining('Another question') });
-    expect(runs).toBe(1);
-  });
+  it.each(METHODS)(
+    'questions that a handler returns in the legacy era fail with the first that fails, and the others are cancelled: %s',
+    async (method) => {
+      const rig = rigFor(method);
+      const signals: AbortSignal[] = [];
+      rig.answering = async (_, options) => {
+        signals.push(options.signal!);
+        if (signals.length === 2) throw new ProtocolError(-1, 'no time');
+        return pending(options);
+      };
+      let runs = 0;
+      const handler: Handler = () => {
+        runs++;
+        return asking('a', 'b', 'c');
+      };
+      expect(await failureOf(rig, handler)).toContain(`"${method}" needs could not be obtained: no time`);
+      expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+      expect(signals[0]!.reason).toMatchObject({ message: expect.stringContaining('Another question') });
+      expect(runs).toBe(1);
+    },
+  );
 
   it.each<[string, unknown, Partial<McpQuestion>]>([
     ['content that does not fit', accept(7), { method: 'elicitation/create', params: form() }],
@@ -924,15 +936,18 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
       { method: 'sampling/createMessage', params: SAMPLE },
     ],
     ['roots that are none', { roots: [{ uri: 'https://a.example' }] }, { method: 'roots/list' }],
-  ])('D23: fail with a malformed answer: %s', async (_, answer, question) => {
-    const rig = new Rig('legacy');
-    rig.answering = () => answer;
-    const failure = await failureOf(rig, () => inputRequired({ inputRequests: { a: question as never } }));
-    expect(failure).toContain('The client’s answer to the question "a"'.replace('’', "'"));
-  });
+  ])(
+    'D23: questions that a handler returns in the legacy era fail with a malformed answer: %s',
+    async (_, answer, question) => {
+      const rig = new Rig('legacy');
+      rig.answering = () => answer;
+      const failure = await failureOf(rig, () => inputRequired({ inputRequests: { a: question as never } }));
+      expect(failure).toContain('The client’s answer to the question "a"'.replace('’', "'"));
+    },
+  );
 
   it.each(METHODS)(
-    'D20: fail for a client that lacks a capability, by mode, and nothing is sent: %s',
+    'D20: questions that a handler returns in the legacy era fail for a client that lacks a capability, by mode, and nothing is sent: %s',
     async (method) => {
       const rig = rigFor(method);
       rig.capabilities = { elicitation: {} };
@@ -946,14 +961,14 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     },
   );
 
-  it('leave what the handler throws in a later run as it is', async () => {
+  it('questions that a handler returns in the legacy era leave what the handler throws in a later run as it is', async () => {
     const rig = new Rig('legacy');
     const thrown = new Error('mine');
     const call = rig.call((ctx) => (ctx.inputResponses ? Promise.reject(thrown) : asking('a')));
     await expect(call).rejects.toBe(thrown);
   });
 
-  it('end with their call while the client is asked', async () => {
+  it('questions that a handler returns in the legacy era end with their call while the client is asked', async () => {
     const rig = new Rig('legacy');
     rig.answering = (_question, options) => pending(options);
     const { call, run } = rig.begin();
@@ -968,7 +983,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     expect(runs).toBe(1);
   });
 
-  it('are not asked when their call was cancelled before', async () => {
+  it('questions that a handler returns in the legacy era are not asked when their call was cancelled before', async () => {
     const rig = new Rig('legacy');
     const { call, run } = rig.begin();
     let runs = 0;

@@ -21,13 +21,13 @@ const toolUse = { ...text, content: [{ type: 'tool_use', id: '1', name: 'look', 
 const roots = { roots: [{ uri: 'file:///a' }] };
 
 describe('a question', () => {
-  it.each([FORM, VISIT, SAMPLE, SAMPLE_WITH_TOOLS, ROOTS])('is embedded as it is: %j', (question) => {
+  it.each([FORM, VISIT, SAMPLE, SAMPLE_WITH_TOOLS, ROOTS])('a question is embedded as it is: %j', (question) => {
     expect(of(question).embedded).toEqual(
       question === FORM ? { ...FORM, params: { mode: 'form', ...FORM.params } } : question,
     );
   });
 
-  it('may be what the SDK builds', () => {
+  it('a question may be what the SDK builds', () => {
     expect(
       of(inputRequired.elicit({ message: 'Sure?', requestedSchema: requestedSchema as never })).embedded.params,
     ).toEqual({
@@ -37,7 +37,7 @@ describe('a question', () => {
     expect(of(inputRequired.listRoots()).embedded).toEqual(ROOTS);
   });
 
-  it('D22: may have a Standard Schema', () => {
+  it('D22: a question may have a Standard Schema', () => {
     const params = { message: 'Sure?', requestedSchema: z.object({ yes: z.boolean() }) };
     const question = of({ method: 'elicitation/create', params });
     expect(question.embedded.params).toMatchObject({ requestedSchema });
@@ -45,12 +45,12 @@ describe('a question', () => {
     expect(question.accept({ action: 'accept', content: { yes: 'no' } })).toBeUndefined();
   });
 
-  it('D22: of a form says so on the wire of a session, also when it was embedded without', () => {
+  it('D22: a question of a form says so on the wire of a session, also when it was embedded without', () => {
     const { mode: _, ...params } = of(FORM).embedded.params as { mode: string };
     expect(of(FORM).request).toEqual({ ...FORM, params: { mode: 'form', ...params } });
   });
 
-  it('D22: of a URL has an id where the revision wants one', () => {
+  it('D22: a question of a URL has an id where the revision wants one', () => {
     expect(of(VISIT).request.params).toMatchObject({
       ...VISIT.params,
       elicitationId: expect.stringMatching(/^[\w-]{36}$/),
@@ -72,19 +72,19 @@ describe('a question', () => {
     ],
     [{ ...FORM, params: { message: 'x' } }, 'The "requestedSchema" of the question "key"'],
     [{ ...FORM, params: { message: 'x', requestedSchema: z.object({ a: z.object({}) }) } }, 'flat primitive'],
-  ])('cannot be %j', (question, message) => {
+  ])('a question cannot be %j', (question, message) => {
     expect(() => of(question)).toThrow(message);
   });
 
-  it.each(['', '__proto__'])('cannot have the key %j', (key) => {
+  it.each(['', '__proto__'])('a question cannot have the key %j', (key) => {
     expect(() => of(ROOTS, key)).toThrow(`${JSON.stringify(key)} cannot be the key`);
   });
 
-  it.each(['constructor', 'toString', 'a b', '0'])('can have the key %j', (key) => {
+  it.each(['constructor', 'toString', 'a b', '0'])('a question can have the key %j', (key) => {
     expect(of(ROOTS, key).key).toBe(key);
   });
 
-  it('is the same as one that says the same', () => {
+  it('a question is the same as one that says the same', () => {
     expect(of(FORM).isSameAs(of(structuredClone(FORM)))).toBe(true);
     expect(of(FORM).isSameAs(of({ ...FORM, params: { ...FORM.params, message: 'Really?' } }))).toBe(false);
     expect(of(FORM).isSameAs(of(ROOTS))).toBe(false);
@@ -111,7 +111,7 @@ describe('D21: a sampling question whose last messages are about tools', () => {
     ['a use that is the last', [hi, use('1')]],
     ['pairs that are longer ago are not looked at', [use('1'), hi, hi]],
     ['no messages', []],
-  ])('is asked: %s', (_, conversation) => {
+  ])('a sampling question whose last messages are about tools is asked: %s', (_, conversation) => {
     expect(sample(...conversation).embedded.params).toMatchObject({ messages: conversation });
   });
 
@@ -123,11 +123,14 @@ describe('D21: a sampling question whose last messages are about tools', () => {
     ['a result of another use', [use('1'), results('2')], 'must answer exactly'],
     ['a result too many', [use('1'), results('1', '2')], 'must answer exactly'],
     ['a use that is passed over', [use('1'), hi], 'must answer exactly'],
-  ])('is refused with -32602: %s', (_, conversation, message) => {
-    const asked = (): unknown => sample(...conversation);
-    expect(asked).toThrow(ProtocolError);
-    expect(asked).toThrow(expect.objectContaining({ code: -32602, message: expect.stringContaining(message) }));
-  });
+  ])(
+    'a sampling question whose last messages are about tools is refused with -32602: %s',
+    (_, conversation, message) => {
+      const asked = (): unknown => sample(...conversation);
+      expect(asked).toThrow(ProtocolError);
+      expect(asked).toThrow(expect.objectContaining({ code: -32602, message: expect.stringContaining(message) }));
+    },
+  );
 
   function mixed({ role, content }: { role: string; content: unknown[] }) {
     return { role, content: [...content, { type: 'text', text: 'and this' }] };

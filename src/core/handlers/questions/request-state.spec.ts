@@ -42,14 +42,14 @@ function refusal(task: () => unknown): unknown {
 
 describe('a sealed state', () => {
   it.each(['', '{}', 'ä€😀\ufffd', 'x'.repeat(10_000), ' leading', '1 2 3'])(
-    'opens to the text that was sealed: %j',
+    'a sealed state opens to the text that was sealed: %j',
     (payload) => {
       const some = states();
       expect(some.open(some.seal(payload, BINDING), BINDING)).toBe(payload);
     },
   );
 
-  it('does not reveal its content, and differs each time', () => {
+  it('a sealed state does not reveal its content, and differs each time', () => {
     const some = states();
     const sealed = some.seal('the answer', BINDING);
     expect(sealed).toMatch(/^[\w-]+$/);
@@ -57,7 +57,7 @@ describe('a sealed state', () => {
     expect(some.seal('the answer', BINDING)).not.toBe(sealed);
   });
 
-  it('does not open when any of its bytes was changed', () => {
+  it('a sealed state does not open when any of its bytes was changed', () => {
     const some = states();
     const bytes = Buffer.from(some.seal('payload', BINDING), 'base64url');
     for (const index of bytes.keys()) {
@@ -69,7 +69,7 @@ describe('a sealed state', () => {
     }
   });
 
-  it('has one spelling: texts that a lenient decoder reads alike are refused', () => {
+  it('a sealed state has one spelling: texts that a lenient decoder reads alike are refused', () => {
     const some = states();
     // 17 bytes of content: two characters of the last group, whose spare bits say nothing.
     const sealed = ['a', 'bb', 'ccc'].map((text) => some.seal(text, BINDING)).find((text) => text.length % 4 === 2)!;
@@ -90,7 +90,7 @@ describe('a sealed state', () => {
     }
   });
 
-  it('does not open when it is cut, or when text is appended', () => {
+  it('a sealed state does not open when it is cut, or when text is appended', () => {
     const some = states();
     const sealed = some.seal('payload', BINDING);
     for (let length = 0; length < sealed.length; length++) {
@@ -100,7 +100,7 @@ describe('a sealed state', () => {
   });
 
   it.each(['', 'x', '{}', '=', '__proto__', '\u0000', '😀'.repeat(100), 'A'.repeat(200), 'A'.repeat(1_000_000)])(
-    'is not any text that was never sealed: %j',
+    'a sealed state is not any text that was never sealed: %j',
     (state) => {
       expect(refusal(() => states().open(state, BINDING))).toEqual(REFUSAL);
     },
@@ -108,7 +108,7 @@ describe('a sealed state', () => {
 });
 
 describe('a sealed state expires', () => {
-  it('after ttlMs, and not before', async () => {
+  it('a sealed state expires after ttlMs, and not before', async () => {
     const clock = new ManualClock();
     const some = states({ ttlMs: 1_000 }, clock);
     const sealed = some.seal('payload', BINDING);
@@ -118,7 +118,7 @@ describe('a sealed state expires', () => {
     expect(refusal(() => some.open(sealed, BINDING))).toEqual(REFUSAL);
   });
 
-  it('by the ttlMs of the node that sealed it, not of the one that opens it', async () => {
+  it('a sealed state expires by the ttlMs of the node that sealed it, not of the one that opens it', async () => {
     const clock = new ManualClock();
     const sealed = states({ ttlMs: 1_000 }, clock).seal('payload', BINDING);
     await clock.advance(2_000);
@@ -149,7 +149,7 @@ describe('a sealed state belongs', () => {
         },
       },
     ],
-  ])('not to %s', (_, other) => {
+  ])('a sealed state does not belong to %s', (_, other) => {
     expect(refusal(() => states().open(sealed, { ...BINDING, ...other }))).toEqual(REFUSAL);
   });
 
@@ -161,11 +161,11 @@ describe('a sealed state belongs', () => {
         params: { ...BINDING.params, _meta: { progressToken: 2 }, inputResponses: {}, requestState: 'x' },
       },
     ],
-  ])('to its caller and request whatever %s', (_, same) => {
+  ])('a sealed state belongs to its caller and request whatever %s', (_, same) => {
     expect(states().open(sealed, { ...BINDING, ...same })).toBe('payload');
   });
 
-  it('to one endpoint, and is refused by others', () => {
+  it('a sealed state belongs to one endpoint, and is refused by others', () => {
     for (const endpoint of [
       { name: undefined, path: 'other' },
       { name: 'mcp', path: 'mcp' },
@@ -175,7 +175,7 @@ describe('a sealed state belongs', () => {
     }
   });
 
-  it('to anonymous callers, and is refused for principals such as the empty name', () => {
+  it('a sealed state belongs to anonymous callers, and is refused for principals such as the empty name', () => {
     const anonymous = { ...BINDING, principal: undefined };
     const some = states();
     const state = some.seal('payload', anonymous);
@@ -185,7 +185,7 @@ describe('a sealed state belongs', () => {
     }
   });
 
-  it('to its parameters, and is refused for others that are nested too deeply to be compared', () => {
+  it('a sealed state belongs to its parameters, and is refused for others that are nested too deeply to be compared', () => {
     const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`) as unknown;
     expect(refusal(() => states().open(sealed, { ...BINDING, params: { deep } }))).toEqual(REFUSAL);
   });
@@ -202,7 +202,7 @@ describe('the keys of sealed states', () => {
     expect(refusal(() => old.open(rotated.seal('payload', BINDING), BINDING))).toEqual(REFUSAL);
   });
 
-  it('are random by default, and must be given where nodes share sessions', () => {
+  it('the keys of sealed states are random by default, and must be given where nodes share sessions', () => {
     const [one] = secretsFor(undefined, false);
     expect(one).toHaveLength(32);
     expect(secretsFor(undefined, false)).not.toEqual([one]);
@@ -211,7 +211,7 @@ describe('the keys of sealed states', () => {
     expect(() => secretsFor(undefined, true)).toThrow(/shared by several nodes.*"requestStateKeys"/);
   });
 
-  it('are bytes or text of at least 32 bytes, and are copied', () => {
+  it('the keys of sealed states are bytes or text of at least 32 bytes, and are copied', () => {
     const bytes = new Uint8Array(32).fill(7);
     const { requestStateKeys } = resolveOptions(REQUEST_STATE_TABLE, { requestStateKeys: [bytes, 'ä'.repeat(16)] });
     bytes.fill(0);
@@ -219,7 +219,7 @@ describe('the keys of sealed states', () => {
   });
 
   it.each<[unknown]>([[[]], [null], ['s3cret'.repeat(10)], [['s3cret']], [[SECRET, 's3cret'.repeat(5)]], [[32]]])(
-    'of %j stop the start, without being shown',
+    'the keys of sealed states of %j stop the start, without being shown',
     (requestStateKeys) => {
       const resolve = () => resolveOptions(REQUEST_STATE_TABLE, { requestStateKeys });
       expect(resolve).toThrow(McpOptionError);
@@ -229,14 +229,14 @@ describe('the keys of sealed states', () => {
 });
 
 describe('the size of a state', () => {
-  it('is bounded when it is sealed', () => {
+  it('the size of a state is bounded when it is sealed', () => {
     const some = states({ maxBytes: 1_024 });
     const random = (bytes: number) => some.seal('x'.repeat(bytes), BINDING);
     expect(random(650).length).toBeLessThanOrEqual(1_024);
     expect(() => random(1_024)).toThrow(RequestStateTooLargeError);
   });
 
-  it('is bounded before it is opened', () => {
+  it('the size of a state is bounded before it is opened', () => {
     const sealed = states().seal('x'.repeat(2_000), BINDING);
     expect(states({ maxBytes: sealed.length }).open(sealed, BINDING)).toHaveLength(2_000);
     expect(refusal(() => states({ maxBytes: sealed.length - 1 }).open(sealed, BINDING))).toEqual(REFUSAL);

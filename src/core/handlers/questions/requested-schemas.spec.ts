@@ -18,7 +18,7 @@ describe('RequestedSchemas', () => {
     expect(validate({ a: 1 })).toMatchObject({ valid: false });
   });
 
-  it('knows what it was given, whatever becomes of the object', () => {
+  it('RequestedSchemas knows what it was given, whatever becomes of the object', () => {
     const schemas = new RequestedSchemas();
     const changing = schema('a');
     const validate = schemas.getValidator(changing);
@@ -27,7 +27,7 @@ describe('RequestedSchemas', () => {
     expect(schemas.getValidator({ ...changing })({ a: 'x' }).valid).toBe(false);
   });
 
-  it('starts over when there are too many', () => {
+  it('RequestedSchemas starts over when there are too many', () => {
     const schemas = new RequestedSchemas(10);
     const first = schema('first');
     const validate = schemas.getValidator(first);
@@ -36,13 +36,13 @@ describe('RequestedSchemas', () => {
     expect(schemas.getValidator(first)({ first: 'x' }).valid).toBe(true);
   });
 
-  it('takes two schemas with the same $id for what they are', () => {
+  it('RequestedSchemas takes two schemas with the same $id for what they are', () => {
     const schemas = new RequestedSchemas();
     expect(schemas.getValidator({ $id: 'x', ...schema('a') })({ a: 'x' }).valid).toBe(true);
     expect(schemas.getValidator({ $id: 'x', ...schema('b') })({ a: 'x' }).valid).toBe(false);
   });
 
-  it('says so when it is no schema', () => {
+  it('RequestedSchemas says so when it is no schema', () => {
     expect(() => new RequestedSchemas().getValidator({ type: 'nonsense' })).toThrow('type');
   });
 });

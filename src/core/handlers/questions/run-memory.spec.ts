@@ -3,7 +3,7 @@ import { deferred } from '../../common/promises.js';
 import { OnceResults } from './run-memory.js';
 
 describe('a step that is done once', () => {
-  it('runs once, and calls that come meanwhile share its result', async () => {
+  it('a step that is done once runs once, and calls that come meanwhile share its result', async () => {
     const once = new OnceResults();
     const done = deferred<number>();
     let runs = 0;
@@ -17,13 +17,13 @@ describe('a step that is done once', () => {
     expect(runs).toBe(1);
   });
 
-  it('is kept apart by key, whatever the key', async () => {
+  it('a step that is done once is kept apart by key, whatever the key', async () => {
     const once = new OnceResults();
     for (const key of ['', '__proto__', 'constructor', 'a']) expect(await once.run(key, () => key)).toBe(key);
     for (const key of ['', '__proto__', 'constructor', 'a']) expect(await once.run(key, () => 'again')).toBe(key);
   });
 
-  it('is tried again when it failed', async () => {
+  it('a step that is done once is tried again when it failed', async () => {
     const once = new OnceResults();
     const failing = () => {
       throw new Error('not yet');
@@ -34,7 +34,7 @@ describe('a step that is done once', () => {
     expect(await once.run('key', () => 'now')).toBe('now');
   });
 
-  it('gives each call a copy of its result', async () => {
+  it('a step that is done once gives each call a copy of its result', async () => {
     const once = new OnceResults();
     const mine = { list: [1] };
     const first = (await once.run('key', () => mine)) as typeof mine;
@@ -44,7 +44,7 @@ describe('a step that is done once', () => {
   });
 
   it.each([null, '', 'text', 0, -1.5, true, [], {}, [[{ a: null }]], { a: undefined }, Object.create(null)])(
-    'may be %j',
+    'a step that is done once may be %j',
     async (value: unknown) => {
       const once = new OnceResults();
       const first = await once.run('key', () => value);
@@ -54,7 +54,7 @@ describe('a step that is done once', () => {
     },
   );
 
-  it('may have no result', async () => {
+  it('a step that is done once may have no result', async () => {
     const once = new OnceResults();
     expect(await once.run('key', async () => {})).toBeUndefined();
     expect(await new OnceResults(once.entries()).run('key', () => 'again')).toBeUndefined();
@@ -76,18 +76,18 @@ describe('a step that is done once', () => {
     ['a hole', [undefined], 'it[0] is not JSON'],
     ['what says itself what it is', { toJSON: () => 'x' }, 'it is not JSON'],
     ['a circle', circle, 'it[0].circle is not JSON'],
-  ])('cannot be %s', async (_, value, message) => {
+  ])('a step that is done once cannot be %s', async (_, value, message) => {
     const once = new OnceResults();
     await expect(once.run('key', () => value)).rejects.toThrow(`ctx.once("key") cannot be kept: ${message}`);
     expect(once.entries()).toEqual([]);
   });
 
-  it('may hold the same object twice', async () => {
+  it('a step that is done once may hold the same object twice', async () => {
     const same = { a: 1 };
     expect(await new OnceResults().run('key', () => [same, same])).toEqual([same, same]);
   });
 
-  it('requires a key that is a string', async () => {
+  it('a step that is done once requires a key that is a string', async () => {
     await expect(new OnceResults().run(7 as never, () => 1)).rejects.toThrow('7 cannot be the key of ctx.once()');
   });
 

@@ -18,7 +18,7 @@ describe('a completion', () => {
   beforeAll(() => Logger.overrideLogger(false));
   afterAll(() => Logger.overrideLogger(['error']));
 
-  it('gets the value, the other arguments and the context', async () => {
+  it('a completion gets the value, the other arguments and the context', async () => {
     const completion = completionOf((...args) => args.map((arg) => JSON.stringify(arg)), about);
     expect(await completion('v', { x: 'y' }, context)).toMatchObject({
       values: ['"v"', '{"x":"y"}', '{"principal":"anna"}'],
@@ -35,18 +35,18 @@ describe('a completion', () => {
     ['100 texts', texts(100), { values: texts(100), total: 100, hasMore: false }],
     ['101 texts', texts(101), { values: texts(100), total: 101, hasMore: true }],
     ['101 values', { values: texts(101) }, { values: texts(100), hasMore: true }],
-  ])('may return %s', async (_what, returned, expected) => {
+  ])('a completion may return %s', async (_what, returned, expected) => {
     expect(await complete(returned)).toEqual(expected);
   });
 
   it.each([undefined, null, 'text', [1], { values: 'text' }, { total: 1 }, ...malformed])(
-    'may not return %j',
+    'a completion may not return %j',
     async (returned) => {
       await expect(complete(returned)).rejects.toMatchObject({ code: -32603 });
     },
   );
 
-  it('fails as a prompt does', async () => {
+  it('a completion fails as a prompt does', async () => {
     const denied = completionOf(() => {
       throw new ForbiddenException('Not for you');
     }, about);

@@ -108,7 +108,7 @@ describe('the wire part of', () => {
 });
 
 describe('the arguments of a prompt', () => {
-  it('are the properties of its schema', () => {
+  it('the arguments of a prompt are the properties of its schema', () => {
     const inputSchema = z.object({
       code: z.string().describe('What to review').meta({ title: 'Code' }),
       language: z.string().optional(),
@@ -121,7 +121,7 @@ describe('the arguments of a prompt', () => {
     ]);
   });
 
-  it('are checked against it', async () => {
+  it('the arguments of a prompt are checked against it', async () => {
     const inputSchema = z.object({ depth: z.coerce.number() });
     const entry = promptEntry(
       { name: 'review', inputSchema },
@@ -131,7 +131,7 @@ describe('the arguments of a prompt', () => {
     await expect(entry.invoke({ depth: 'x' }, context)).rejects.toMatchObject({ code: -32602 });
   });
 
-  it('without a schema are there when they are required', async () => {
+  it('the arguments of a prompt without a schema are there when they are required', async () => {
     const list = [{ name: 'x', required: true }, { name: 'y' }];
     const entry = promptEntry(
       { name: 'ask', arguments: list },
@@ -191,7 +191,7 @@ describe('running', () => {
 });
 
 describe('arguments in headers', () => {
-  it('are known from whatever schema says them', () => {
+  it('arguments in headers are known from whatever schema says them', () => {
     const zod = z.object({
       region: z.string().meta({ 'x-mcp-header': 'Region' }),
       limit: z.int().default(3).meta({ 'x-mcp-header': 'Limit' }),
@@ -209,7 +209,7 @@ describe('arguments in headers', () => {
     expect(toolEntry({ name: 'find', inputSchema: json }, source()).paramHeaders).toEqual([paramHeaders[0]]);
   });
 
-  it('are one empty list for tools without', () => {
+  it('arguments in headers are one empty list for tools without', () => {
     const [one, two] = [
       toolEntry({ name: 'a' }, source()),
       toolEntry({ name: 'b', inputSchema: z.object({}) }, source()),
@@ -334,13 +334,13 @@ describe('a definition that cannot be served', () => {
       'There is no option "maxConcurrent.maximum".',
     ],
     ['a nameless argument', prompt({ arguments: [{ required: true }] }), 'arguments.0.name: '],
-  ])('with %s says why', (_what, define, reason) => {
+  ])('a definition that cannot be served with %s says why', (_what, define, reason) => {
     expect(define).toThrow(McpHandlerDefinitionError);
     expect(define).toThrow(`The MCP handler OrderTools.find (OrdersModule) cannot be served: `);
     expect(define).toThrow(reason);
   });
 
-  it('does not hit templates that can be matched', () => {
+  it('a definition that cannot be served does not hit templates that can be matched', () => {
     for (const uriTemplate of ['a://{+path}', 'a://b{/c}{?d,e}', 'a://{b*}', 'a://{b}{&c,d}', 'a://x{.ext}']) {
       expect(template({ uriTemplate })).not.toThrow();
     }

@@ -46,7 +46,7 @@ describe('the registry', () => {
   beforeAll(() => Logger.overrideLogger(false));
   afterAll(() => Logger.overrideLogger(['error']));
 
-  it('adds each kind of handler, and says so', () => {
+  it('the registry adds each kind of handler, and says so', () => {
     const { registry, changes, table } = madeRegistry();
     registry.registerTool({ name: 'find', handler: () => 'found' });
     registry.registerResource({ uri: 'a://b', name: 'b', handler: ({ uri }) => uri });
@@ -67,7 +67,7 @@ describe('the registry', () => {
     ]);
   });
 
-  it('runs functions as methods are run', async () => {
+  it('the registry runs functions as methods are run', async () => {
     const { registry, table, context, reports } = madeRegistry();
     registry.registerTool({
       name: 'find',
@@ -92,7 +92,7 @@ describe('the registry', () => {
     expect(JSON.stringify(await call('fail'))).not.toContain('secret');
   });
 
-  it('completes arguments', async () => {
+  it('the registry completes arguments', async () => {
     const { registry, table, context } = madeRegistry();
     const complete = { x: (value: string) => [`${value}1`] };
     registry.registerPrompt({ name: 'ask', arguments: [{ name: 'x' }], handler: () => '', complete });
@@ -102,7 +102,7 @@ describe('the registry', () => {
     }
   });
 
-  it('takes handlers back', () => {
+  it('the registry takes handlers back', () => {
     const { registry, changes, table } = madeRegistry();
     const tool = registry.registerTool({ name: 'find', handler: () => '' });
     expect(tool.key).toBe('find');
@@ -113,7 +113,7 @@ describe('the registry', () => {
     expect(() => tool.update({ title: 'x' })).toThrow('it was removed, and can no longer be updated.');
   });
 
-  it('does not take back what came after', () => {
+  it('the registry does not take back what came after', () => {
     const { registry, table } = madeRegistry();
     const first = registry.registerTool({ name: 'find', handler: () => 'first' });
     first.remove();
@@ -139,14 +139,14 @@ describe('the registry', () => {
     expect(tool.remove()).toBe(true);
   });
 
-  it('keeps names: an update cannot rename', () => {
+  it('the registry keeps names: an update cannot rename', () => {
     const { registry } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', handler: () => '' });
     tool.update({ name: 'b', title: 'x' } as object);
     expect(registry.list('tool')).toMatchObject([{ key: 'a', wire: { name: 'a', title: 'x' } }]);
   });
 
-  it('leaves everything as it was when a change cannot be served', () => {
+  it('the registry leaves everything as it was when a change cannot be served', () => {
     const { registry, changes } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', title: 'old', handler: () => '' });
     expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(McpHandlerDefinitionError);
@@ -156,7 +156,7 @@ describe('the registry', () => {
     expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old', description: 'x' } }]);
   });
 
-  it('refuses at once what cannot be served', () => {
+  it('the registry refuses at once what cannot be served', () => {
     const { registry, changes } = madeRegistry();
     const refused: [() => unknown, string][] = [
       [
@@ -196,7 +196,7 @@ describe('the registry', () => {
     expect(changes).toEqual(['tools']);
   });
 
-  it('is of no use to an endpoint that makes its servers itself', () => {
+  it('the registry is of no use to an endpoint that makes its servers itself', () => {
     const registry = new McpRegistry(
       new HandlerTable({ server: () => {} }),
       FAILURES,
@@ -210,7 +210,7 @@ describe('the registry', () => {
     );
   });
 
-  it('completes its changes when the endpoint closes', async () => {
+  it('the registry completes its changes when the endpoint closes', async () => {
     const { registry, table } = madeRegistry();
     const last = firstValueFrom(registry.changes$, { defaultValue: 'closed' });
     table.close();

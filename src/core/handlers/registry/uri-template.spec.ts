@@ -24,7 +24,7 @@ describe('a URI template', () => {
     expect(new UriTemplate(template).match(uri)).toEqual(new OfSdk(template).match(uri));
   });
 
-  it('matches 100,000 random URIs against random templates as the SDK does', () => {
+  it('a URI template matches 100,000 random URIs against random templates as the SDK does', () => {
     const random = seededRandom(15);
     const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
     const some = (limit: number, make: () => string): string =>

@@ -45,7 +45,7 @@ class SlowClient {
 const origin = 'Tools.export';
 
 describe('an Observable', () => {
-  it('sends the first report before subscribing returns, and all in order', async () => {
+  it('an Observable sends the first report before subscribing returns, and all in order', async () => {
     const client = new SlowClient();
     const { result } = new Drain(
       of(toolProgress(1), toolLog('info', 'a'), toolProgress(2), 'done'),
@@ -57,7 +57,7 @@ describe('an Observable', () => {
     expect(client.sent).toEqual([1, 'a', 2]);
   });
 
-  it('sends what a source emits in one go, one at a time', async () => {
+  it('an Observable sends what a source emits in one go, one at a time', async () => {
     const client = new SlowClient().stall();
     const { result } = new Drain(of(...numbers(200).map((n) => toolProgress(n)), 'done'), client.context, origin);
     await ticks();
@@ -67,7 +67,7 @@ describe('an Observable', () => {
     expect(client.sent).toEqual(numbers(200));
   });
 
-  it('merges progress while a client is slow, and drops no log', async () => {
+  it('an Observable merges progress while a client is slow, and drops no log', async () => {
     const client = new SlowClient().stall();
     const source = new Subject<unknown>();
     const { result } = new Drain(source, client.context, origin);
@@ -86,7 +86,7 @@ describe('an Observable', () => {
     expect(progress).toEqual(progress.toSorted((a, b) => a - b));
   });
 
-  it('does not grow in memory with the reports of progress', async () => {
+  it('an Observable does not grow in memory with the reports of progress', async () => {
     const client = new SlowClient().stall();
     const source = new Subject<unknown>();
     const { result } = new Drain(source, client.context, origin);
@@ -98,7 +98,7 @@ describe('an Observable', () => {
     await result;
   });
 
-  it('has its result when all reports are sent, not before', async () => {
+  it('an Observable has its result when all reports are sent, not before', async () => {
     const client = new SlowClient().stall();
     let settled = false;
     const { result } = new Drain(of(toolProgress(1), 'done'), client.context, origin);
@@ -109,7 +109,7 @@ describe('an Observable', () => {
     expect(await result).toBe('done');
   });
 
-  it('fails after what was reported before', async () => {
+  it('an Observable fails after what was reported before', async () => {
     const client = new SlowClient().stall();
     const failing = new Observable((subscriber) => {
       subscriber.next(toolProgress(1));
@@ -122,7 +122,7 @@ describe('an Observable', () => {
     expect(client.sent).toEqual([1, 2]);
   });
 
-  it('fails, and is left, when a report cannot be sent', async () => {
+  it('an Observable fails, and is left, when a report cannot be sent', async () => {
     const client = new SlowClient().stall();
     const { source, state } = watched(concat(of(toolProgress(1), toolProgress(2)), NEVER));
     const { result } = new Drain(source, client.context, origin);
@@ -132,7 +132,7 @@ describe('an Observable', () => {
     expect(state.left).toBe(1);
   });
 
-  it('leaves a source with a second value, also one that never stops by itself', async () => {
+  it('an Observable leaves a source with a second value, also one that never stops by itself', async () => {
     const client = new SlowClient();
     let emitted = 0;
     const endless = new Observable<number>((subscriber) => {
@@ -144,7 +144,7 @@ describe('an Observable', () => {
     expect(emitted).toBe(2);
   });
 
-  it('is left once when the call is cancelled, and sends nothing after that', async () => {
+  it('an Observable is left once when the call is cancelled, and sends nothing after that', async () => {
     const client = new SlowClient().stall();
     const { source, state } = watched(concat(of(toolProgress(1), toolProgress(2), 'value'), NEVER));
     const running = new Drain(source, client.context, origin);
@@ -157,7 +157,7 @@ describe('an Observable', () => {
     expect([client.sent, state.left]).toEqual([[1], 1]);
   });
 
-  it('is not subscribed when the call is over already', async () => {
+  it('an Observable is not subscribed when the call is over already', async () => {
     const client = new SlowClient();
     client.aborting.abort();
     const { source, state } = watched(of('value'));
@@ -165,7 +165,7 @@ describe('an Observable', () => {
     expect(state.subscribed).toBe(0);
   });
 
-  it('leaves no listener on the signal', async () => {
+  it('an Observable leaves no listener on the signal', async () => {
     const client = new SlowClient();
     const { added, removed } = countListeners(client.aborting.signal);
     await new Drain(of(1), client.context, origin).result;
@@ -176,7 +176,7 @@ describe('an Observable', () => {
 });
 
 describe('an async iterable', () => {
-  it('is asked for the next value when the last report is sent', async () => {
+  it('an async iterable is asked for the next value when the last report is sent', async () => {
     const client = new SlowClient().stall();
     let asked = 0;
     async function* counting() {
@@ -193,7 +193,7 @@ describe('an async iterable', () => {
     expect(client.sent).toEqual([1, 2, 3]);
   });
 
-  it('may yield its value or return it, but not both', async () => {
+  it('an async iterable may yield its value or return it, but not both', async () => {
     const { context } = new SlowClient();
     expect(await new Drain(generate('a'), context, origin).result).toBe('a');
     expect(await new Drain(generate(undefined, 'b'), context, origin).result).toBe('b');
@@ -201,7 +201,7 @@ describe('an async iterable', () => {
     await expect(new Drain(generate('a', 'b'), context, origin).result).rejects.toThrow('more than one value');
   });
 
-  it('is ended when the call is cancelled, without waiting for it', async () => {
+  it('an async iterable is ended when the call is cancelled, without waiting for it', async () => {
     const client = new SlowClient();
     const { iterable, state } = stuck(toolProgress(1));
     const { result } = new Drain(iterable, client.context, origin);
@@ -211,7 +211,7 @@ describe('an async iterable', () => {
     expect([client.sent, state.returned]).toEqual([[1], 1]);
   });
 
-  it('is ended when a report cannot be sent, and after a second value', async () => {
+  it('an async iterable is ended when a report cannot be sent, and after a second value', async () => {
     const client = new SlowClient().stall();
     const first = stuck(toolProgress(1));
     const { result } = new Drain(first.iterable, client.context, origin);
@@ -223,7 +223,7 @@ describe('an async iterable', () => {
     expect([first.state.returned, second.state.returned]).toEqual([1, 1]);
   });
 
-  it('sends nothing of what comes after that', async () => {
+  it('an async iterable sends nothing of what comes after that', async () => {
     const client = new SlowClient();
     const next = deferred();
     async function* late() {
@@ -238,7 +238,7 @@ describe('an async iterable', () => {
     expect(client.sent).toEqual([]);
   });
 
-  it('may fail while it is being ended', async () => {
+  it('an async iterable may fail while it is being ended', async () => {
     const client = new SlowClient();
     const next = () => new Promise<never>(() => {});
     for (const fails of [() => Promise.reject(new Error('late')), () => assertNever()]) {
@@ -251,7 +251,7 @@ describe('an async iterable', () => {
 });
 
 describe('what comes in parts', () => {
-  it('is an Observable or an async iterable, nothing else', () => {
+  it('what comes in parts is an Observable or an async iterable, nothing else', () => {
     expect([interval(1).pipe(takeWhile(() => false)), generate()].every(comesInParts)).toBe(true);
     expect([undefined, null, 'text', [1], new Map(), Promise.resolve(), { subscribe: 1 }].some(comesInParts)).toBe(
       false,

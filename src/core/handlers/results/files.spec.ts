@@ -49,24 +49,24 @@ describe('image()', () => {
     ['the text of a file URL', () => pathToFileURL(join(folder, 'logo')).href],
     ['a data URL', () => `data:image/png;base64,${png.data}`],
   ];
-  it.each(sources)('makes an image block of %s', async (_name, source) => {
+  it.each(sources)('image() makes an image block of %s', async (_name, source) => {
     expect(await read(image(source()))).toEqual(png);
   });
 
-  it('says the media type that it is given, and for whom the image is', async () => {
+  it('image() says the media type that it is given, and for whom the image is', async () => {
     const annotations = { audience: ['user' as const] };
     const svg = image(Buffer.from('…'), { mimeType: 'image/svg+xml', annotations });
     expect(await read(svg)).toMatchObject({ type: 'image', mimeType: 'image/svg+xml', annotations });
   });
 
-  it('refuses what is no image when the result is made, with what to do', async () => {
+  it('image() refuses what is no image when the result is made, with what to do', async () => {
     await expect(read(image(WAV))).rejects.toThrow(McpHandlerResultError);
     await expect(read(image(WAV))).rejects.toThrow('that is of the type "audio/wav". Say what it is');
     await expect(read(image(Buffer.from('?')))).rejects.toThrow('does not begin like a file of a known type');
     await expect(read(image(join(folder, 'missing.png')))).rejects.toThrow('could not be read; see the cause');
   });
 
-  it('refuses a source that is none at once', () => {
+  it('image() refuses a source that is none at once', () => {
     for (const source of [null, undefined, 5, {}]) expect(() => image(source as never)).toThrow('Give bytes');
     for (const url of ['https://example.com/a.png', new URL('http://169.254.169.254/')])
       expect(() => image(url)).toThrow('Fetch it yourself');
@@ -74,7 +74,7 @@ describe('image()', () => {
 });
 
 describe('audio(), file(), text() and resourceLink()', () => {
-  it('make the blocks of the specification', async () => {
+  it('audio(), file(), text() and resourceLink() make the blocks of the specification', async () => {
     expect(await read(audio(WAV))).toEqual({ type: 'audio', data: WAV.toString('base64'), mimeType: 'audio/wav' });
     expect(await read(file(join(folder, 'größe.csv')))).toEqual({
       type: 'resource',
@@ -92,7 +92,7 @@ describe('audio(), file(), text() and resourceLink()', () => {
 });
 
 describe('the files of a result', () => {
-  it('may be several, beside other content, in an array, in a result and in messages', async () => {
+  it('the files of a result may be several, beside other content, in an array, in a result and in messages', async () => {
     const blocks = [text('a'), png, png];
     expect(await read([text('a'), image(PNG), image(PNG)])).toEqual(blocks);
     expect(await read({ content: [text('a'), image(PNG), image(PNG)], isError: false })).toEqual({
@@ -102,14 +102,14 @@ describe('the files of a result', () => {
     expect(await read([{ role: 'user', content: image(PNG) }])).toEqual([{ role: 'user', content: png }]);
   });
 
-  it('are contents in a resource, with a text as text', async () => {
+  it('the files of a result are contents in a resource, with a text as text', async () => {
     expect(await read(image(PNG), Infinity, 'contents')).toEqual({ mimeType: 'image/png', blob: png.data });
     expect(
       await read(new StreamableFile(Buffer.from('{}'), { type: 'application/json' }), Infinity, 'contents'),
     ).toEqual({ mimeType: 'application/json', text: '{}' });
   });
 
-  it('may be what a route returns: a StreamableFile is shown by its type', async () => {
+  it('the files of a result may be what a route returns: a StreamableFile is shown by its type', async () => {
     expect(await read(new StreamableFile(PNG, { type: 'image/png' }))).toEqual(png);
     const disposition = 'attachment; filename="a.csv"';
     expect(await read(new StreamableFile(Buffer.from('1;2'), { type: 'text/csv', disposition }))).toMatchObject({
@@ -117,7 +117,7 @@ describe('the files of a result', () => {
     });
   });
 
-  it('are encoded where a content block, or contents, has bytes', async () => {
+  it('the files of a result are encoded where a content block, or contents, has bytes', async () => {
     expect(await read({ type: 'image', data: PNG, mimeType: 'image/x' })).toEqual({ ...png, mimeType: 'image/x' });
     expect(await read([{ type: 'image', data: new Uint8Array(PNG) }])).toEqual([png]);
     const resource = { uri: 'a:b', blob: PNG };
@@ -130,7 +130,7 @@ describe('the files of a result', () => {
     });
   });
 
-  it('are not read beyond the maximum of the result', async () => {
+  it('the files of a result are not read beyond the maximum of the result', async () => {
     let pulled = 0;
     const endless = new Readable({
       read() {
@@ -145,7 +145,7 @@ describe('the files of a result', () => {
     await expect(read([file(Buffer.alloc(11_000)), file(unread)], 10_000)).resolves.toBeInstanceOf(TooManyBytes);
   });
 
-  it('are closed without being read when another one cannot be sent', async () => {
+  it('the files of a result are closed without being read when another one cannot be sent', async () => {
     const [beyond, after] = [Readable.from(['b']), Readable.from(['a'])];
     await expect(read([file(Buffer.alloc(11_000)), file(beyond)], 10_000)).resolves.toBeInstanceOf(TooManyBytes);
     await expect(read({ content: [file(join(folder, 'missing')), new StreamableFile(after)] })).rejects.toThrow(
@@ -154,7 +154,7 @@ describe('the files of a result', () => {
     expect([beyond.destroyed, after.destroyed]).toEqual([true, true]);
   });
 
-  it('may fail before their turn to be read comes', async () => {
+  it('the files of a result may fail before their turn to be read comes', async () => {
     const slow = Readable.from(
       (async function* () {
         yield await new Promise((resolve) => setImmediate(resolve, 'slow'));
@@ -166,7 +166,7 @@ describe('the files of a result', () => {
     await expect(reading).rejects.toMatchObject({ cause: { message: 'gone' } });
   });
 
-  it('are read again when a handler returns the same one again, but for streams', async () => {
+  it('the files of a result are read again when a handler returns the same one again, but for streams', async () => {
     for (const source of [PNG, new Blob([new Uint8Array(PNG)]), join(folder, 'logo'), image(PNG)]) {
       const kept = image(source);
       expect([await read(kept), await read(kept), await read([kept, kept])]).toEqual([png, png, [png, png]]);
@@ -177,13 +177,13 @@ describe('the files of a result', () => {
     }
   });
 
-  it('are named in the JSON of a log, and refused in that of a result, which would have nothing of them', () => {
+  it('the files of a result are named in the JSON of a log, and refused in that of a result, which would have nothing of them', () => {
     const result = { name: 'a', picture: image(PNG) };
     expect(JSON.stringify(result)).toBe('{"name":"a","picture":"image(…)"}');
     expect(() => jsonWithoutFiles(result)).toThrow('inside an object. Return it as content');
   });
 
-  it('are no longer read when the call is over', async () => {
+  it('the files of a result are no longer read when the call is over', async () => {
     const call = new AbortController();
     const silent = new Readable({ read: () => {} });
     const reading = withFilesRead(file(silent), {
@@ -196,7 +196,7 @@ describe('the files of a result', () => {
     expect(silent.destroyed).toBe(true);
   });
 
-  it('leave a result without files as it is', () => {
+  it('the files of a result leave a result without files as it is', () => {
     for (const value of [undefined, 'a', { type: 'image', url: 'x' }, [{ data: PNG }], { content: 'a' }]) {
       expect(read(value)).toBe(value);
     }

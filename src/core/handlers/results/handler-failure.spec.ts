@@ -72,13 +72,13 @@ describe('the failure of a tool', () => {
     expect(failure(error)).toEqual(['Internal error in the tool "find". See the server log.', 1]);
   });
 
-  it.each(passed)('leaves %s', (error) => {
+  it.each(passed)('the failure of a tool leaves %s', (error) => {
     const report = vi.fn();
     expect(() => toToolFailure(error, failed('tool', report))).toThrow(error);
     expect(report).not.toHaveBeenCalled();
   });
 
-  it('makes a protocol error of our own', () => {
+  it('the failure of a tool makes a protocol error of our own', () => {
     const error = new McpError('INVALID_PARAMS', 'Bad', { data: { a: 1 } });
     const thrown = new ProtocolError(-32602, 'Bad', { a: 1 });
     expect(() => toToolFailure(error, failed('tool'))).toThrow(thrown);
@@ -119,7 +119,7 @@ describe('the failure of a resource or prompt', () => {
     expect(report).toHaveBeenCalledExactlyOnceWith(error);
   });
 
-  it.each(passed)('leaves %s', (error) => {
+  it.each(passed)('the failure of a resource or prompt leaves %s', (error) => {
     expect(toReadFailure(error, failed('prompt'))).toBe(error);
   });
 });
@@ -173,7 +173,7 @@ describe('a denial of a tool', () => {
   };
   const result = { content: [{ type: 'text', text: 'Not you' }], isError: true };
 
-  it('is a result, unless the client is to authorize', () => {
+  it('a denial of a tool is a result, unless the client is to authorize', () => {
     expect(answered(denied(403), 'result')).toEqual(result);
     expect(answered(denied(403, { 'x-other': 'yes' }), 'result')).toEqual(result);
     for (const challenge of [denied(401), denied(403, { 'www-authenticate': 'Bearer scope="orders"' })]) {
@@ -181,7 +181,7 @@ describe('a denial of a tool', () => {
     }
   });
 
-  it('is for HTTP to say with "denials": "http"', () => {
+  it('a denial of a tool is for HTTP to say with "denials": "http"', () => {
     const denial = denied(403);
     expect(answered(denial, 'http')).toBe(denial);
   });

@@ -14,11 +14,11 @@ describe('toPromptResult', () => {
     ['a message', answered, [answered]],
     ['messages', [said('Hello'), answered], [said('Hello'), answered]],
     ['a mixture', ['Hello', answered, image], [said('Hello'), answered, { role: 'user', content: image }]],
-  ])('makes messages of %s', (_name, value, messages) => {
+  ])('toPromptResult makes messages of %s', (_name, value, messages) => {
     expect(toPromptResult(value)).toEqual({ messages });
   });
 
-  it('passes a whole result, and a request for input', () => {
+  it('toPromptResult passes a whole result, and a request for input', () => {
     expect(toPromptResult({ description: 'd', messages: ['Hello'] })).toEqual({
       description: 'd',
       messages: [said('Hello')],
@@ -27,12 +27,12 @@ describe('toPromptResult', () => {
     expect(toPromptResult(request)).toBe(request);
   });
 
-  it('takes an object for what it says of itself', () => {
+  it('toPromptResult takes an object for what it says of itself', () => {
     const entity = { messages: [], secret: 1, toJSON: () => ({ messages: ['Hello'] }) };
     expect(toPromptResult(entity)).toEqual({ messages: [said('Hello')] });
   });
 
-  it('refuses what is no message', () => {
+  it('toPromptResult refuses what is no message', () => {
     for (const value of [
       1,
       {},

@@ -7,7 +7,7 @@ const uri = 'orders://1';
 const read = (value: unknown, mimeType?: string) => toResourceResult({ uri, mimeType }, value);
 
 describe('toResourceResult', () => {
-  it('makes contents of a text, bytes, and an object', () => {
+  it('toResourceResult makes contents of a text, bytes, and an object', () => {
     expect(read('hello')).toEqual({ contents: [{ uri, mimeType: 'text/plain', text: 'hello' }] });
     expect(read('# hello', 'text/markdown')).toEqual({
       contents: [{ uri, mimeType: 'text/markdown', text: '# hello' }],
@@ -25,7 +25,7 @@ describe('toResourceResult', () => {
     expect(read([])).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '[]' }] });
   });
 
-  it('completes contents, one or several, alone or in a whole result', () => {
+  it('toResourceResult completes contents, one or several, alone or in a whole result', () => {
     const part = { uri: 'orders://1/a', text: 'a', _meta: { x: 1 } };
     const whole = { contents: [part, { blob: 'AQ==', mimeType: 'image/png' }], _meta: { y: 1 } };
     const contents = [
@@ -39,17 +39,17 @@ describe('toResourceResult', () => {
     expect(read({ contents: [] })).toEqual({ contents: [] });
   });
 
-  it('refuses a content block, whole or almost one, with what to return', () => {
+  it('toResourceResult refuses a content block, whole or almost one, with what to return', () => {
     const block = { type: 'image', data: 'AQ==', mimeType: 'image/png' };
     expect(() => read(block)).toThrow('as tools and prompts have. Return image(bytes)');
     expect(() => read({ type: 'image', data: 'AQ==' })).toThrow('an incomplete content block of the type "image"');
   });
 
-  it('takes nothing for "not found"', () => {
+  it('toResourceResult takes nothing for "not found"', () => {
     for (const value of [undefined, null]) expect(() => read(value)).toThrow(ResourceNotFoundError);
   });
 
-  it('takes an object for what it says of itself', () => {
+  it('toResourceResult takes an object for what it says of itself', () => {
     const entity = { contents: [], secret: 1, toJSON: () => ({ contents: [{ text: 'x' }] }) };
     expect(read(entity)).toEqual({ contents: [{ uri, mimeType: 'text/plain', text: 'x' }] });
   });
@@ -60,11 +60,11 @@ describe('toResourceResult', () => {
     { contents: [{ text: 'x' }], _meta: [] },
     { contents: Object.assign([], { 1: { text: 'after a hole' } }) },
     { blob: 'not base64!' },
-  ])('refuses what the specification does not have: %j', (value) => {
+  ])('toResourceResult refuses what the specification does not have: %j', (value) => {
     expect(() => read(value)).toThrow(McpHandlerResultError);
   });
 
-  it('passes a request for input, and refuses what cannot be sent', () => {
+  it('toResourceResult passes a request for input, and refuses what cannot be sent', () => {
     const request = inputRequired({ requestState: 'x' });
     expect(read(request)).toBe(request);
     for (const value of [1, true, () => 1, { big: 1n }]) expect(() => read(value)).toThrow(McpHandlerResultError);

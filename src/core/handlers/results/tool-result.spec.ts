@@ -25,15 +25,15 @@ describe('toToolResult', () => {
     ['an empty array', [], [text('[]')]],
     ['an array of something else', [1, { a: 2 }], [text('[1,{"a":2}]')]],
     ['a date', new Date(0), [text('1970-01-01T00:00:00.000Z')]],
-  ])('makes content of %s', (_name, value, content) => {
+  ])('toToolResult makes content of %s', (_name, value, content) => {
     expect(toToolResult(value)).toEqual({ content });
   });
 
-  it('makes structured content of an object, and says it as text too', () => {
+  it('toToolResult makes structured content of an object, and says it as text too', () => {
     expect(toToolResult({ id: 1 })).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
   });
 
-  it('takes an object for what it says of itself', () => {
+  it('toToolResult takes an object for what it says of itself', () => {
     const entity = { secret: 1, toJSON: () => ({ id: 1 }) };
     expect(toToolResult(entity)).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
     const result = { content: [text('a')], secret: 1, toJSON: () => ({ content: [text('b')] }) };
@@ -46,11 +46,11 @@ describe('toToolResult', () => {
     ['a result without content', { content: [] }],
     ['structured content with content', { content: [], structuredContent: { a: 1 } }],
     ['a request for input', inputRequired({ requestState: 'x' })],
-  ])('passes %s', (_name, value) => {
+  ])('toToolResult passes %s', (_name, value) => {
     expect(toToolResult(value)).toBe(value);
   });
 
-  it('does not take for a result, or a block, what only looks like one', () => {
+  it('toToolResult does not take for a result, or a block, what only looks like one', () => {
     for (const value of [
       { content: 'a page' },
       { content: [{ id: 1 }] },
@@ -69,23 +69,23 @@ describe('toToolResult', () => {
     ['a resource without "resource"', [{ type: 'resource', uri: 'a:b', blob: 'AAAA' }]],
     ['a resource without a URI', { content: [{ type: 'resource', resource: { text: 'a' } }] }],
     ['a text that is bytes', [{ type: 'text', text: Buffer.from('a') }]],
-  ])('refuses what is almost a block, with what to return: %s', (_name, value) => {
+  ])('toToolResult refuses what is almost a block, with what to return: %s', (_name, value) => {
     expect(() => toToolResult(value)).toThrow(/^A handler returned an incomplete content block .* Return \w+\(/);
   });
 
-  it('refuses media beside what is no content, of which the model would read the base64', () => {
+  it('toToolResult refuses media beside what is no content, of which the model would read the base64', () => {
     for (const value of [['Here:', image], { content: ['Here:', image] }, [{ id: 1 }, link]]) {
       expect(() => toToolResult(value)).toThrow(/beside something that is no content\. .* as text\("…"\)/);
     }
   });
 
-  it('refuses a file inside structured content, of which JSON has nothing', () => {
+  it('toToolResult refuses a file inside structured content, of which JSON has nothing', () => {
     const picture = file(Buffer.from('a'));
     expect(() => toToolResult({ content: [], structuredContent: { picture } })).toThrow('inside an object');
     expect(() => toToolResult({ picture }, undefined, false)).toThrow('inside an object');
   });
 
-  it('refuses what cannot be sent', () => {
+  it('toToolResult refuses what cannot be sent', () => {
     const circle: Record<string, unknown> = {};
     circle['self'] = circle;
     for (const value of [
@@ -108,7 +108,7 @@ describe('toToolResult with an output schema', () => {
     return { id: (value as { id: number }).id };
   };
 
-  it('sends what the check leaves, in the text too', async () => {
+  it('toToolResult with an output schema sends what the check leaves, in the text too', async () => {
     const value = { id: 1, secret: 's' };
     const sent = { content: [text('{"id":1}')], structuredContent: { id: 1 } };
     expect(await toToolResult(value, onlyId)).toEqual(sent);
@@ -116,17 +116,17 @@ describe('toToolResult with an output schema', () => {
     expect(await toToolResult(value, () => undefined)).toHaveProperty('structuredContent', value);
   });
 
-  it('takes a block for structured content', async () => {
+  it('toToolResult with an output schema takes a block for structured content', async () => {
     expect(await toToolResult(image, (value) => value)).toHaveProperty('structuredContent', image);
   });
 
-  it('refuses what is no object, though the schema may allow it', async () => {
+  it('toToolResult with an output schema refuses what is no object, though the schema may allow it', async () => {
     for (const value of [[1], 'text', 5, null]) {
       await expect(toToolResult(value, (checked) => checked)).rejects.toThrow('structuredContent: not an object');
     }
   });
 
-  it('checks the structured content of a whole result, but no failure', async () => {
+  it('toToolResult with an output schema checks the structured content of a whole result, but no failure', async () => {
     const whole = { content: [text('An order')], structuredContent: { id: 1, secret: 's' } };
     expect(await toToolResult(whole, onlyId)).toEqual({ ...whole, structuredContent: { id: 1 } });
     const failure = { content: [text('No')], isError: true };
@@ -135,7 +135,7 @@ describe('toToolResult with an output schema', () => {
     expect(await toToolResult(request, onlyId)).toBe(request);
   });
 
-  it('refuses what does not fit, and says nothing of it in the message', async () => {
+  it('toToolResult with an output schema refuses what does not fit, and says nothing of it in the message', async () => {
     for (const value of [{ secret: 's' }, 'secret', undefined, { content: [text('secret')] }]) {
       const error: unknown = await Promise.resolve(toToolResult(value, onlyId)).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(McpHandlerResultError);

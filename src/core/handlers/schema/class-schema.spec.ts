@@ -130,16 +130,16 @@ describe('the JSON Schema of a class', () => {
     ['optional', { type: 'string' }],
     ['sometimes', { type: 'string' }],
     ['allowed', {}],
-  ])('knows %s', (name, schema) => {
+  ])('the JSON Schema of a class knows %s', (name, schema) => {
     expect(properties[name]).toEqual(schema);
   });
 
-  it('requires what is not optional', () => {
+  it('the JSON Schema of a class requires what is not optional', () => {
     const optional = ['optional', 'sometimes', 'allowed'];
     expect([...(json.required as string[]), ...optional].toSorted()).toEqual(Object.keys(properties).toSorted());
   });
 
-  it('takes descriptions from where Swagger has them', () => {
+  it('the JSON Schema of a class takes descriptions from where Swagger has them', () => {
     class Described {
       @IsString() name!: string;
     }
@@ -147,7 +147,7 @@ describe('the JSON Schema of a class', () => {
     expect(compile(Described).json.properties).toEqual({ name: { type: 'string', description: 'Who' } });
   });
 
-  it('has the texts, examples and defaults that Swagger has', () => {
+  it('the JSON Schema of a class has the texts, examples and defaults that Swagger has', () => {
     class Page {
       @ApiProperty({ description: 'How many', default: 10, example: 20 })
       @IsInt()
@@ -171,7 +171,7 @@ describe('the JSON Schema of a class', () => {
     });
   });
 
-  it('has the values of new instances as defaults, which arguments may leave out', async () => {
+  it('the JSON Schema of a class has the values of new instances as defaults, which arguments may leave out', async () => {
     class Page {
       @IsInt() limit = 10;
       @IsString() after!: string;
@@ -192,7 +192,7 @@ describe('the JSON Schema of a class', () => {
     expect(compile(Page, 'output').json.required).toEqual(['limit', 'after', 'to', 'tags']);
   });
 
-  it('has no defaults of a class that cannot be made without arguments', () => {
+  it('the JSON Schema of a class has no defaults of a class that cannot be made without arguments', () => {
     class Picky {
       @IsInt() count = 1;
       constructor(from: { name: string }) {
@@ -206,7 +206,7 @@ describe('the JSON Schema of a class', () => {
     });
   });
 
-  it('cannot be made of a class that contains itself', () => {
+  it('the JSON Schema of a class cannot be made of a class that contains itself', () => {
     class Tree {
       @IsString() name!: string;
       @ValidateNested({ each: true }) @Type(() => Tree) children!: unknown[];
@@ -214,7 +214,7 @@ describe('the JSON Schema of a class', () => {
     expect(() => compile(Tree)).toThrow('the class Tree contains itself');
   });
 
-  it('needs to know what an array contains', () => {
+  it('the JSON Schema of a class needs to know what an array contains', () => {
     class Untyped {
       @ValidateNested({ each: true }) items!: Address[];
     }
@@ -228,13 +228,13 @@ describe('the check of a class', () => {
     @ValidateNested({ each: true }) @Type(() => Address) to!: Address[];
   }
 
-  it('makes an instance', async () => {
+  it('the check of a class makes an instance', async () => {
     const order = await compile(Order).validate({ count: 1, to: [{ street: 'x' }] });
     expect(order).toBeInstanceOf(Order);
     expect((order as Order).to[0]).toBeInstanceOf(Address);
   });
 
-  it('names path and problem', async () => {
+  it('the check of a class names path and problem', async () => {
     const failing = Promise.resolve(compile(Order).validate({ count: 'x', to: [{ street: 'x' }, { street: 1 }] }));
     await expect(failing).rejects.toThrow(McpArgumentsError);
     await expect(failing).rejects.toThrow(
@@ -242,14 +242,14 @@ describe('the check of a class', () => {
     );
   });
 
-  it('does not take what JSON smuggles in', async () => {
+  it('the check of a class does not take what JSON smuggles in', async () => {
     const raw: unknown = JSON.parse('{ "count": 1, "to": [], "__proto__": { "admin": true } }');
     const order = await compile(Order).validate(raw);
     expect((order as { admin?: boolean }).admin).toBeUndefined();
     expect(order).toBeInstanceOf(Order);
   });
 
-  it('makes a result plain again', async () => {
+  it('the check of a class makes a result plain again', async () => {
     const result = await compile(Order, 'output').validate({ count: 1, to: [{ street: 'x' }] });
     expect(result).toEqual({ count: 1, to: [{ street: 'x' }] });
     expect(Object.getPrototypeOf(result)).toBe(Object.prototype);

@@ -44,7 +44,7 @@ const LIBRARIES: Record<string, McpHandlerSchema> = {
 };
 
 describe.each(Object.entries(LIBRARIES))('a schema of %s', (_library, schema) => {
-  it('is an object of JSON Schema, frozen throughout', () => {
+  it('a schema is an object of JSON Schema, frozen throughout', () => {
     const { json } = compile(schema);
     expect(json).toMatchObject({
       type: 'object',
@@ -55,11 +55,11 @@ describe.each(Object.entries(LIBRARIES))('a schema of %s', (_library, schema) =>
     expect(Object.isFrozen((json.properties as { id: object }).id)).toBe(true);
   });
 
-  it('gives the value back', async () => {
+  it('a schema gives the value back', async () => {
     expect(await compile(schema).validate({ id: 'a', count: 2 })).toEqual({ id: 'a', count: 2 });
   });
 
-  it('names path and problem', async () => {
+  it('a schema names path and problem', async () => {
     const error = await failure(schema, { id: 'a', count: 'many' });
     expect(error.problems).toHaveLength(1);
     expect(error.problems[0]!.path).toBe('count');
@@ -67,7 +67,7 @@ describe.each(Object.entries(LIBRARIES))('a schema of %s', (_library, schema) =>
     expect(error.message.match(/count/g)!.length).toBeLessThan(3);
   });
 
-  it('names all problems', async () => {
+  it('a schema names all problems', async () => {
     const { message } = await failure(schema, { count: 'many' });
     expect(message).toContain('id');
     expect(message).toContain('count');
@@ -75,26 +75,26 @@ describe.each(Object.entries(LIBRARIES))('a schema of %s', (_library, schema) =>
 });
 
 describe('validation', () => {
-  it('fails as a ValidationPipe does', async () => {
+  it('validation fails as a ValidationPipe does', async () => {
     const error = await failure(LIBRARIES['zod'], {});
     expect(error).toBeInstanceOf(BadRequestException);
     expect(error).toMatchObject({ name: 'McpArgumentsError', code: 'ARGUMENTS' });
     expect(error.getStatus()).toBe(400);
   });
 
-  it('gives the handler what the schema makes of the arguments', async () => {
+  it('validation gives the handler what the schema makes of the arguments', async () => {
     const schema = z.object({ page: z.coerce.number().default(1), when: z.string().optional() });
     expect(await compile(schema).validate({ page: '3', strange: true })).toEqual({ page: 3 });
     expect(await compile(schema).validate({})).toEqual({ page: 1 });
   });
 
-  it('waits for asynchronous checks', async () => {
+  it('validation waits for asynchronous checks', async () => {
     const schema = z.object({ id: z.string().refine(async (id) => id !== 'taken', 'is taken') });
     expect(await compile(schema).validate({ id: 'free' })).toEqual({ id: 'free' });
     expect((await failure(schema, { id: 'taken' })).message).toBe('The arguments are not valid: id: is taken.');
   });
 
-  it('says where in nested values', async () => {
+  it('validation says where in nested values', async () => {
     const nested = z.object({ lines: z.array(z.object({ sku: z.string() })) });
     expect((await failure(nested, { lines: [{ sku: 'a' }, {}] })).problems[0]!.path).toBe('lines.1.sku');
     const plain = {
@@ -115,11 +115,11 @@ describe('validation', () => {
     expect(message.length).toBeLessThan(2_000);
   });
 
-  it('stays synchronous where the schema is', () => {
+  it('validation stays synchronous where the schema is', () => {
     expect(compile(LIBRARIES['zod']).validate({ id: 'a' })).toEqual({ id: 'a' });
   });
 
-  it('of results is no fault of the client', async () => {
+  it('validation of results is no fault of the client', async () => {
     const { validate } = compile(z.object({ id: z.string() }), 'output');
     expect(() => validate({})).toThrow(/^The result is not valid: id: /);
     expect(() => validate({})).not.toThrow(McpArgumentsError);
@@ -128,13 +128,13 @@ describe('validation', () => {
 });
 
 describe('the JSON Schema', () => {
-  it('of what goes out is another than of what comes in', () => {
+  it('the JSON Schema of what goes out is another than of what comes in', () => {
     const schema = z.object({ page: z.number().default(1) });
     expect(compile(schema).json.required).toBeUndefined();
     expect(compile(schema, 'output').json.required).toEqual(['page']);
   });
 
-  it('that was given as such goes out as it is, in another object', () => {
+  it('the JSON Schema that was given as such goes out as it is, in another object', () => {
     const given = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',
@@ -151,7 +151,7 @@ describe('the JSON Schema', () => {
     expect(Object.isFrozen(given)).toBe(false);
   });
 
-  it('of a union of objects says that it is an object', () => {
+  it('the JSON Schema of a union of objects says that it is an object', () => {
     const union = z.discriminatedUnion('kind', [
       z.object({ kind: z.literal('a') }),
       z.object({ kind: z.literal('b'), b: z.string() }),
@@ -159,7 +159,7 @@ describe('the JSON Schema', () => {
     expect(compile(union).json).toMatchObject({ type: 'object', oneOf: [{}, {}] });
   });
 
-  it('may have the $id of another one', async () => {
+  it('the JSON Schema may have the $id of another one', async () => {
     const compiler = new SchemaCompiler();
     const at = 'x';
     const one = { $id: 'https://example.com/same', type: 'object', properties: { a: { type: 'string' } } };
@@ -194,7 +194,7 @@ describe('an unsuitable schema', () => {
     ['a bigint', { type: 'object', properties: { a: { const: 1n } } }, 'BigInt'],
     ['a class without rules', Bare, 'the class Bare has no decorators of class-validator'],
     ['a function', () => {}, 'has no decorators of class-validator'],
-  ])('with %s says what is wrong', (_what, schema, reason) => {
+  ])('an unsuitable schema with %s says what is wrong', (_what, schema, reason) => {
     const message = refusal(schema);
     expect(message).toMatch(/^The MCP handler OrderTools\.find cannot be served: its "inputSchema" cannot be used: /);
     expect(message).toContain(reason);

@@ -12,7 +12,7 @@ stateStoreContract(
 );
 
 describe('InMemoryStateStore', () => {
-  it('removes what has expired without a timer, at the next call', async () => {
+  it('InMemoryStateStore removes what has expired without a timer, at the next call', async () => {
     const clock = new ManualClock();
     const store = new InMemoryStateStore(clock);
     for (let n = 0; n < 5; n++) await store.set(`p:${n}`, n, 1_000, { owner: 'p', max: 9 });

@@ -57,7 +57,7 @@ const failure = (task: Promise<unknown>) =>
   );
 
 describe('state with a handle', () => {
-  it('costs nothing before something is stored, then goes by its handle', async () => {
+  it('state with a handle costs nothing before something is stored, then goes by its handle', async () => {
     const { as, calls, store } = setup();
     const cart = await as('ann').open(undefined);
     expect(cart.handle).toMatch(/^[A-Za-z0-9]{22}$/);
@@ -81,13 +81,13 @@ describe('state with a handle', () => {
     expect(new Set(calls.map(([, key]) => key))).toEqual(new Set([...expected, `path.mcp:${hash}:-`]));
   });
 
-  it('is a new one for each call without a handle', async () => {
+  it('state with a handle is a new one for each call without a handle', async () => {
     const { as } = setup();
     const handles = await Promise.all([as().open(undefined), as().open(null), as().open(undefined)]);
     expect(new Set(handles.map(({ handle }) => handle)).size).toBe(3);
   });
 
-  it('is merged key by key, also by concurrent calls', async () => {
+  it('state with a handle is merged key by key, also by concurrent calls', async () => {
     const { as } = setup();
     const minted = await as('ann').open(undefined);
     // Also while it begins.
@@ -98,7 +98,7 @@ describe('state with a handle', () => {
     expect(data).toEqual(Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`b${n}`, n])));
   });
 
-  it('takes keys for keys, and plain JSON', async () => {
+  it('state with a handle takes keys for keys, and plain JSON', async () => {
     const { as } = setup();
     const state = await as().open(undefined);
     const keys = JSON.parse('{"__proto__":1,"constructor":2}') as Record<string, unknown>;
@@ -107,12 +107,15 @@ describe('state with a handle', () => {
     expect(Object.keys(await state.patch({ at: null, constructor: null }))).toEqual(['__proto__']);
   });
 
-  it.each([undefined, null, 'text', 7, [1], () => 1, 10n])('refuses to store %o', async (changes) => {
-    const { as, calls } = setup();
-    const state = await as().open(undefined);
-    await expect((async () => state.patch(changes as never))()).rejects.toThrow(TypeError);
-    expect(calls).toEqual([]);
-  });
+  it.each([undefined, null, 'text', 7, [1], () => 1, 10n])(
+    'state with a handle refuses to store %o',
+    async (changes) => {
+      const { as, calls } = setup();
+      const state = await as().open(undefined);
+      await expect((async () => state.patch(changes as never))()).rejects.toThrow(TypeError);
+      expect(calls).toEqual([]);
+    },
+  );
 
   it.each([
     ['was never minted', () => 'x'.repeat(22)],
@@ -124,7 +127,7 @@ describe('state with a handle', () => {
     ['was minted, and nothing was stored', async (of: Setup) => (await of.as('ann').open(undefined)).handle],
     ['belongs to another principal', (of: Setup) => stored(of, 'bob')],
     ['is an anonymous caller’s', (of: Setup) => stored(of, undefined)],
-  ])('is unknown when it %s', async (_, handle) => {
+  ])('state with a handle is unknown when it %s', async (_, handle) => {
     const of = setup();
     const given = await handle(of);
     const error = (await failure(of.as('ann').open(given))) as McpUnknownStateError;
@@ -142,7 +145,7 @@ describe('state with a handle', () => {
     expect(error.message.length).toBeLessThan(400);
   });
 
-  it('is gone for good when it is deleted', async () => {
+  it('state with a handle is gone for good when it is deleted', async () => {
     const of = setup();
     const { as } = of;
     const state = await as('ann').open(undefined);
@@ -158,14 +161,14 @@ describe('state with a handle', () => {
     expect(sizeOf(of)).toBe(0);
   });
 
-  it('is of one endpoint, also when several share a store', async () => {
+  it('state with a handle is of one endpoint, also when several share a store', async () => {
     const one = setup();
     const two = setup({ endpoint: 'path.other' }, one);
     const handle = await stored(one, 'ann');
     await expect(two.as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
   });
 
-  it('begins on one node and goes on on another', async () => {
+  it('state with a handle begins on one node and goes on on another', async () => {
     const one = setup();
     const two = setup({}, one);
     const state = await two.as('ann').open(await stored(one, 'ann'));
@@ -177,7 +180,7 @@ describe('state with a handle', () => {
 describe('the time of a state', () => {
   const sets = ({ calls }: Setup) => calls.filter(([name]) => name === 'set').length;
 
-  it('ends a TTL after its last use, noted a tenth of it apart', async () => {
+  it('the time of a state ends a TTL after its last use, noted a tenth of it apart', async () => {
     const of = setup();
     const { clock } = of;
     const handle = await stored(of, 'ann');
@@ -191,7 +194,7 @@ describe('the time of a state', () => {
     expect(sizeOf(of)).toBe(0);
   });
 
-  it('goes on with a patch', async () => {
+  it('the time of a state goes on with a patch', async () => {
     const { as, clock } = setup();
     const state = await as('ann').open(undefined);
     for (let n = 0; n < 5; n++) {
@@ -203,7 +206,7 @@ describe('the time of a state', () => {
     await expect(state.patch({ n: 9 })).rejects.toThrow(McpUnknownStateError);
   });
 
-  it('goes on with a use whose node has a slow clock', async () => {
+  it('the time of a state goes on with a use whose node has a slow clock', async () => {
     const one = setup();
     const { clock } = one;
     const handle = await stored(one, 'ann');
@@ -217,7 +220,7 @@ describe('the time of a state', () => {
     expect((await one.as('ann').open(handle)).data).toEqual({ a: 1 });
   });
 
-  it('has no end, and is not noted, where nothing expires', async () => {
+  it('the time of a state has no end, and is not noted, where nothing expires', async () => {
     const of = setup({ ttlMs: Infinity });
     const handle = await stored(of, 'ann');
     await of.clock.advance(1_000_000_000);
@@ -227,7 +230,7 @@ describe('the time of a state', () => {
 });
 
 describe('state of a principal', () => {
-  it('is the same in all calls of the principal, and of no other', async () => {
+  it('state of a principal is the same in all calls of the principal, and of no other', async () => {
     const { as } = setup();
     const state = await as('ann').ofPrincipal();
     expect(state.data).toEqual({});
@@ -237,14 +240,14 @@ describe('state of a principal', () => {
     expect((await as('bob').ofPrincipal()).data).toEqual({});
   });
 
-  it('is refused to anonymous callers, with the reason', async () => {
+  it('state of a principal is refused to anonymous callers, with the reason', async () => {
     const { as } = setup();
     const error = (await failure(as().ofPrincipal())) as McpStateError;
     expect([error.name, error.code]).toEqual(['McpStateError', 'NO_PRINCIPAL']);
     expect(error.message).toContain('the caller is anonymous');
   });
 
-  it('cannot be named by a client', async () => {
+  it('state of a principal cannot be named by a client', async () => {
     const { as, calls } = setup();
     await (await as('ann').ofPrincipal()).patch({ a: 1 });
     const [, key] = calls[0]!;
@@ -253,7 +256,7 @@ describe('state of a principal', () => {
     }
   });
 
-  it('begins again after its end', async () => {
+  it('state of a principal begins again after its end', async () => {
     const { as, clock } = setup();
     const state = await as('ann').ofPrincipal();
     await state.patch({ a: 1 });
@@ -263,7 +266,7 @@ describe('state of a principal', () => {
     expect(await state.patch({ c: 1 })).toEqual({ c: 1 });
   });
 
-  it('begins once, whichever call is first', async () => {
+  it('state of a principal begins once, whichever call is first', async () => {
     const of = setup();
     const all = await Promise.all(Array.from({ length: 20 }, () => of.as('ann').ofPrincipal()));
     await Promise.all(all.map((state, n) => state.patch({ [`k${n}`]: n })));
@@ -273,7 +276,7 @@ describe('state of a principal', () => {
 });
 
 describe('bounds of states', () => {
-  it('refuses data that is too large, also when many patches make it so', async () => {
+  it('the store of states refuses data that is too large, also when many patches make it so', async () => {
     const { as } = setup();
     const state = await as('ann').open(undefined);
     const error = (await failure(state.patch({ text: 'ü'.repeat(500) }))) as McpStateError;
@@ -295,7 +298,7 @@ describe('bounds of states', () => {
     });
   });
 
-  it('refuses new states beyond the cap of a principal, and of no other', async () => {
+  it('the store of states refuses new states beyond the cap of a principal, and of no other', async () => {
     const of = setup({ maxStatesPerPrincipal: 2 });
     const first = await stored(of, 'ann');
     await stored(of, 'ann');
@@ -314,7 +317,7 @@ describe('bounds of states', () => {
     expect(await third.patch({ a: 1 })).toEqual({ a: 1 });
   });
 
-  it('counts the states of each endpoint for itself', async () => {
+  it('the store of states counts the states of each endpoint for itself', async () => {
     const one = setup({ maxStatesPerPrincipal: 1 });
     const two = setup({ maxStatesPerPrincipal: 1, endpoint: 'path.other' }, one);
     await stored(one, 'ann');
@@ -322,7 +325,7 @@ describe('bounds of states', () => {
     expect(sizeOf(one)).toBe(2);
   });
 
-  it('holds anonymous callers to a cap of their own, together', async () => {
+  it('the store of states holds anonymous callers to a cap of their own, together', async () => {
     const of = setup({ maxStatesPerPrincipal: 1, maxAnonymousStates: 2 });
     await stored(of, undefined);
     await stored(of, undefined);

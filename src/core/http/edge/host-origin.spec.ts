@@ -222,7 +222,7 @@ describe('the warning about unlisted hosts', () => {
     return onUnlisted.mock.calls.length;
   }
 
-  it('is logged for requests that pass on a network address', () => {
+  it('the warning about unlisted hosts is logged for requests that pass on a network address', () => {
     expect(warnings(NETWORK)).toBe(1);
     expect(warnings(NETWORK, { allowedOrigins: ['https://b.example'] })).toBe(1);
     expect(warnings(NETWORK, { allowedHosts: ['a.example'] })).toBe(0);
@@ -233,20 +233,20 @@ describe('the warning about unlisted hosts', () => {
 
 describe('the options allowedHosts and allowedOrigins', () => {
   it.each(['*', '*.example.com', 'https://example.com', 'example.com/mcp', '', 'a b'])(
-    'refuse the host "%s" at the start',
+    'the options allowedHosts and allowedOrigins refuse the host "%s" at the start',
     (entry) => {
       expect(() => compileHostRules({ allowedHosts: [entry] })).toThrow(McpOptionError);
     },
   );
 
   it.each(['*', 'example.com', 'https://example.com/app', 'https://', '', 7 as never])(
-    'refuse the origin "%s" at the start',
+    'the options allowedHosts and allowedOrigins refuse the origin "%s" at the start',
     (entry) => {
       expect(() => compileHostRules({ allowedOrigins: [entry] })).toThrow(McpOptionError);
     },
   );
 
-  it('may have origins with a slash at the end', () => {
+  it('the options allowedHosts and allowedOrigins may have origins with a slash at the end', () => {
     expect(check(NETWORK, 'a.example', 'https://b.example', { allowedOrigins: ['https://b.example/'] })).toBe('passes');
   });
 });

@@ -242,7 +242,7 @@ const JSON_RPC = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
 describe.each(KINDS)('on %s', (kind) => {
   describe('the body of a request', () => {
-    it('is unread and unparsed when the guards run, and keeps its media type', async () => {
+    it('the body of a request is unread and unparsed when the guards run, and keeps its media type', async () => {
       await start(kind);
       const answer = await send('POST', '/mcp', JSON_RPC);
 
@@ -267,7 +267,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(seen).toEqual([expect.objectContaining({ mediaType: type, read: false })]);
     });
 
-    it('may be missing', async () => {
+    it('the body of a request may be missing', async () => {
       await start(kind);
 
       expect(await send('POST', '/mcp')).toMatchObject({ status: 200, body: '{"text":""}' });
@@ -275,13 +275,13 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(seen.map(({ mediaType }) => mediaType)).toEqual([undefined, 'application/json; charset=utf-8']);
     });
 
-    it('of a DELETE is not parsed either', async () => {
+    it('the body of a DELETE is not parsed either', async () => {
       await start(kind);
 
       expect(await send('DELETE', '/mcp', '{ not json', { 'Content-Length': 10 })).toMatchObject({ status: 204 });
     });
 
-    it('may be larger than the app allows elsewhere, and the app keeps its limits', async () => {
+    it('the body of a request may be larger than the app allows elsewhere, and the app keeps its limits', async () => {
       await start(kind);
       const large = JSON.stringify({ text: 'x'.repeat(200_000) });
       const tooLarge = JSON.stringify({ text: 'x'.repeat(2_000_000) });
@@ -293,7 +293,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('POST', '/app/echo', '{')).status).toBe(400);
     });
 
-    it('of 64 MiB is refused by its Content-Length', async () => {
+    it('the body of a request of 64 MiB is refused by its Content-Length', async () => {
       await start(kind);
       const answer = await send('POST', '/mcp', Buffer.alloc(64 * 1024 * 1024, 'x'));
 
@@ -301,7 +301,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(JSON.parse(answer.body)).toMatchObject({ jsonrpc: '2.0', id: null, error: { code: -32000 } });
     });
 
-    it('that never ends is refused and cut', async () => {
+    it('the body of a request that never ends is refused and cut', async () => {
       await start(kind);
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
       let received = '';
@@ -321,19 +321,22 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(sent).toBeLessThan(64 * 1024 * 1024);
     });
 
-    it.each(['json', 'text', 'raw'])('may meet a greedy %s parser that main.ts adds', async (parser) => {
-      const parsers = {
-        json: express.json({ type: '*/*' }),
-        text: express.text({ type: '*/*' }),
-        raw: express.raw({ type: ['*/*', 'application/*'] }),
-      };
-      await start(kind, { main: (main) => void main.use(parsers[parser as keyof typeof parsers]) });
+    it.each(['json', 'text', 'raw'])(
+      'the body of a request may meet a greedy %s parser that main.ts adds',
+      async (parser) => {
+        const parsers = {
+          json: express.json({ type: '*/*' }),
+          text: express.text({ type: '*/*' }),
+          raw: express.raw({ type: ['*/*', 'application/*'] }),
+        };
+        await start(kind, { main: (main) => void main.use(parsers[parser as keyof typeof parsers]) });
 
-      expect((await send('POST', '/mcp', JSON_RPC)).body).toBe(JSON.stringify({ text: JSON_RPC }));
-      expect(seen).toEqual([expect.objectContaining({ read: kind === 'fastify' })]);
-    });
+        expect((await send('POST', '/mcp', JSON_RPC)).body).toBe(JSON.stringify({ text: JSON_RPC }));
+        expect(seen).toEqual([expect.objectContaining({ read: kind === 'fastify' })]);
+      },
+    );
 
-    it('is the value of a parser that takes every media type', async () => {
+    it('the body of a request is the value of a parser that takes every media type', async () => {
       const main = (main: INestApplication) => void main.use(express.text({ type: () => true }));
       await start(kind, { main });
 
@@ -355,14 +358,14 @@ describe.each(KINDS)('on %s', (kind) => {
       expect(middleware).toHaveBeenCalledTimes(SEEN_BY_MIDDLEWARE[kind]);
     });
 
-    it('are 404 on Fastify when it does not know them', async () => {
+    it('HTTP methods that are not served are 404 on Fastify when it does not know them', async () => {
       await start(kind);
 
       expect((await send('PROPFIND', '/mcp')).status).toBe(kind === 'express' ? 405 : 404);
       expect(globalGuard).not.toHaveBeenCalled();
     });
 
-    it('are those that the endpoint does not allow', async () => {
+    it('HTTP methods that are not served are those that the endpoint does not allow', async () => {
       await start(kind, { modules: [endpoint({ allow: STATELESS_METHODS })] });
 
       expect(await send('GET', '/mcp')).toMatchObject({ status: 405, headers: { allow: 'POST' } });
@@ -370,13 +373,13 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('POST', '/mcp', '{}')).status).toBe(200);
     });
 
-    it('leave OPTIONS to the app, which answers 404 without CORS', async () => {
+    it('HTTP methods that are not served leave OPTIONS to the app, which answers 404 without CORS', async () => {
       await start(kind);
 
       expect((await send('OPTIONS', '/mcp')).status).toBe(404);
     });
 
-    it('are refused as well when the app has a catch-all', async () => {
+    it('HTTP methods that are not served are refused as well when the app has a catch-all', async () => {
       @Controller()
       class CatchAllController {
         @All(kind === 'express' ? '*path' : '*')
@@ -393,7 +396,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('PUT', '/other')).body).toBe('caught');
     });
 
-    it('are left to the app on all other paths', async () => {
+    it('HTTP methods that are not served are left to the app on all other paths', async () => {
       await start(kind);
 
       expect((await send('PATCH', '/app/echo', '{}')).status).toBe(404);
@@ -404,7 +407,7 @@ describe.each(KINDS)('on %s', (kind) => {
 
   describe('foreign Host and Origin headers', () => {
     it.each(['POST', 'GET', 'DELETE', 'OPTIONS', 'HEAD', 'PUT'])(
-      'are refused before guards run, on %s',
+      'foreign Host and Origin headers are refused before guards run, on %s',
       async (method) => {
         const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
         await start(kind, { main: (main) => void main.use(middleware) });
@@ -418,7 +421,7 @@ describe.each(KINDS)('on %s', (kind) => {
       },
     );
 
-    it('are refused before anything of the body has arrived', async () => {
+    it('foreign Host and Origin headers are refused before anything of the body has arrived', async () => {
       await start(kind);
       const socket = connect(port, '127.0.0.1');
       socket.write(
@@ -431,7 +434,7 @@ describe.each(KINDS)('on %s', (kind) => {
       socket.destroy();
     });
 
-    it('keep the connection open when the body is short', async () => {
+    it('foreign Host and Origin headers keep the connection open when the body is short', async () => {
       await start(kind);
       const socket = connect(port, '127.0.0.1');
       const head = (host: string) =>
@@ -444,13 +447,13 @@ describe.each(KINDS)('on %s', (kind) => {
       socket.destroy();
     });
 
-    it('are not checked on other routes of the app', async () => {
+    it('foreign Host and Origin headers are not checked on other routes of the app', async () => {
       await start(kind);
 
       expect((await send('POST', '/app/echo', '{}', { Host: 'evil.com', Origin: 'http://evil.com' })).status).toBe(201);
     });
 
-    it('are decided on by the options of each endpoint', async () => {
+    it('foreign Host and Origin headers are decided on by the options of each endpoint', async () => {
       const modules = [
         endpoint({ name: 'a', path: 'a/mcp', allowedHosts: ['a.example'] }),
         endpoint({ name: 'b', path: 'b/mcp', allowedHosts: ['b.example'], allow: STATELESS_METHODS }),
@@ -468,24 +471,27 @@ describe.each(KINDS)('on %s', (kind) => {
   });
 
   describe('the path of an endpoint', () => {
-    it.each([false, true])('may have prefix, version and module path; testing module: %s', async (testingModule) => {
-      await start(kind, {
-        testingModule,
-        modules: [endpoint(), RouterModule.register([])],
-        main: (main) => {
-          main.setGlobalPrefix('api');
-          main.enableVersioning({ type: VersioningType.URI, defaultVersion: '2' });
-        },
-      });
-      const path = '/api/v2/mcp';
+    it.each([false, true])(
+      'the path of an endpoint may have prefix, version and module path; testing module: %s',
+      async (testingModule) => {
+        await start(kind, {
+          testingModule,
+          modules: [endpoint(), RouterModule.register([])],
+          main: (main) => {
+            main.setGlobalPrefix('api');
+            main.enableVersioning({ type: VersioningType.URI, defaultVersion: '2' });
+          },
+        });
+        const path = '/api/v2/mcp';
 
-      expect((await send('POST', path, '{ not json')).body).toBe('{"text":"{ not json"}');
-      expect((await send('PUT', path)).status).toBe(405);
-      expect((await send('POST', path, '{}', { Host: 'evil.com' })).status).toBe(403);
-      expect((await send('PUT', '/mcp')).status).toBe(404);
-    });
+        expect((await send('POST', path, '{ not json')).body).toBe('{"text":"{ not json"}');
+        expect((await send('PUT', path)).status).toBe(405);
+        expect((await send('POST', path, '{}', { Host: 'evil.com' })).status).toBe(403);
+        expect((await send('PUT', '/mcp')).status).toBe(404);
+      },
+    );
 
-    it('may be set by RouterModule', async () => {
+    it('the path of an endpoint may be set by RouterModule', async () => {
       const module = endpoint();
       await start(kind, { modules: [module, RouterModule.register([{ path: 'tools', module: module.module }])] });
 
@@ -493,7 +499,7 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('PUT', '/tools/mcp')).status).toBe(405);
     });
 
-    it('may have parameters', async () => {
+    it('the path of an endpoint may have parameters', async () => {
       const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
       @Module({})
       class MiddlewareModule implements NestModule {
@@ -513,7 +519,7 @@ describe.each(KINDS)('on %s', (kind) => {
   });
 
   describe('an app that is made by a testing module', () => {
-    it('runs the edge before body parsers too', async () => {
+    it('an app that is made by a testing module runs the edge before body parsers too', async () => {
       const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
       await start(kind, { testingModule: true, main: (main) => void main.use(middleware) });
 
@@ -527,7 +533,7 @@ describe.each(KINDS)('on %s', (kind) => {
   describe('CORS of the app', () => {
     const Origin = 'http://localhost:6274';
 
-    it('answers preflights, and adds its headers to every answer, streams included', async () => {
+    it('CORS of the app answers preflights, and adds its headers to every answer, streams included', async () => {
       await start(kind, { main: (main) => main.enableCors({ origin: true, exposedHeaders: ['Mcp-Session-Id'] }) });
       const preflight = await send('OPTIONS', '/mcp', undefined, { Origin, 'Access-Control-Request-Method': 'POST' });
       const json = await send('POST', '/mcp', '{}', { Origin });
@@ -551,7 +557,7 @@ describe('an app without a known adapter', () => {
     app = { close: () => undefined } as never;
   });
 
-  it('lets the guard decide on requests that did not pass the edge', () => {
+  it('an app without a known adapter lets the guard decide on requests that did not pass the edge', () => {
     const key = Symbol();
     const policy = hostOriginPolicy({}, () => undefined);
     const request = (method: string, host: string) =>
@@ -565,7 +571,7 @@ describe('an app without a known adapter', () => {
     expect(admittedOrRefused(request('HEAD', 'localhost'), key, policy)).toMatchObject({ code: 'METHOD_NOT_ALLOWED' });
   });
 
-  it('logs the warning about unlisted hosts once per endpoint', () => {
+  it('an app without a known adapter logs the warning about unlisted hosts once per endpoint', () => {
     const onUnlisted = vi.fn();
     const policy = hostOriginPolicy({}, onUnlisted);
     const request = { headers: { ':authority': 'a.example' }, socket: { localAddress: '10.0.0.1' } } as never;

@@ -144,7 +144,7 @@ async function listen({ session }: LiveSession): Promise<Subscription> {
 }
 
 describe('the sweeper', () => {
-  it('runs until the node stops, with one timer', async () => {
+  it('the sweeper runs until the node stops, with one timer', async () => {
     const { clock, sessions, begin } = node();
     expect(clock.pending).toBe(1);
     await begin('s');
@@ -154,7 +154,7 @@ describe('the sweeper', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('S13: ends sessions that were idle for the timeout, and leaves nothing of them', async () => {
+  it('S13: the sweeper ends sessions that were idle for the timeout, and leaves nothing of them', async () => {
     const { clock, begin, closed, left } = node();
     await begin('s');
     await clock.advance(IDLE_MS / 2);
@@ -168,7 +168,7 @@ describe('the sweeper', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('S13: keeps sessions whose clients send, are served, or listen', async () => {
+  it('S13: the sweeper keeps sessions whose clients send, are served, or listen', async () => {
     const hold = deferred();
     const { clock, sessions, begin, closed, left } = node('a', shared(), {
       serve: async ({ method }) => {
@@ -194,7 +194,7 @@ describe('the sweeper', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('touches the record ten times per idle timeout at most', async () => {
+  it('the sweeper touches the record ten times per idle timeout at most', async () => {
     const { clock, sessionStore, sessions, begin } = node();
     const touch = vi.spyOn(sessionStore, 'touch');
     const live = await begin('s');
@@ -208,7 +208,7 @@ describe('the sweeper', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('drops the live copy and the log of a session that has ended on another node', async () => {
+  it('the sweeper drops the live copy and the log of a session that has ended on another node', async () => {
     const { clock, sessionStore, eventStore, begin, closed, sessions } = node();
     const live = await begin('s');
     await listen(live);
@@ -219,7 +219,7 @@ describe('the sweeper', () => {
     expect((await eventStore.stats()).sessions).toBe(0);
   });
 
-  it('goes on when the store fails', async () => {
+  it('the sweeper goes on when the store fails', async () => {
     const { clock, sessionStore, events, begin, closed } = node();
     const live = await begin('s');
     const listening = await listen(live);
@@ -239,7 +239,7 @@ describe('the sweeper', () => {
     expect(closed()).toEqual(['s idle']);
   });
 
-  it('never ends sessions that may idle for ever, and touches them once', async () => {
+  it('the sweeper never ends sessions that may idle for ever, and touches them once', async () => {
     const { clock, sessionStore, sessions, begin, left } = node('a', shared(), {}, { idleTimeoutMs: Infinity });
     const touch = vi.spyOn(sessionStore, 'touch');
     await begin('s');
@@ -258,23 +258,26 @@ describe('a session whose client has sent nothing after "initialize"', () => {
   const MINUTE_MS = 60_000;
   const patient = (idleTimeoutMs = 30 * MINUTE_MS) => node('a', shared(), {}, { idleTimeoutMs });
 
-  it.each([30 * MINUTE_MS, Infinity])('S13: ends after a minute, with an idle timeout of %s', async (idleTimeoutMs) => {
-    const { clock, sessions, begin, closed, left } = patient(idleTimeoutMs);
-    await begin('unused');
-    await begin('used');
-    await sessions.acquire('used');
-    await clock.advance(MINUTE_MS - 1);
-    expect(closed()).toEqual([]);
-    await clock.advance(1);
-    expect(closed()).toEqual(['unused idle']);
-    await clock.advance(20 * MINUTE_MS);
-    expect(sessions.size).toBe(1);
-    await sessions.end('used', 'deleted');
-    await sessions.settled();
-    expect(await left()).toEqual(NOTHING);
-  });
+  it.each([30 * MINUTE_MS, Infinity])(
+    'S13: a session whose client has sent nothing after "initialize" ends after a minute, with an idle timeout of %s',
+    async (idleTimeoutMs) => {
+      const { clock, sessions, begin, closed, left } = patient(idleTimeoutMs);
+      await begin('unused');
+      await begin('used');
+      await sessions.acquire('used');
+      await clock.advance(MINUTE_MS - 1);
+      expect(closed()).toEqual([]);
+      await clock.advance(1);
+      expect(closed()).toEqual(['unused idle']);
+      await clock.advance(20 * MINUTE_MS);
+      expect(sessions.size).toBe(1);
+      await sessions.end('used', 'deleted');
+      await sessions.settled();
+      expect(await left()).toEqual(NOTHING);
+    },
+  );
 
-  it('S13: counts as used although the store failed when its first message came', async () => {
+  it('S13: a session whose client has sent nothing after "initialize" counts as used although the store failed when its first message came', async () => {
     const { clock, sessionStore, sessions, begin, closed } = patient();
     await begin('s');
     const touch = vi.spyOn(sessionStore, 'touch').mockRejectedValue(new Error('away'));
@@ -287,7 +290,7 @@ describe('a session whose client has sent nothing after "initialize"', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('S13: is used once another node has served it', async () => {
+  it('S13: a session whose client has sent nothing after "initialize" is used once another node has served it', async () => {
     const with_ = shared();
     const sessionStore = asShared(with_.sessionStore);
     const [a, b] = ['a', 'b'].map((name) =>
@@ -301,7 +304,7 @@ describe('a session whose client has sent nothing after "initialize"', () => {
     await Promise.all([a, b].map(({ sessions }) => sessions.shutdown()));
   });
 
-  it('S13: is not ended while "initialize" runs', async () => {
+  it('S13: a session whose client has sent nothing after "initialize" is not ended while "initialize" runs', async () => {
     const { clock, sessions, newborn, closed } = patient();
     const session = await newborn('s');
     await clock.advance(10 * MINUTE_MS);
@@ -309,7 +312,7 @@ describe('a session whose client has sent nothing after "initialize"', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('E13: gives way to a newcomer after some seconds, the longest unused first', async () => {
+  it('E13: a session whose client has sent nothing after "initialize" gives way to a newcomer after some seconds, the longest unused first', async () => {
     const { clock, sessions, begin, closed } = patient();
     for (const id of ['first', 'used', 'second', 'third']) {
       await begin(id);
@@ -332,7 +335,7 @@ describe('a session whose client has sent nothing after "initialize"', () => {
 });
 
 describe('a session without a live copy', () => {
-  it('is rebuilt once, by the first request that needs it, with what its client has negotiated', async () => {
+  it('a session without a live copy is rebuilt once, by the first request that needs it, with what its client has negotiated', async () => {
     const { clock, sessionStore, sessions, events, dispatcher, begin } = node();
     const first = await begin('s');
     await request(first, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
@@ -355,7 +358,7 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('is rebuilt with the revision that was agreed on, whatever its client had asked for', async () => {
+  it('a session without a live copy is rebuilt with the revision that was agreed on, whatever its client had asked for', async () => {
     const { eventStore, sessionStore, sessions, dispatcher } = node();
     await eventStore.open('s');
     const initialize = JSON.stringify({ ...INITIALIZE, protocolVersion: '2099-01-01' });
@@ -375,14 +378,14 @@ describe('a session without a live copy', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('is not rebuilt without a record', async () => {
+  it('a session without a live copy is not rebuilt without a record', async () => {
     const { sessions, dispatcher, left } = node();
     expect(await sessions.acquire('unknown')).toBeUndefined();
     expect(await sessions.acquire('__proto__')).toBeUndefined();
     expect([dispatcher.rebuilt, await left()]).toEqual([[], NOTHING]);
   });
 
-  it('is rebuilt at once, and messages that come before its log is readable wait for that', async () => {
+  it('a session without a live copy is rebuilt at once, and messages that come before its log is readable wait for that', async () => {
     const { eventStore, sessions, dispatcher, begin } = node();
     await begin('s');
     await sessions.release('s');
@@ -404,7 +407,7 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('is not rebuilt from an outdated record when it was live at the lookup', async () => {
+  it('a session without a live copy is not rebuilt from an outdated record when it was live at the lookup', async () => {
     const { sessions, dispatcher, begin } = node();
     const { session } = await begin('s');
     const known = (await sessions.lookup('s'))!;
@@ -414,7 +417,7 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('is not rebuilt while its log is unavailable, and is tried again at the next request', async () => {
+  it('a session without a live copy is not rebuilt while its log is unavailable, and is tried again at the next request', async () => {
     const { eventStore, sessions, dispatcher, events, begin } = node();
     await begin('s');
     await sessions.release('s');
@@ -427,14 +430,14 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('fails the request with the error of the store while the store is unavailable', async () => {
+  it('a session without a live copy fails the request with the error of the store while the store is unavailable', async () => {
     const { sessionStore, sessions, events } = node();
     vi.spyOn(sessionStore, 'get').mockRejectedValueOnce(new Error('away'));
     await expect(sessions.acquire('s')).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
     expect(events.map(({ type }) => type)).toEqual(['store-fault']);
   });
 
-  it('stays ended, with its log dropped, when it ends after its record was read', async () => {
+  it('a session without a live copy stays ended, with its log dropped, when it ends after its record was read', async () => {
     const hold = deferred();
     const { sessionStore, sessions, begin, left } = node();
     await begin('s');
@@ -450,7 +453,7 @@ describe('a session without a live copy', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('stays ended, with its log dropped, when it ends while it is rebuilt', async () => {
+  it('a session without a live copy stays ended, with its log dropped, when it ends while it is rebuilt', async () => {
     const { eventStore, sessions, begin, closed, left } = node();
     await begin('s');
     await sessions.release('s');
@@ -467,7 +470,7 @@ describe('a session without a live copy', () => {
 });
 
 describe('a live session', () => {
-  it('gives its calls the client, its capabilities and the log level, which may change', async () => {
+  it('a live session gives its calls the client, its capabilities and the log level, which may change', async () => {
     const calls: McpCall[] = [];
     const { sessions, begin } = node('a', shared(), {
       serve: async (call) => {
@@ -490,7 +493,7 @@ describe('a live session', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('S12: answers its calls with an error when it ends, and cancels their handlers', async () => {
+  it('S12: a live session answers its calls with an error when it ends, and cancels their handlers', async () => {
     const calls: McpCall[] = [];
     const { sessions, begin, left } = node('a', shared(), {
       serve: (call) => {
@@ -515,7 +518,7 @@ describe('a live session', () => {
 });
 
 describe('an end', () => {
-  it('is reported to one of the callers that ask for it', async () => {
+  it('an end is reported to one of the callers that ask for it', async () => {
     const { sessions, begin, closed, left } = node();
     await begin('s');
     const asked = await Promise.all([sessions.end('s', 'deleted'), sessions.end('s', 'terminated')]);
@@ -525,7 +528,7 @@ describe('an end', () => {
     expect([closed(), await left()]).toEqual([['s deleted'], NOTHING]);
   });
 
-  it('S14: begins in the session itself when the application closes its server', async () => {
+  it('S14: an end begins in the session itself when the application closes its server', async () => {
     const { clock, begin, closed, left } = node();
     const { session } = await begin('s');
     await session.close();
@@ -533,7 +536,7 @@ describe('an end', () => {
     expect([closed(), await left()]).toEqual([['s terminated'], NOTHING]);
   });
 
-  it('notifies the dispatcher once for each live copy', async () => {
+  it('an end notifies the dispatcher once for each live copy', async () => {
     const { sessions, dispatcher, begin } = node();
     const live = await begin('s');
     await begin('t');
@@ -560,7 +563,7 @@ describe('an end', () => {
 });
 
 describe('a session that is being initialized', () => {
-  it('has a record, and is not found by its id', async () => {
+  it('a session that is being initialized has a record, and is not found by its id', async () => {
     const { sessions, sessionStore, service, newborn } = node();
     const session = await newborn('s');
     expect(await sessionStore.count()).toBe(1);
@@ -576,14 +579,14 @@ describe('a session that is being initialized', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('S2: leaves nothing when it is discarded', async () => {
+  it('S2: a session that is being initialized leaves nothing when it is discarded', async () => {
     const { sessions, newborn, closed, left } = node();
     const session = await newborn('s');
     await sessions.discard('s', session);
     expect([sessions.add(session), closed(), await left()]).toEqual([false, [], NOTHING]);
   });
 
-  it('S2: expires when its record cannot be deleted', async () => {
+  it('S2: a session that is being initialized expires when its record cannot be deleted', async () => {
     const { sessions, sessionStore, newborn, clock, events, left } = node();
     const session = await newborn('s');
     vi.spyOn(sessionStore, 'delete').mockRejectedValueOnce(new Error('away'));
@@ -593,7 +596,7 @@ describe('a session that is being initialized', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('does not become live beside a copy that was rebuilt from its record', async () => {
+  it('a session that is being initialized does not become live beside a copy that was rebuilt from its record', async () => {
     const { sessions, sessionStore, begin } = node();
     const live = await begin('s');
     const late = new McpSession({ id: 's' }, live.session['runtime']);
@@ -602,7 +605,7 @@ describe('a session that is being initialized', () => {
     expect(await sessionStore.count()).toBe(0);
   });
 
-  it('ends with its record, when another node deletes that', async () => {
+  it('a session that is being initialized ends with its record, when another node deletes that', async () => {
     const with_ = shared();
     const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
     const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
@@ -616,7 +619,7 @@ describe('a session that is being initialized', () => {
     expect(await here.left()).toEqual(NOTHING);
   });
 
-  it('is left out by notify() of another node while it has no log', async () => {
+  it('a session that is being initialized is left out by notify() of another node while it has no log', async () => {
     const with_ = shared();
     const { sessions, sessionStore, service } = node('b', { ...with_, sessionStore: asShared(with_.sessionStore) });
     await sessionStore.create(
@@ -630,7 +633,7 @@ describe('a session that is being initialized', () => {
 });
 
 describe('a change that the client makes to its session', () => {
-  it('notifies the dispatchers of other nodes with a live copy', async () => {
+  it('a change that the client makes to its session notifies the dispatchers of other nodes with a live copy', async () => {
     const with_ = shared();
     const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
     const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
@@ -646,7 +649,7 @@ describe('a change that the client makes to its session', () => {
 });
 
 describe('shutdown', () => {
-  it('S15: ends all sessions in the memory of this process, live or not', async () => {
+  it('S15: shutdown ends all sessions in the memory of this process, live or not', async () => {
     const { sessions, begin, closed, left } = node();
     await begin('s');
     await begin('t');
@@ -655,7 +658,7 @@ describe('shutdown', () => {
     expect([closed().toSorted(), await left()]).toEqual([['s shutdown', 't shutdown'], NOTHING]);
   });
 
-  it('S15: keeps records in shared stores for other nodes', async () => {
+  it('S15: shutdown keeps records in shared stores for other nodes', async () => {
     const with_ = shared();
     const [sessionStore, eventStore] = [asShared(with_.sessionStore), asShared(with_.eventStore)];
     const { sessions, begin, closed } = node('a', { ...with_, sessionStore, eventStore });
@@ -668,7 +671,7 @@ describe('shutdown', () => {
     await other.sessions.end('s', 'deleted');
   });
 
-  it('does not wait for a session that is being rebuilt, and leaves nothing of it', async () => {
+  it('shutdown does not wait for a session that is being rebuilt, and leaves nothing of it', async () => {
     const { eventStore, sessions, begin, left } = node();
     await begin('s');
     await sessions.release('s');
@@ -682,7 +685,7 @@ describe('shutdown', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('S15: keeps a rebuilt session and its log in shared stores for other nodes', async () => {
+  it('S15: shutdown keeps a rebuilt session and its log in shared stores for other nodes', async () => {
     const with_ = shared();
     const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
     const { sessions, begin } = node('a', { ...with_, ...stores });
@@ -701,7 +704,7 @@ describe('shutdown', () => {
     await other.sessions.shutdown();
   });
 
-  it('E13: makes no session live from its record any more', async () => {
+  it('E13: shutdown makes no session live from its record any more', async () => {
     const with_ = shared();
     const sessionStore = asShared(with_.sessionStore);
     const { sessions, dispatcher, begin } = node('a', { ...with_, sessionStore });
@@ -711,7 +714,7 @@ describe('shutdown', () => {
     expect([sessions.size, dispatcher.rebuilt]).toEqual([0, []]);
   });
 
-  it('ends a session that becomes live during the shutdown', async () => {
+  it('shutdown ends a session that becomes live during the shutdown', async () => {
     const { sessions, newborn, begin, closed, left } = node();
     await begin('s');
     await sessions.shutdown();
@@ -721,7 +724,7 @@ describe('shutdown', () => {
     expect([closed(), await left()]).toEqual([['s shutdown'], NOTHING]);
   });
 
-  it('S2: leaves nothing of a session that is being initialized, in a shared store either', async () => {
+  it('S2: shutdown leaves nothing of a session that is being initialized, in a shared store either', async () => {
     const with_ = shared();
     const alone = node();
     const one = node('a', { ...with_, sessionStore: asShared(with_.sessionStore) });
@@ -732,7 +735,7 @@ describe('shutdown', () => {
     }
   });
 
-  it('answers open calls although the store is unavailable', async () => {
+  it('shutdown answers open calls although the store is unavailable', async () => {
     const { sessionStore, sessions, events, begin, closed } = node();
     const live = await begin('s');
     vi.spyOn(sessionStore, 'list').mockRejectedValue(new Error('away'));

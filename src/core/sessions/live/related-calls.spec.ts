@@ -34,13 +34,13 @@ function setup() {
 }
 
 describe('a message of the server', () => {
-  it('belongs to no request without an id and a context that name one', () => {
+  it('a message of the server belongs to no request without an id and a context that name one', () => {
     const { calls, begin } = setup();
     begin(1);
     expect(calls.related(undefined)).toEqual({ is: 'nothing' });
   });
 
-  it('belongs to the request that it names, or in whose context it is sent', () => {
+  it('a message of the server belongs to the request that it names, or in whose context it is sent', () => {
     const { calls, begin } = setup();
     const [one, two] = [begin(1), begin(2)];
     expect(calls.related(1)).toEqual({ is: 'open', call: one });
@@ -48,7 +48,7 @@ describe('a message of the server', () => {
     expect(runInCall(two, () => calls.related(1))).toEqual({ is: 'open', call: one });
   });
 
-  it.each(['answered', 'cancelled'] as const)('comes late when that is %s', (how) => {
+  it.each(['answered', 'cancelled'] as const)('a message of the server comes late when that is %s', (how) => {
     const { calls, begin, end } = setup();
     const call = begin(1);
     end(call, how);
@@ -57,11 +57,11 @@ describe('a message of the server', () => {
     expect(runInCall(call, () => calls.related(1))).toEqual({ is: how, requestId: 1 });
   });
 
-  it('of an unknown request is late', () => {
+  it('a message of the server of an unknown request is late', () => {
     expect(setup().calls.related('unknown')).toEqual({ is: 'answered', requestId: 'unknown' });
   });
 
-  it('belongs to the earlier of two requests with one id, if it is sent in the context of that', () => {
+  it('a message of the server belongs to the earlier of two requests with one id, if it is sent in the context of that', () => {
     const { calls, begin, end } = setup();
     const old = begin(1);
     end(old, 'cancelled');
@@ -73,14 +73,14 @@ describe('a message of the server', () => {
     expect(calls.related(1)).toEqual({ is: 'answered', requestId: 1 });
   });
 
-  it('does not belong to the request of another session in whose context it is sent', () => {
+  it('a message of the server does not belong to the request of another session in whose context it is sent', () => {
     const { calls, call, begin } = setup();
     const [here, elsewhere] = [begin(1), call(1, someSession())];
     expect(runInCall(elsewhere, () => calls.related(undefined))).toEqual({ is: 'nothing' });
     expect(runInCall(elsewhere, () => calls.related(1))).toEqual({ is: 'open', call: here });
   });
 
-  it('belongs to nothing in the context of a notification', () => {
+  it('a message of the server belongs to nothing in the context of a notification', () => {
     const { session, calls } = setup();
     const message = { jsonrpc: '2.0' as const, method: 'notifications/initialized' };
     const call = new McpCall(HTTP, message, session);
@@ -90,21 +90,24 @@ describe('a message of the server', () => {
 });
 
 describe('a message of a call', () => {
-  it('belongs to that call, whatever the context says', () => {
+  it('a message of a call belongs to that call, whatever the context says', () => {
     const { calls, begin } = setup();
     const [one, two] = [begin(1), begin(2)];
     expect(calls.related(one)).toEqual({ is: 'open', call: one });
     expect(runInCall(two, () => calls.related(one))).toEqual({ is: 'open', call: one });
   });
 
-  it.each(['answered', 'cancelled'] as const)('comes late when that is %s, though its id is used again', (how) => {
-    const { calls, begin, end } = setup();
-    const old = begin(1);
-    end(old, how);
-    const fresh = begin(1);
-    expect(calls.related(old)).toEqual({ is: how, requestId: 1 });
-    expect(calls.related(fresh)).toEqual({ is: 'open', call: fresh });
-  });
+  it.each(['answered', 'cancelled'] as const)(
+    'a message of a call comes late when that is %s, though its id is used again',
+    (how) => {
+      const { calls, begin, end } = setup();
+      const old = begin(1);
+      end(old, how);
+      const fresh = begin(1);
+      expect(calls.related(old)).toEqual({ is: how, requestId: 1 });
+      expect(calls.related(fresh)).toEqual({ is: 'open', call: fresh });
+    },
+  );
 });
 
 describe('CancelledRequests', () => {
@@ -130,7 +133,7 @@ describe('CancelledRequests', () => {
     expect([cancelled.has('again'), cancelled.has(0), cancelled.has(1)]).toEqual([true, false, true]);
   });
 
-  it('forgets an id that the client uses again', () => {
+  it('CancelledRequests forgets an id that the client uses again', () => {
     const cancelled = new CancelledRequests();
     cancelled.add(1);
     cancelled.delete(1);

@@ -56,7 +56,7 @@ function setup() {
 }
 
 describe('InMemorySessionStore', () => {
-  it('gives records that are frozen through and through', async () => {
+  it('InMemorySessionStore gives records that are frozen through and through', async () => {
     const { clock, store, begin } = setup();
     const created = await begin('s', { tenant: { list: [1] } });
     await store.patch('s', { subscribe: ['u:1'] });
@@ -75,19 +75,19 @@ describe('InMemorySessionStore', () => {
     }
   });
 
-  it('keeps only values that JSON can carry', async () => {
+  it('InMemorySessionStore keeps only values that JSON can carry', async () => {
     const { begin } = setup();
     const { routeParams } = await begin('s', { when: new Date(0), gone: undefined });
     expect(routeParams).toStrictEqual({ when: '1970-01-01T00:00:00.000Z' });
   });
 
-  it('keeps a record that is nested as deeply as a message can be', async () => {
+  it('InMemorySessionStore keeps a record that is nested as deeply as a message can be', async () => {
     const { begin } = setup();
     const deep = JSON.parse(`${'['.repeat(2_000)}${']'.repeat(2_000)}`) as unknown;
     expect((await begin('s', { deep })).routeParams?.['deep']).toEqual(deep);
   });
 
-  it('has no timer', async () => {
+  it('InMemorySessionStore has no timer', async () => {
     const { clock, store, begin } = setup();
     await begin('s');
     await clock.advance(1_000);

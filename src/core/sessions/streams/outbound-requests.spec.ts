@@ -68,7 +68,7 @@ const recallOf = (requestId: RequestId, reason: unknown = expect.any(String)) =>
 const someCall = (): McpCall => ({}) as unknown as McpCall;
 
 describe('a request of the server', () => {
-  it('goes out under an id of the session, and its answer is the result as it came', async () => {
+  it('a request of the server goes out under an id of the session, and its answer is the result as it came', async () => {
     const { requests, clock, issue, expectNothingLeft } = setup();
     const { message, answer } = issue();
     expect(message).toEqual({ jsonrpc: '2.0', id: 'p-1', ...MESSAGE });
@@ -78,7 +78,7 @@ describe('a request of the server', () => {
     expectNothingLeft();
   });
 
-  it('has no parameters if it was given none', () => {
+  it('a request of the server has no parameters if it was given none', () => {
     expect(setup().issue({}, undefined, { method: 'ping' }).message).toEqual({
       jsonrpc: '2.0',
       id: 'p-1',
@@ -86,7 +86,7 @@ describe('a request of the server', () => {
     });
   });
 
-  it('has an id that no other copy of the session uses', () => {
+  it('a request of the server has an id that no other copy of the session uses', () => {
     const ids = ['a', 'b'].flatMap((prefix) => {
       const { issue } = setup(prefix);
       return [issue(), issue()].map(({ message }) => message.id);
@@ -94,7 +94,7 @@ describe('a request of the server', () => {
     expect(new Set(ids).size).toBe(4);
   });
 
-  it('D24: is answered once: a second answer, a late one, or one with another id has no effect', async () => {
+  it('D24: a request of the server is answered once: a second answer, a late one, or one with another id has no effect', async () => {
     const { requests, issue } = setup();
     const { answer } = issue();
     for (const id of [0, 1, 'p-2', '__proto__']) expect(requests.answered(result(id))).toBe(false);
@@ -104,7 +104,7 @@ describe('a request of the server', () => {
     expect(await answer).toBe(ANSWER);
   });
 
-  it('D24: whose answer is an error fails with what the error says', async () => {
+  it('D24: a request of the server whose answer is an error fails with what the error says', async () => {
     const { requests, issue, expectNothingLeft } = setup();
     const { answer } = issue();
     const error = { code: -1, message: 'declined', data: { why: 'busy' } };
@@ -120,7 +120,7 @@ describe('a request of the server', () => {
     expectNothingLeft();
   });
 
-  it('D24: that could not be sent fails with the reason, and leaves nothing', async () => {
+  it('D24: a request of the server that could not be sent fails with the reason, and leaves nothing', async () => {
     const { requests, recalled, issue, expectNothingLeft } = setup();
     const { signal } = new AbortController();
     const { answer } = issue({ signal });
@@ -133,7 +133,7 @@ describe('a request of the server', () => {
 });
 
 describe('D25: progress of the client', () => {
-  it('is asked for with the id as the token, and the message that was given is not touched', () => {
+  it('progress of the client is asked for with the id as the token, and the message that was given is not touched', () => {
     const { issue } = setup();
     const message = { method: 'elicitation/create', params: { message: 'x', _meta: { other: true } } };
     const { params } = issue({ onprogress: () => {} }, undefined, message).message;
@@ -157,7 +157,7 @@ describe('D25: progress of the client', () => {
     ]);
   });
 
-  it('of a request that is over, or that never was, has no effect', () => {
+  it('progress of the client of a request that is over, or that never was, has no effect', () => {
     const { requests, issue } = setup();
     const heard: unknown[] = [];
     issue({ onprogress: (report) => heard.push(report) });
@@ -176,7 +176,7 @@ describe('D24: a request that its signal gives up', () => {
     ['enough', 'enough'],
     [undefined, 'This operation was aborted'],
   ])(
-    'fails with CANCELLED, and is cancelled at the client by the route that it was sent on: %s',
+    'a request that its signal gives up fails with CANCELLED, and is cancelled at the client by the route that it was sent on: %s',
     async (reason, text) => {
       const { requests, recalled, issue, expectNothingLeft } = setup();
       const [abort, call] = [new AbortController(), someCall()];
@@ -194,7 +194,7 @@ describe('D24: a request that its signal gives up', () => {
     },
   );
 
-  it('is not listened to any more when the request is over, however it ended', async () => {
+  it('a request that its signal gives up is not listened to any more when the request is over, however it ended', async () => {
     const { requests, clock, recalled, issue, expectNothingLeft } = setup();
     const abort = new AbortController();
     const { signal } = abort;
@@ -214,7 +214,7 @@ describe('D24: a request that its signal gives up', () => {
 });
 
 describe('D24: a request without an answer', () => {
-  it('fails when its time is over, and is cancelled at the client', async () => {
+  it('a request without an answer fails when its time is over, and is cancelled at the client', async () => {
     const { clock, requests, recalled, issue, expectNothingLeft } = setup();
     const request = issue();
     await clock.advance(TIMEOUT_MS - 1);
@@ -230,7 +230,7 @@ describe('D24: a request without an answer', () => {
     expectNothingLeft();
   });
 
-  it('D25: waits for the time that its caller sets, but never for more than the option', async () => {
+  it('D25: a request without an answer waits for the time that its caller sets, but never for more than the option', async () => {
     const { clock, issue } = setup();
     const [short, long] = [issue({ timeoutMs: 10 }), issue({ timeoutMs: 10 * TIMEOUT_MS })];
     await clock.advance(10);
@@ -239,7 +239,7 @@ describe('D24: a request without an answer', () => {
     expect(long.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
   });
 
-  it('fails also when the cancellation cannot be sent to the client', async () => {
+  it('a request without an answer fails also when the cancellation cannot be sent to the client', async () => {
     const { clock, issue, expectNothingLeft } = setup('p', () => Promise.reject(new Error('no log')));
     const request = issue();
     await clock.advance(TIMEOUT_MS);
@@ -247,7 +247,7 @@ describe('D24: a request without an answer', () => {
     expectNothingLeft();
   });
 
-  it('ends with the call that it was made for, and with no other', async () => {
+  it('a request without an answer ends with the call that it was made for, and with no other', async () => {
     const { clock, requests, recalled, issue } = setup();
     const [one, other] = [someCall(), someCall()];
     const made = [issue({}, one), issue({}, other), issue(), issue({}, one)];
@@ -260,7 +260,7 @@ describe('D24: a request without an answer', () => {
     expect([requests.size, clock.pending, recalled]).toEqual([2, 2, []]);
   });
 
-  it('ends with the session', async () => {
+  it('a request without an answer ends with the session', async () => {
     const { clock, requests, recalled, issue, expectNothingLeft } = setup();
     const made = [issue(), issue({}, someCall()), issue()];
     requests.failAll();
@@ -272,7 +272,7 @@ describe('D24: a request without an answer', () => {
     expectNothingLeft();
   });
 
-  it('does not end the process by an answer that is not awaited', async () => {
+  it('a request without an answer does not end the process by an answer that is not awaited', async () => {
     const { requests } = setup();
     for (let n = 0; n < 3; n++) requests.issue(MESSAGE, {}, undefined);
     requests.withdraw('p-1', new Error('no log'));
@@ -284,7 +284,7 @@ describe('D24: a request without an answer', () => {
 });
 
 describe('D25: the time limit and progress', () => {
-  it('begins anew with each progress, if the caller wants that', async () => {
+  it('the time limit of a request begins anew with each progress, if the caller wants that', async () => {
     const { clock, requests, issue } = setup();
     const request = issue({ timeoutMs: 100, resetTimeoutOnProgress: true });
     for (let n = 0; n < 5; n++) {
@@ -296,7 +296,7 @@ describe('D25: the time limit and progress', () => {
     expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
   });
 
-  it('goes on with progress that only informs', async () => {
+  it('the time limit of a request goes on with progress that only informs', async () => {
     const { clock, requests, issue } = setup();
     const request = issue({ timeoutMs: 100, onprogress: () => {} });
     await clock.advance(99);
@@ -305,7 +305,7 @@ describe('D25: the time limit and progress', () => {
     expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
   });
 
-  it('ends at maxTotalTimeoutMs, however much progress there is', async () => {
+  it('the time limit of a request ends at maxTotalTimeoutMs, however much progress there is', async () => {
     const { clock, requests, recalled, issue, expectNothingLeft } = setup();
     const request = issue({ timeoutMs: 100, resetTimeoutOnProgress: true, maxTotalTimeoutMs: 250 });
     for (let n = 0; n < 3; n++) {
@@ -320,7 +320,7 @@ describe('D25: the time limit and progress', () => {
     expectNothingLeft();
   });
 
-  it('ends at maxTotalTimeoutMs without any progress, too', async () => {
+  it('the time limit of a request ends at maxTotalTimeoutMs without any progress, too', async () => {
     const { clock, issue } = setup();
     const request = issue({ maxTotalTimeoutMs: 50 });
     await clock.advance(50);

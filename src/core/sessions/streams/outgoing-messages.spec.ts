@@ -8,14 +8,14 @@ describe('P8: a late notification', () => {
     'notifications/resources/updated',
     'notifications/resources/list_changed',
     'notifications/elicitation/complete',
-  ])('is delivered later when it is %s', (method) => expect(outlivesItsRequest(method)).toBe(true));
+  ])('a late notification is delivered later when it is %s', (method) => expect(outlivesItsRequest(method)).toBe(true));
 
   it.each(['notifications/progress', 'notifications/cancelled', 'tools/call', '', 'x/notifications/message'])(
-    'is dropped when it is %s',
+    'a late notification is dropped when it is %s',
     (method) => expect(outlivesItsRequest(method)).toBe(false),
   );
 
-  it('is recognised by its whole method name', () => {
+  it('a late notification is recognised by its whole method name', () => {
     expect(outlivesItsRequest('notifications/progressed')).toBe(true);
     expect(outlivesItsRequest('notifications/progress/more')).toBe(true);
   });

@@ -92,7 +92,7 @@ async function finished(streams: SessionStreams, count: number): Promise<LoggedS
 }
 
 describe('a response on a stream', () => {
-  it('begins with the cursor of the client, then has each message with its id', async () => {
+  it('a response on a stream begins with the cursor of the client, then has each message with its id', async () => {
     const { streams, get } = await setup();
     await streams.standalone.write(data);
     const reading = await get();
@@ -110,7 +110,7 @@ describe('a response on a stream', () => {
     reading.leave();
   });
 
-  it('may consist of the head only', async () => {
+  it('a response on a stream may consist of the head only', async () => {
     const { streams, clock } = await setup();
     const sink = streams.begin([1]);
     await sink.write(data);
@@ -121,7 +121,7 @@ describe('a response on a stream', () => {
 });
 
 describe('G1: a GET without a cursor', () => {
-  it('gets the messages that were not delivered yet, never the whole history', async () => {
+  it('a GET without a cursor gets the messages that were not delivered yet, never the whole history', async () => {
     const { streams, get } = await setup();
     await streams.standalone.write(data);
     const first = await get();
@@ -133,7 +133,7 @@ describe('G1: a GET without a cursor', () => {
     second.leave();
   });
 
-  it('keeps nothing of a response that is never opened', async () => {
+  it('a GET without a cursor keeps nothing of a response that is never opened', async () => {
     const { streams, log } = await setup();
     for (let n = 0; n < 10; n++) await streams.open(undefined);
     expect([streams.size, streams.readers]).toEqual([0, 0]);
@@ -142,7 +142,7 @@ describe('G1: a GET without a cursor', () => {
 });
 
 describe('a GET with a cursor', () => {
-  it('G2: gets the events after the cursor, and then the end of a finished stream', async () => {
+  it('G2: a GET with a cursor gets the events after the cursor, and then the end of a finished stream', async () => {
     const { streams, get } = await setup();
     const {
       stream: { id },
@@ -152,7 +152,7 @@ describe('a GET with a cursor', () => {
     expect(streams.size).toBe(0);
   });
 
-  it('G2: of a finished stream with nothing left is 405', async () => {
+  it('G2: a GET with a cursor of a finished stream with nothing left is 405', async () => {
     const { streams } = await setup();
     const {
       stream: { id },
@@ -162,7 +162,7 @@ describe('a GET with a cursor', () => {
     }
   });
 
-  it('G2: of a stream that finishes before the response is opened ends all the same', async () => {
+  it('G2: a GET with a cursor of a stream that finishes before the response is opened ends all the same', async () => {
     const { streams, read } = await setup();
     const post = streams.begin([1]);
     await post.write(data);
@@ -172,7 +172,7 @@ describe('a GET with a cursor', () => {
     expect([ids(reading), reading.end, streams.size]).toEqual([[], 'complete', 0]);
   });
 
-  it('G4: of a stream that never was is refused, and nothing is kept', async () => {
+  it('G4: a GET with a cursor of a stream that never was is refused, and nothing is kept', async () => {
     const { streams } = await setup();
     const foreign = formatEventId('A'.repeat(22), 1);
     await expect(streams.open(foreign)).rejects.toMatchObject({ code: 'BAD_REQUEST', status: 400 });
@@ -207,7 +207,7 @@ describe('a GET with a cursor', () => {
     await post.write({ end: true });
   });
 
-  it('G8: of a stream that has not begun in the log yet waits for it', async () => {
+  it('G8: a GET with a cursor of a stream that has not begun in the log yet waits for it', async () => {
     const { clock, streams, get } = await setup({ faults: { delay: ({ method }) => (method === 'append' ? 10 : 0) } });
     const post = streams.begin([1]);
     void post.write({});
@@ -219,7 +219,7 @@ describe('a GET with a cursor', () => {
 });
 
 describe('G7: a newer response on a stream', () => {
-  it('gets what follows; the response before it ends at the next tick, with the id of the last event delivered', async () => {
+  it('a newer response on a stream gets what follows; the response before it ends at the next tick, with the id of the last event delivered', async () => {
     const { clock, streams, get, events } = await setup();
     const older = await get();
     await streams.standalone.write(data);
@@ -234,7 +234,7 @@ describe('G7: a newer response on a stream', () => {
     newer.leave();
   });
 
-  it('G10: ends the response before it without an event for clients of older revisions', async () => {
+  it('G10: a newer response on a stream ends the response before it without an event for clients of older revisions', async () => {
     const { clock, streams, get } = await setup({ primes: false });
     const older = await get();
     const newer = await get();
@@ -245,7 +245,7 @@ describe('G7: a newer response on a stream', () => {
     newer.leave();
   });
 
-  it('ends the response before it at once when it leaves', async () => {
+  it('a newer response on a stream ends the response before it at once when it leaves', async () => {
     const { streams, get } = await setup();
     const older = await get();
     const newer = await get();
@@ -255,7 +255,7 @@ describe('G7: a newer response on a stream', () => {
 });
 
 describe('the streams of a session', () => {
-  it('are in memory while they are written or read, and not longer', async () => {
+  it('the streams of a session are in memory while they are written or read, and not longer', async () => {
     const { clock, streams, get } = await setup();
     expect(streams.size).toBe(0);
     await streams.standalone.write(data);
@@ -269,7 +269,7 @@ describe('the streams of a session', () => {
     expect([streams.size, streams.readers]).toEqual([0, 0]);
   });
 
-  it('count the standalone stream as read while it has a reader on any node', async () => {
+  it('the streams of a session count the standalone stream as read while it has a reader on any node', async () => {
     const { clock, log, streams, get } = await setup({ scope: 'shared' });
     expect(await streams.hasReader()).toBe(false);
     const reading = await get();
@@ -281,7 +281,7 @@ describe('the streams of a session', () => {
     expect(await streams.hasReader()).toBe(true);
   });
 
-  it('report a stream that fails, and the other streams go on', async () => {
+  it('the streams of a session report a stream that fails, and the other streams go on', async () => {
     const bad: EventStoreFaults = { failBefore: ({ stream }) => stream !== '0' };
     const { clock, store, streams, events, failures, get } = await setup({ faults: bad });
     const post = streams.begin([1]);
@@ -301,7 +301,7 @@ describe('the streams of a session', () => {
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it('continue the standalone stream when the log is back', async () => {
+  it('the streams of a session continue the standalone stream when the log is back', async () => {
     const { clock, store, streams, get } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
     const written = Promise.allSettled([streams.standalone.write(data)]);
     await clock.advance(1_000);
@@ -327,7 +327,7 @@ describe('the streams of a session', () => {
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it('are flushed when all messages that were sent are logged', async () => {
+  it('the streams of a session are flushed when all messages that were sent are logged', async () => {
     const { clock, streams } = await setup({ faults: { delay: ({ method }) => (method === 'append' ? 10 : 0) } });
     void streams.standalone.write(data);
     void streams.begin([1]).write(data);
@@ -343,7 +343,7 @@ describe('the streams of a session', () => {
 describe('the stream of a POST', () => {
   const replyOf = (sink: LoggedSink): McpReply => ({ kind: 'events', open: (flow) => sink.events$(flow, false) });
 
-  it('has its messages with ids, from before its response and after, and its requests in the log', async () => {
+  it('the stream of a POST has its messages with ids, from before its response and after, and its requests in the log', async () => {
     const { clock, log, streams } = await setup();
     const sink = streams.begin([1, 2]);
     const { id } = sink.stream;
@@ -358,7 +358,7 @@ describe('the stream of a POST', () => {
     expect([await log.unfinished('n'), streams.size]).toEqual([[], 0]);
   });
 
-  it('loses its response, and goes on: the client comes back for the rest', async () => {
+  it('the stream of a POST loses its response, and goes on: the client comes back for the rest', async () => {
     const { clock, streams, get } = await setup();
     const sink = streams.begin([1]);
     expect(sink.disconnect()).toBe(false);
@@ -370,7 +370,7 @@ describe('the stream of a POST', () => {
     expect(ids(await get(formatEventId(id, 1)))).toEqual([formatEventId(id, 2)]);
   });
 
-  it('that no response will read ends in the log', async () => {
+  it('the stream of a POST that no response will read ends in the log', async () => {
     const { clock, log, streams } = await setup();
     const sink = streams.begin([1]);
     void sink.write(data);
@@ -380,7 +380,7 @@ describe('the stream of a POST', () => {
     expect([await log.unfinished('n'), streams.size]).toEqual([[], 0]);
   });
 
-  it('that no response will read may fail to end: the fault is reported, and no rejection is left', async () => {
+  it('the stream of a POST that no response will read may fail to end: the fault is reported, and no rejection is left', async () => {
     const { clock, streams, events } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
     streams.begin([1]).end();
     await clock.advance(1_000);
@@ -392,7 +392,7 @@ describe('the stream of a POST', () => {
 });
 
 describe('a session that ends', () => {
-  it('completes a response that was to be held for its log, and is opened afterwards', async () => {
+  it('a session that ends completes a response that was to be held for its log, and is opened afterwards', async () => {
     const { streams, read } = await setup({ faults: { failBefore: ({ method }) => method === 'read' } });
     const reply = await streams.open(undefined);
     streams.end();
@@ -400,7 +400,7 @@ describe('a session that ends', () => {
     expect([end, streams.readers]).toEqual(['complete', 0]);
   });
 
-  it('is not found by a GET, though its record is there: the log alone was lost', async () => {
+  it('a session that ends is not found by a GET, though its record is there: the log alone was lost', async () => {
     const { log, streams } = await setup();
     await log.drop('s');
     await expect(streams.open(undefined)).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND', status: 404 });
