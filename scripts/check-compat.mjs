@@ -12,9 +12,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addBuilders, waysToBuild, waysToTest } from './package/builders.mjs';
 import { compileConsumer, findTypeScript, versionsTagged, writeConsumer } from './package/consumer.mjs';
-import { makeNestApp, startNestApp, testAsModules, testNatively, testNestApp } from './package/nest-app.mjs';
+import { addNotesAndSwc, testByJest, testErrors, useSwc } from './package/jest-app.mjs';
+import {
+  makeCommonJsApp,
+  makeNestApp,
+  startNestApp,
+  testAsModules,
+  testNatively,
+  testNestApp,
+} from './package/nest-app.mjs';
 import { findNodes } from './package/nodes.mjs';
 import { makeNxWorkspace, waysOfNx } from './package/nx-app.mjs';
+import { forJest, forJestWithSwc } from './package/pages.mjs';
 import { install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
 
@@ -28,8 +37,8 @@ const CANARIES = ['latest', 'next'];
 const ADAPTERS = ['express', 'fastify'];
 /** Major versions: the running one, or from npm. */
 const NODES = [20, 22, 24, 26];
-/** Where each test runner is tried once more, with the module of test/builders. */
-const RUNNERS_ON = 24;
+/** From here on jest loads ES modules by itself. */
+const JEST_NATIVE = 24;
 /** The lower bound that the README states. */
 const OLDEST_TYPESCRIPT = '5.8';
 /** The major versions of `nest new`, which installs the newest Nest of each. */
@@ -114,9 +123,34 @@ async function tryNestNew(nest, folder, tarball, nodes) {
   for (const { name, build } of waysToBuild(app, nest, edges)) {
     await step(`nest new ${nest}, ${name}: builds, starts and is called, Node ${NODES[0]} and ${NODES.at(-1)}`, build);
   }
-  for (const { name, test } of waysToTest(app, nest, nodes.get(RUNNERS_ON))) {
-    await step(`nest new ${nest}, ${name}: its tests pass, Node ${RUNNERS_ON}`, test);
+  for (const { name, test } of waysToTest(app, nest, edges)) {
+    await step(`nest new ${nest}, ${name}: its tests pass, Node ${NODES[0]} and ${NODES.at(-1)}`, test);
   }
+  if (nest === 11) {
+    await step('nest new 11: errors of jest name what its line lacks', () => testErrors(app, edges.oldest, forJest));
+  }
+}
+
+/** Nest 12 in CommonJS: as it is made, where jest loads ES modules by itself; with SWC on each version of Node. */
+async function tryCommonJs12(folder, tarball, nodes) {
+  const made = 'nest new 12, CommonJS';
+  const app = await step(`${made}: is made and builds`, () =>
+    makeCommonJsApp(folder, nodes.get(NODES.at(-1)), tarball),
+  );
+  await step(`${made}: jose and SWC are installed`, () => addNotesAndSwc(app));
+  for (const [major, node] of nodes) {
+    if (major < JEST_NATIVE) continue;
+    await step(`${made}, Node ${major}: its tests pass untransformed`, () =>
+      testByJest(app, node, '--experimental-vm-modules'),
+    );
+  }
+  useSwc(app);
+  for (const [major, node] of nodes) {
+    await step(`${made}, Node ${major}: its tests pass with SWC`, () => testByJest(app, node));
+  }
+  await step(`${made}: errors of jest name what its line lacks`, () =>
+    testErrors(app, nodes.get(NODES[0]), forJestWithSwc),
+  );
 }
 
 /** Jest in ES modules, and without the line that transforms this package. */
@@ -177,6 +211,7 @@ try {
   const made = NEST_NEW.filter((nest) => isWanted(`nest-${nest}`)).map((nest) =>
     tryNestNew(nest, join(temporary, `nest-new-${nest}`), tarball, nodes),
   );
+  if (isWanted('nest-12')) made.push(tryCommonJs12(join(temporary, 'nest-new-12-commonjs'), tarball, nodes));
   const tagged = CANARIES.filter((tag) => wanted.includes(tag));
   made.push(...tagged.map((tag) => tryTagged(tag, join(temporary, tag), tarball, nodes, oldest)));
   if (isWanted('nx')) made.push(tryNx(join(temporary, 'nx'), tarball, nodes));

@@ -2,8 +2,9 @@
 import { ok } from 'node:assert/strict';
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { addNotes } from './jest-app.mjs';
 import { addModule, editJson, nestBuild, sourceOf, withNode, writeJson } from './nest-app.mjs';
-import { forJest, shown } from './pages.mjs';
+import { forJestWithSwc, shown } from './pages.mjs';
 import { install, root, run } from './run.mjs';
 import { callApp } from './served-app.mjs';
 import { manifest } from './tarball.mjs';
@@ -49,6 +50,7 @@ const BUILDS = {
 export async function addBuilders(app, major) {
   const commonJs = major === 11;
   addStock(join(app, 'src'), commonJs);
+  addNotes(join(app, 'src'), commonJs);
   editJson(join(app, 'package.json'), (json) => {
     Object.assign(json.dependencies, optionalPackages);
     Object.assign(json.devDependencies, TOOLS_OF_BOTH, TOOLS[major]);
@@ -123,9 +125,12 @@ export function replaced(text, part, by) {
 }
 
 /** @returns what runs the tests of an app with each test runner */
-export function waysToTest(app, major, node) {
-  const vitest = (...more) => run(node, ['node_modules/vitest/vitest.mjs', 'run', ...more], { cwd: app });
-  const jest = (...more) => run(node, ['node_modules/jest/bin/jest.js', '--no-cache', ...more], { cwd: app });
+export function waysToTest(app, major, { newest, oldest }) {
+  const onBoth = async (...args) => {
+    for (const node of [oldest, newest]) await run(node, args, { cwd: app });
+  };
+  const vitest = (...more) => onBoth('node_modules/vitest/vitest.mjs', 'run', ...more);
+  const jest = (...more) => onBoth('node_modules/jest/bin/jest.js', '--no-cache', ...more);
   const withSwc = { name: 'vitest with SWC', test: () => vitest('--config', 'vitest.swc.mjs') };
   if (major > 11) return [{ name: 'vitest', test: () => vitest() }, withSwc];
   return [
@@ -137,9 +142,8 @@ export function waysToTest(app, major, node) {
 }
 
 async function jestWithSwc(app, jest) {
-  const transform = { [String.raw`^.+\.(t|j)s$`]: '@swc/jest' };
   const testRegex = String.raw`.*\.spec\.ts$`;
   writeFileSync(join(app, '.swcrc'), shown('.swcrc'));
-  await jest('--config', JSON.stringify({ rootDir: join(app, 'src'), testRegex, transform, ...forJest }));
+  await jest('--config', JSON.stringify({ rootDir: join(app, 'src'), testRegex, ...forJestWithSwc }));
   rmSync(join(app, '.swcrc'));
 }

@@ -9,13 +9,17 @@ import { manifest } from './tarball.mjs';
 
 const snippets = join(root, 'examples/snippets');
 const cli = 'node_modules/@nestjs/cli/bin/nest.js';
+/** What the command line runs. `nest new` 12 asks for the module system in a terminal, and has no option for it. */
+const schematics = 'node_modules/@angular-devkit/schematics-cli/bin/schematics.js';
 const dev = manifest.devDependencies;
 
-/** By major version of Nest: the one in CommonJS with jest, the other in ES modules with vitest. */
+/** By major version of Nest: what `nest new` makes by default. */
 const KINDS = {
   11: { main: 'first-main.cts', jest: true },
   12: { main: 'first-main.ts', jest: false },
 };
+/** What `nest new` 12 makes for those who choose CommonJS: its jest loads ES modules by itself. */
+const COMMONJS_12 = { main: 'first-main.cts', jest: true, native: true };
 
 /**
  * Generates, changes, installs and builds.
@@ -23,14 +27,24 @@ const KINDS = {
  * @param node runs the command line of Nest, whose releases need newer versions of Node than Nest itself
  * @returns the folder of the app
  */
-export async function makeNestApp(folder, nest, node, tarball) {
+export function makeNestApp(folder, nest, node, tarball) {
+  const create = [cli, 'new', 'app', '--package-manager', 'npm', '--skip-git', '--skip-install'];
+  return makeApp(folder, { nest, node, tarball, create, kind: KINDS[nest] });
+}
+
+/** Does so with Nest 12 in CommonJS. */
+export function makeCommonJsApp(folder, node, tarball) {
+  const create = [schematics, '@nestjs/schematics:application', '--name=app', '--type=cjs', '--package-manager=npm'];
+  return makeApp(folder, { nest: 12, node, tarball, create, kind: COMMONJS_12 });
+}
+
+async function makeApp(folder, { nest, node, tarball, create, kind }) {
   mkdirSync(folder);
   writeJson(join(folder, 'package.json'), { private: true, dependencies: { '@nestjs/cli': `^${nest}` } });
   await install(folder);
-  const args = [cli, 'new', 'app', '--package-manager', 'npm', '--skip-git', '--skip-install'];
-  await run(node, args, { cwd: folder, env: withNode(node) });
+  await run(node, create, { cwd: folder, env: withNode(node) });
   const app = join(folder, 'app');
-  addOrders(app, KINDS[nest], tarball);
+  addOrders(app, kind, tarball);
   await install(app);
   await nestBuild(app, node);
   return app;
@@ -47,7 +61,7 @@ export function withNode(node) {
 }
 
 /** The first steps of the README, and its test; and the test of a contract, whose file is committed as in an app. */
-function addOrders(app, { main, jest }, tarball) {
+function addOrders(app, { main, jest, native = false }, tarball) {
   cpSync(join(snippets, 'orders.contract.json'), join(app, 'orders.contract.json'));
   for (const name of ['orders.module.ts', 'orders.module.spec.ts', 'orders.contract.spec.ts']) {
     writeFileSync(join(app, 'src', name), sourceOf(join(snippets, name), jest));
@@ -57,9 +71,9 @@ function addOrders(app, { main, jest }, tarball) {
   editJson(join(app, 'package.json'), (json) => {
     Object.assign(json.dependencies, firstSteps(tarball));
     json.devDependencies['@modelcontextprotocol/client'] = dev['@modelcontextprotocol/client'];
-    if (jest) Object.assign(json.jest, forJest);
+    if (jest && !native) Object.assign(json.jest, forJest);
   });
-  if (jest) editJson(join(app, 'test/jest-e2e.json'), (json) => Object.assign(json, forJest));
+  if (jest && !native) editJson(join(app, 'test/jest-e2e.json'), (json) => Object.assign(json, forJest));
 }
 
 /** What the README tells to install. */

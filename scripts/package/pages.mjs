@@ -5,11 +5,15 @@ import { root } from './run.mjs';
 
 const BLOCK = /<!-- check: (?<name>.+) -->\n\n```\w+\n(?<code>[^]*?)```/g;
 
-const blocks = new Map(
-  ['getting-started.md', 'compatibility.md'].flatMap((page) =>
-    [...readFileSync(join(root, 'docs', page), 'utf8').matchAll(BLOCK)].map(({ groups }) => [groups.name, groups.code]),
-  ),
-);
+const blocks = new Map();
+for (const page of ['getting-started.md', 'compatibility.md', 'recipes/jest.md']) {
+  for (const { groups } of readFileSync(join(root, 'docs', page), 'utf8').matchAll(BLOCK)) {
+    const { name, code } = groups;
+    if ((blocks.get(name) ?? code) !== code)
+      throw new Error(`two pages show different blocks "<!-- check: ${name} -->"`);
+    blocks.set(name, code);
+  }
+}
 
 /** @returns the block of code under `<!-- check: name -->` */
 export function shown(name) {
@@ -20,3 +24,5 @@ export function shown(name) {
 
 /** The line that lets jest turn this package into CommonJS, as a part of its configuration. */
 export const forJest = JSON.parse(`{${shown('jest')}}`);
+/** The same for Nest 12, whose packages SWC must turn into CommonJS, too. */
+export const forJestWithSwc = JSON.parse(`{${shown('jest with SWC')}}`);
