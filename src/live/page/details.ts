@@ -302,7 +302,7 @@ function durationText(ms: number | undefined): string | undefined {
 
 /** Says what an outcome means, in a list. */
 export function reasonOf(outcome: string): string {
-  const meaning = CODES[outcome];
+  const meaning = own(CODES, outcome);
   return outcome === 'ok' ? '' : meaning === undefined ? outcome : `${meaning} (${outcome})`;
 }
 
@@ -329,7 +329,12 @@ const MEANINGS: Readonly<Record<string, string>> = {
 };
 
 export function outcomeText(outcome: string | number | undefined): string {
-  return outcome === undefined ? 'has ended' : (MEANINGS[outcome] ?? reasonOf(String(outcome)));
+  return outcome === undefined ? 'has ended' : (own(MEANINGS, String(outcome)) ?? reasonOf(String(outcome)));
+}
+
+/** The outcome of an event may be the name of a client, such as `constructor`. */
+function own(texts: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(texts, name) ? texts[name] : undefined;
 }
 
 export function eventSections(event: EventRow, { state }: Context): Section[] {
