@@ -254,6 +254,19 @@ describe('the contract of an endpoint', () => {
     );
   });
 
+  it('a contract that was merged badly fails with what is odd in it', async () => {
+    const app = await appOf(Shop, {});
+    await expectContract(app, file);
+    const merged = JSON.parse(readFileSync(file, 'utf8')) as { roles: { anyone: { tools: string[] } } };
+    const { tools } = merged.roles.anyone;
+    merged.roles.anyone.tools = [...tools, 'ghost'];
+    writeFileSync(file, JSON.stringify(merged));
+    await expect(expectContract(app, file)).rejects.toThrow('"anyone" sees the tool ghost in the file, which does not');
+    merged.roles.anyone.tools = [...tools, ...tools];
+    writeFileSync(file, JSON.stringify(merged));
+    await expect(expectContract(app, file)).rejects.toThrow(/1 to look at.*is written differently, as after a merge/s);
+  });
+
   it('the contract of an endpoint says which role sees something now, or does not any more', async () => {
     const app = await appOf(Shop);
     await expectContract(app, file, { as: AS });

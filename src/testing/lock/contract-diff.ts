@@ -10,7 +10,11 @@ export interface EntryChanges {
   readonly changes: readonly Change[];
 }
 
-/** Compares what an endpoint serves with the file. @returns subjects with changes, in the order of kinds and names */
+/**
+ * Compares what an endpoint serves with a file that differs.
+ *
+ * @returns subjects with changes, in the order of kinds and names; at least one
+ */
 export function contractChanges(file: Contract, served: Contract): EntryChanges[] {
   const subjects = [{ subject: 'roles', changes: roleChanges(file, served) }];
   for (const kind of KIND_NAMES) {
@@ -23,7 +27,9 @@ export function contractChanges(file: Contract, served: Contract): EntryChanges[
       subjects.push({ subject: `${KINDS[kind].noun} ${key}`, changes });
     }
   }
-  return subjects.filter(({ changes }) => changes.length > 0);
+  const changed = subjects.filter(({ changes }) => changes.length > 0);
+  if (changed.length > 0) return changed;
+  return [{ subject: 'file', changes: [look('is written differently, as after a merge; its meaning is the same')] }];
 }
 
 function roleChanges(file: Contract, served: Contract): Change[] {
@@ -33,7 +39,21 @@ function roleChanges(file: Contract, served: Contract): Change[] {
   return [
     ...gone.map((role) => look(`"${role}" is in the file, and not compared any more`)),
     ...added.map((role) => look(`"${role}" is compared now, and not in the file`)),
+    ...undescribed(file),
   ];
+}
+
+/** Returns names that roles see and the file does not describe, as after a merge. */
+function undescribed(file: Contract): Change[] {
+  return [...recordOf(file.roles)].flatMap(([role, view]) =>
+    KIND_NAMES.flatMap((kind) => {
+      const described = recordOf(file[kind]);
+      const names = (view[kind] ?? []).filter((name) => !described.has(name));
+      return names.map((name) =>
+        look(`"${role}" sees the ${KINDS[kind].noun} ${name} in the file, which does not describe it`),
+      );
+    }),
+  );
 }
 
 /** Returns the changes of who sees an entry, among the roles that both have. */
