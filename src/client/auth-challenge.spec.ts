@@ -27,7 +27,7 @@ describe('parseAuthChallenge', () => {
     ['bearer', 'bearer', undefined],
     ['Negotiate', 'Negotiate', undefined],
     ['Digest realm="Bearer scope=evil"', 'Digest', undefined],
-  ])('of several it takes the Bearer one, else the first: %s', (header, scheme, scope) => {
+  ])('parseAuthChallenge takes the Bearer one of several, else the first: %s', (header, scheme, scope) => {
     const challenge = parseAuthChallenge(header)!;
     expect(challenge.scheme).toBe(scheme);
     expect(challenge.scope).toBe(scope);

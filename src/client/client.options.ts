@@ -41,16 +41,16 @@ export interface StreamableClientTransportOptions {
    */
   fetch?: McpFetchLike;
   /**
-   * Headers of every request, such as `Authorization`; a function is called before each request, so that it can return
-   * a fresh token. They do not override headers of the protocol.
+   * Provides headers for every request, such as `Authorization`. A function is called before each request, so that it
+   * can return a fresh token. The headers do not override those of the protocol.
    *
    * @default {}
    */
   headers?: McpHeadersSource;
   /**
-   * Called on 401 and 403. Get new credentials, then return: the request is sent once more, with fresh `headers`. Requests that
-   * are refused at the same time share one call of this function. Throw to give up. Without this option, such a request fails at
-   * once.
+   * Is called on 401 and 403. Get new credentials, then return: the request is sent once more, with fresh `headers`.
+   * Requests that are refused at the same time share one call of this function. Throw to give up. Without this option,
+   * such a request fails at once.
    *
    * @default none
    * @see RFC 6750 §3
@@ -83,8 +83,8 @@ export interface StreamableClientTransportOptions {
    */
   protocolVersion?: string;
   /**
-   * Whether to keep a GET open for messages that belong to no request, such as `list_changed` (2025 revisions). With `false` the
-   * client does not receive these messages.
+   * Decides whether the transport keeps a GET open for messages that belong to no request, such as `list_changed` (2025
+   * revisions). With `false` the client does not receive these messages.
    *
    * @default true
    */

@@ -14,46 +14,44 @@ import {
 
 /** Options of `McpLiveModule.forRoot()`: `guards`, or `unguarded`. @publicApi */
 export interface McpLiveOptions {
-  /**
-   * The path of the page, below the global prefix of the app, as for any controller.
-   *
-   * @default 'mcp-live'
-   */
+  /** Sets the path of the page, below the global prefix of the app, as for any controller. @default 'mcp-live' */
   path?: string;
   /**
-   * At least one guard, for all routes of the page. The guards decide who may see the page and end sessions and calls. Their
-   * dependencies come from `imports`. A browser opens the page, so the guards must use what browsers send: a
-   * cookie, Basic credentials, or headers of a proxy. The Host of the page must be a loopback name on loopback, an IP
-   * address elsewhere, or in the `allowedHosts` of an endpoint.
+   * Decide who may see the page, and end sessions and calls. Give at least one guard; it protects all routes of the
+   * page. Nest resolves the dependencies of guards from `imports`. A browser opens the page, so the guards must use
+   * what browsers send: a cookie, Basic credentials, or headers of a proxy. The Host of the page must be a loopback
+   * name on loopback, an IP address elsewhere, or in the `allowedHosts` of an endpoint.
    */
   guards?: readonly (Type<CanActivate> | CanActivate)[];
   /**
-   * Allows callers on this machine only, by the address of the socket and the Host. Use it instead of `guards` for development. A
-   * reverse proxy on the same machine can look like such a caller, so do not use the option behind a proxy.
+   * Allows only callers on this machine, which are recognized by the address of the socket and the Host. Use it instead
+   * of `guards` for development. A reverse proxy on the same machine can look like such a caller, so do not use the
+   * option behind a proxy.
    */
   unguarded?: 'loopback';
-  /** The modules from which guards get their dependencies. */
+  /** Lists the modules from which guards get their dependencies. */
   imports?: ModuleMetadata['imports'];
   /**
-   * The maximum number of pages that are open on this node at a time. A further page gets 503. On a busy server, each
+   * Limits the number of pages that are open on this node at a time. A further page gets 503. On a busy server, each
    * page costs some tens of kilobytes per second.
    *
    * @default 10
    */
   maxReaders?: number;
   /**
-   * Whether the page also shows the data of calls: arguments, results, texts of errors, progress, questions and answers of the
-   * latest 200 calls, redacted by the rules of `McpAuditModule`. Each reader of the page can then read the data of all callers.
+   * Decides whether the page also shows the data of calls: arguments, results, texts of errors, progress, questions and
+   * answers of the latest 200 calls, redacted by the rules of `McpAuditModule`. Each reader of the page can then read
+   * the data of all callers.
    *
    * @default false
    */
   payloads?: boolean;
   /**
-   * Whether the page can call tools, read resources and get prompts. The browser is then a client of the endpoint, with the
-   * credentials of its user, and all guards of the endpoint apply. It cannot do so where the endpoint refuses the Host or Origin
-   * of the page.
+   * Decides whether the page can call tools, read resources and get prompts. The browser is then a client of the
+   * endpoint, with the credentials of its user, and all guards of the endpoint apply. It cannot do so where the
+   * endpoint refuses the Host or Origin of the page.
    *
-   * @default true unless `NODE_ENV` is `production`
+   * @default `true`; `false` if `NODE_ENV` is `production`
    */
   tryIt?: boolean;
 }

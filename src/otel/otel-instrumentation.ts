@@ -31,23 +31,31 @@ import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.j
 /** Options of {@link OtelInstrumentation}. @publicApi */
 export interface OtelInstrumentationOptions {
   /**
-   * Whether the trace context that a client sends in `_meta` becomes the parent of the span. With `false` the span belongs
-   * to the trace of the HTTP request: for clients that must not choose trace ids and sampling.
+   * Decides whether the trace context that a client sends in `_meta` becomes the parent of the span. With `false` the
+   * span belongs to the trace of the HTTP request, for clients that must not choose trace ids and sampling.
    *
    * @default true
    */
   acceptContext?: boolean;
   /**
-   * Whether the baggage that a client sends in `_meta` with its trace context is that of the handler, too. The app may send it
-   * on to other services, and trust its entries there: accept it only from clients that you trust. Without effect where
-   * `acceptContext` is `false`.
+   * Decides whether the handler gets the baggage that a client sends in `_meta` with its trace context. The app may
+   * send it on to other services, and trust its entries there: accept it only from clients that you trust. The option
+   * has no effect if `acceptContext` is `false`.
    *
    * @default false
    */
   acceptBaggage?: boolean;
-  /** Whether spans carry the arguments of tools. They may hold what a telemetry backend must not. @default false */
+  /**
+   * Decides whether spans carry the arguments of tools, which may hold what a telemetry backend must not.
+   *
+   * @default false
+   */
   recordArguments?: boolean;
-  /** Whether spans carry the results of tools. They may hold what a telemetry backend must not. @default false */
+  /**
+   * Decides whether spans carry the results of tools, which may hold what a telemetry backend must not.
+   *
+   * @default false
+   */
   recordResults?: boolean;
   /** @default the global one, looked up when it is first used */
   tracerProvider?: TracerProvider;

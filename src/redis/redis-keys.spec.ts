@@ -30,7 +30,7 @@ describe('the code of an id', () => {
     for (const id of IDS) expect(encoded(id)).toMatch(/^[A-Za-z0-9_.%-]+$/);
   });
 
-  it('of what our own generators make is the id itself', () => {
+  it('the code of an id that our own generators make is the id itself', () => {
     expect(encoded('Az09-_.')).toBe('Az09-_.');
   });
 });

@@ -190,7 +190,7 @@ describe('the server of a session', () => {
     ['it is already connected', (server) => server.connect(deadTransport), 'is already connected'],
   ];
   it.each(failures)(
-    'when %s: initialize is answered with an error, and the operator is told why',
+    'when %s, initialize is answered with an error, and the operator is told why',
     async (_, fail, why) => {
       const { reports, begin } = setup((server, count) => (count === 1 ? fail(server, count) : undefined));
       const { session, status, answer } = await begin();

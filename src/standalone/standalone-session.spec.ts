@@ -343,7 +343,7 @@ describe('a request to the client', () => {
     expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault', fatal: false }));
   });
 
-  it('P8: after its call was answered is refused', async () => {
+  it('P8: a request to the client after its call was answered is refused', async () => {
     const late: Promise<unknown>[] = [];
     const tools: Record<string, Tool> = {
       leaves: (ctx) => {

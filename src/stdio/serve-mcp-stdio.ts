@@ -34,8 +34,8 @@ export interface McpStdioOptions {
    */
   request?: Readonly<Record<string, unknown>>;
   /**
-   * Milliseconds that running calls have to end after the input has ended; then they are cancelled, and the app closes.
-   * With a higher value clients wait longer for the process to exit.
+   * Sets the milliseconds that running calls have to end after the input has ended. Then they are cancelled, and the
+   * app closes. With a higher value clients wait longer for the process to exit.
    *
    * @default 1000
    */

@@ -51,7 +51,7 @@ describe('the sources', () => {
     expect(describeViolations(findLongFiles(sources))).toBe('');
   });
 
-  it('and the tests leave no test focused', () => {
+  it('the sources and the tests leave no test focused', () => {
     expect(describeViolations(findFocusedTests(readSources('src', 'test')))).toBe('');
   });
 });

@@ -150,25 +150,28 @@ describe('a sink', () => {
       expect(sink.all[0]!.id).toBe(sink.all[1]!.id);
     });
 
-    it.each(['throws', 'rejects'] as const)('and %s: no handler runs, and the client may try again', async (fault) => {
-      const client = await start({ required: true });
-      sink.fault = fault;
-      const refused = await client.request('tools/call', refund);
-      expect([refused.status, refused.header('retry-after')]).toEqual([503, '5']);
-      expect(await refused.text()).toMatch(/"code":-32000,"message":"This server records each call/);
-      const legacy = await it_.app.client().initialize();
-      expect(await (await legacy.call('refund', refund.arguments)).json()).toMatchObject({ error: { code: -32000 } });
-      const read = { jsonrpc: '2.0', id: 'r', method: 'resources/read', params: { uri: 'ledger://today' } };
-      expect(await (await legacy.post(read)).json()).toMatchObject({ error: { code: -32000 } });
-      expect(it_.tools.runs).toEqual([]);
-      expect(await (await legacy.post({ jsonrpc: '2.0', id: 'l', method: 'tools/list' })).json()).toHaveProperty(
-        'result',
-      );
-      sink.release();
-      expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
-    });
+    it.each(['throws', 'rejects'] as const)(
+      'a required sink %s: no handler runs, and the client may try again',
+      async (fault) => {
+        const client = await start({ required: true });
+        sink.fault = fault;
+        const refused = await client.request('tools/call', refund);
+        expect([refused.status, refused.header('retry-after')]).toEqual([503, '5']);
+        expect(await refused.text()).toMatch(/"code":-32000,"message":"This server records each call/);
+        const legacy = await it_.app.client().initialize();
+        expect(await (await legacy.call('refund', refund.arguments)).json()).toMatchObject({ error: { code: -32000 } });
+        const read = { jsonrpc: '2.0', id: 'r', method: 'resources/read', params: { uri: 'ledger://today' } };
+        expect(await (await legacy.post(read)).json()).toMatchObject({ error: { code: -32000 } });
+        expect(it_.tools.runs).toEqual([]);
+        expect(await (await legacy.post({ jsonrpc: '2.0', id: 'l', method: 'tools/list' })).json()).toHaveProperty(
+          'result',
+        );
+        sink.release();
+        expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
+      },
+    );
 
-    it('and hangs: the call is refused when its time is over, and at once when there is no place', async () => {
+    it('a required sink hangs: the call is refused when its time is over, and at once when there is no place', async () => {
       const client = await start({ required: true, maxPending: 1, timeoutMs: 2_000 });
       sink.fault = 'hangs';
       const first = client.request('tools/call', refund);
@@ -180,7 +183,7 @@ describe('a sink', () => {
       expect(it_.tools.runs).toEqual([]);
     });
 
-    it('and slow: a call that is cancelled meanwhile has no effect', async () => {
+    it('a required sink is slow: a call that is cancelled meanwhile has no effect', async () => {
       await start({ required: true });
       const client = await it_.app.client().initialize();
       sink.fault = 'hangs';

@@ -11,7 +11,7 @@ vi.mock('../../src/auth/jose-package.cjs', () => ({
   },
 }));
 
-it('says what to install when JWTs are to be verified and jose is missing', async () => {
+it('the option "auth" says what to install when JWTs are to be verified and jose is missing', async () => {
   const auth = { resource: RESOURCE, authorizationServers: ['https://idp.test'] };
   const { message } = await startFailure('fastify', () => ({
     imports: [McpStreamableModule.forRoot({ serverInfo, auth })],

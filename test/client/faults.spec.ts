@@ -56,7 +56,7 @@ describe('passing faults', () => {
     expect(asked).toEqual(['tool', 'tool']);
   });
 
-  it('C6: without a connection nothing has run: repeated', async () => {
+  it('C6: a request without a connection has not run, and is repeated', async () => {
     const fake = (await server()).begins().on({ rpc: 'tools/call' }, result(DONE));
     let refuse = false;
     const recorded = await transport(fake.url, {
@@ -123,7 +123,7 @@ describe('passing faults', () => {
     });
   });
 
-  it('C6: as often as the option says', async () => {
+  it('C6: the transport repeats a request as often as the option says', async () => {
     const fake = (await server()).begins().on({ rpc: 'tools/call' }, status(503), 3);
     const recorded = await transport(fake.url, { reconnect: { maxAttempts: 3 } }).initialize();
     await expect(recorded.through(recorded.call(1))).rejects.toMatchObject({ status: 503 });

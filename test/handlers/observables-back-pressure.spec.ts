@@ -154,7 +154,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
       });
     };
 
-    it('asks an iterable for one more report only', async () => {
+    it('a call with a slow log asks an iterable for one more report only', async () => {
       const hold = gate();
       const app = await start({ clock: new ManualClock(), eventStore: slowStore(hold.promise) });
       const { client, message } = callOf('iterable-progress')(app);
@@ -168,7 +168,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
       await eventually(() => expect([emitted, left]).toEqual([EVENTS, 1]));
     });
 
-    it('holds no more than a few reports of an Observable', { timeout: 60_000 }, async () => {
+    it('a call with a slow log holds no more than a few reports of an Observable', { timeout: 60_000 }, async () => {
       const hold = gate();
       const app = await start({ clock: new ManualClock(), eventStore: slowStore(hold.promise) });
       const { client, message } = callOf('flood')(app);

@@ -715,7 +715,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     await app.close();
   });
 
-  it('as getting started shows it', async () => {
+  it('@Tools() makes the routes of a controller tools, as getting started shows it', async () => {
     const { app, names, tool, call } = await start(adapter, [ProductsController]);
     expect(names).toEqual(['products_find', 'products_update']);
     expect(Object.keys(tool('products_update').inputSchema.properties)).toEqual(['id', 'price', 'note']);
@@ -745,7 +745,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     await app.close();
   });
 
-  it('D34: where "readOnly" is set, only those that read: others do not exist', async () => {
+  it('D34: @Tools() makes only the routes that read tools where "readOnly" is set: others do not exist', async () => {
     const { app, names, raw } = await start(adapter, [NotesController], { readOnly: true });
     expect(names).toEqual(['notes_list', 'read_note']);
     const [hidden, missing] = [await raw('notes_remove', { id: 'a' }), await raw('notes_x', { id: 'a' })];
@@ -878,7 +878,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
     );
   });
 
-  it('while a tool that is no route needs a name, and has no use for "rename"', async () => {
+  it('a tool that is no route needs a name, and has no use for "rename"', async () => {
     @Injectable()
     class Nameless {
       @Tool()

@@ -227,7 +227,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
 describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
   const start = testApps(adapter, { providers: [Tools] });
 
-  it('for a request with its handle as Mcp-Session-Id', async () => {
+  it('a state is no session for a request with its handle as Mcp-Session-Id', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, idleTimeoutMs: IDLE });
     const { cart } = await carted(await modern(app, as('ann')));

@@ -216,7 +216,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
   },
 );
 
-it('throws an error that names createNestApplication() when it is given something else than an app', async () => {
+it('createMcpTestClient() throws an error that names createNestApplication() when it is given something else than an app', async () => {
   const module = await Test.createTestingModule({}).compile();
   for (const given of [module, undefined]) {
     await expect(createMcpTestClient(given as never)).rejects.toThrow('createNestApplication()');

@@ -516,7 +516,7 @@ describe('S17: the option sessions', () => {
     served = SERVED[0]![1]();
   });
 
-  it('is "required" by default', async () => {
+  it('the option "sessions" is "required" by default', async () => {
     const app = await begin(served.options);
     const client = await app.client().initialize();
     expect(client.sessionId).toMatch(/^\w{22}$/);

@@ -52,7 +52,7 @@ describe('what the page has opened', () => {
     return details('call', call);
   }
 
-  it('of a tool: its description and schema, its guards, its weight, and how long its calls took', async () => {
+  it('the live page shows of a tool: its description and schema, its guards, its weight, and how long its calls took', async () => {
     await start();
     await modern().ask('tools/call', { name: 'place_order', arguments: ORDER });
     const { body } = await details('tool', 'place_order');
@@ -70,7 +70,7 @@ describe('what the page has opened', () => {
     expect(body.tokens).toBeLessThan(1_000);
   });
 
-  it('of a tool: the scopes that it needs, and the advice of the doctor', async () => {
+  it('the live page shows of a tool: the scopes that it needs, and the advice of the doctor', async () => {
     await start();
     const { body } = await details('tool', 'fail');
     expect(body.scopes).toEqual(['shop:write']);
@@ -83,7 +83,7 @@ describe('what the page has opened', () => {
     ['resource', 'shop://terms', { wire: { name: 'terms' } }],
     ['template', 'shop://orders/{id}', { wire: { name: 'order' } }],
     ['prompt', 'apology', { wire: { arguments: [{ name: 'customer', required: true }] } }],
-  ])('of a %s: what lists have of it', async (kind, key, body) => {
+  ])('the live page shows of a %s: what lists have of it', async (kind, key, body) => {
     await start();
     expect((await details(kind, key)).body).toMatchObject(body);
   });
@@ -95,12 +95,12 @@ describe('what the page has opened', () => {
     ['call', '__proto__'],
     ['constructor', 'x'],
     ['', ''],
-  ])('of the %s "%s" there is nothing', async (kind, key) => {
+  ])('the live page has nothing of the %s "%s"', async (kind, key) => {
     await start();
     expect(await details(kind, key)).toMatchObject({ status: 404, body: { error: 'UNKNOWN' } });
   });
 
-  it('of a session: what its client declared, its settings and streams, and never its id', async () => {
+  it('the live page shows of a session: what its client declared, its settings and streams, and never its id', async () => {
     await start();
     const client = app.client();
     await client.initialize('2025-11-25', { elicitation: {}, sampling: {} });
@@ -123,7 +123,7 @@ describe('what the page has opened', () => {
     await stream.end();
   });
 
-  it('of a call: its stages, its trace and what it sent, without any data of its caller', async () => {
+  it('the live page shows of a call: its stages, its trace and what it sent, without any data of its caller', async () => {
     await start();
     await watch();
     const meta = { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` };
@@ -142,7 +142,7 @@ describe('what the page has opened', () => {
       expect(JSON.stringify(body)).not.toContain(secret);
   });
 
-  it('with payloads: arguments, result and messages, redacted as records of the audit log are', async () => {
+  it('the live page shows with payloads: arguments, result and messages, redacted as records of the audit log are', async () => {
     await start({ payloads: true }, [McpAuditModule.forRoot({ redact: ['customer', 'TOKEN'], sink: { write() {} } })]);
     await modern().ask(
       'tools/call',
@@ -171,7 +171,7 @@ describe('what the page has opened', () => {
     expect(JSON.stringify(body)).not.toContain('letmein');
   });
 
-  it('with payloads: the text of an error, and questions with their answers in order', async () => {
+  it('the live page shows with payloads: the text of an error, and questions with their answers in order', async () => {
     await start({ payloads: true });
     await watch();
     const client = app.client();

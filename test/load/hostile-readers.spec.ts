@@ -103,7 +103,7 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
     for (const { stream } of others) expect(stream.ended).toBeUndefined();
   });
 
-  it('P13: of the answer to its own call is cut; its handler does not wait, and the answer is kept', async () => {
+  it('P13: a reader that never reads the answer to its own call is cut; its handler does not wait, and the answer is kept', async () => {
     const others = await bystanders();
     const client = await app.client().initialize();
     const standalone = await client.listen();
@@ -147,7 +147,7 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
     expect(rest.messages.at(-1)).toMatchObject({ id: 'flood', result: {} });
   });
 
-  it('P13: of which the log has forgotten nothing is cut when nothing drains for two keep-alive periods', async () => {
+  it('P13: a reader of which the log has forgotten nothing is cut when nothing drains for two keep-alive periods', async () => {
     await app.close();
     await start({ eventLog: { maxBytes: 128 * MEBIBYTE } });
     const others = (await bystanders()).slice(0, 3);

@@ -261,7 +261,7 @@ describe('incoming messages', () => {
       ['prompts/get', { name: 'asks', arguments: { a: '1' } }, { name: 'asks', arguments: { a: '2' } }],
       ['prompts/get', { name: 'asks' }, { name: 'asks-too' }],
       ['resources/read', { uri: 'app://asks' }, { uri: 'app://asks-too' }],
-    ] as const)('but a state binds what is asked for: %s %j is not %j', async (method, params, other) => {
+    ] as const)('a state binds what is asked for: %s %j is not %j', async (method, params, other) => {
       const app = await start();
       for (const name of ['asks', 'asks-too']) registerAll(app, name, asking);
       const caller = await Caller.of(app, 'modern', EVERYTHING);

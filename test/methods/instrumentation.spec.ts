@@ -174,7 +174,7 @@ describe('calls that are observed', () => {
     expect(await sessions.counts()).toMatchObject({ subscriptions: 0 });
   });
 
-  it('and sessions: their end is told once, with how long they were', async () => {
+  it('the end of an observed session is reported once, with how long they were', async () => {
     const recorder = new Recorder();
     const sessions = await start(recorder);
     const ends: McpSessionEnd[] = [];

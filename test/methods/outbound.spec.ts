@@ -84,7 +84,7 @@ describe('requests and notifications of a server', () => {
       return [name, ...(name in declared ? Object.keys(members) : [])].join('.');
     };
 
-    it.each(rows)('of a session that declares %j: %j', async (declared, question, missing) => {
+    it.each(rows)('the capabilities of a session that declares %j: %j', async (declared, question, missing) => {
       const app = await asking(question);
       const caller = await Caller.of(app, 'legacy', declared);
       const standalone = await caller.session.listen();
@@ -113,21 +113,24 @@ describe('requests and notifications of a server', () => {
       standalone.destroy();
     });
 
-    it.each(rows)('of a request of revision 2026-07-28 that declares %j: %j', async (declared, question, missing) => {
-      const caller = await Caller.of(await asking(question), 'modern', declared);
-      for (const tool of ['asks', 'returns']) {
-        const { status, result, error } = await caller.call(tool);
-        if (!missing) {
-          expect(result).toMatchObject({
-            resultType: 'input_required',
-            inputRequests: { q: { method: question.method } },
-          });
-        } else {
-          expect(status).toBe(400);
-          expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
+    it.each(rows)(
+      'the capabilities of a request of revision 2026-07-28 that declares %j: %j',
+      async (declared, question, missing) => {
+        const caller = await Caller.of(await asking(question), 'modern', declared);
+        for (const tool of ['asks', 'returns']) {
+          const { status, result, error } = await caller.call(tool);
+          if (!missing) {
+            expect(result).toMatchObject({
+              resultType: 'input_required',
+              inputRequests: { q: { method: question.method } },
+            });
+          } else {
+            expect(status).toBe(400);
+            expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
+          }
         }
-      }
-    });
+      },
+    );
   });
 
   describe('D21: tool uses and tool results of a sampling question are paired', () => {
@@ -263,7 +266,7 @@ describe('requests and notifications of a server', () => {
       [sample(), said(text)],
       [sample({ tools: [TOOL] }), said([text, use])],
       [roots, ROOTS],
-    ])('to %j may be %j', async (question, answer) => {
+    ])('an answer to %j may be %j', async (question, answer) => {
       const { told, isError } = await answered(question, answer);
       expect([JSON.parse(told), isError]).toEqual([expect.objectContaining(answer), undefined]);
     });
@@ -281,7 +284,7 @@ describe('requests and notifications of a server', () => {
       [sample({ tools: [TOOL] }), said([{ type: 'video' }])],
       [roots, { trees: [] }],
       [roots, { roots: [{ uri: 'https://a.example' }] }],
-    ])('to %j that are %j are a typed error', async (question, answer) => {
+    ])('answers to %j that are %j are a typed error', async (question, answer) => {
       expect((await answered(question, answer)).told).toMatch(/^McpServerRequestError INVALID_ANSWER: .*"q"/);
       const { told, isError } = await answered(question, answer, 'returns');
       expect([told.includes('"q"'), isError]).toEqual([true, true]);

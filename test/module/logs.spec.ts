@@ -198,7 +198,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
     ['Host', 'allowedHosts', { host: 'Abc.ngrok-free.app:443' }, 'abc.ngrok-free.app'],
     ['Origin', 'allowedOrigins', { origin: 'https://inspector.example' }, 'https://inspector.example'],
   ])(
-    'for the %s are a warning once, which says what to put into "%s", and that helps',
+    'refusals for the %s are a warning once, which says what to put into "%s", and that helps',
     async (_, option, headers, entry) => {
       await start();
       for (let n = 0; n < 3; n++) {
@@ -219,7 +219,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
   );
 
   it.each<Record<string, string>>([{ host: '***' }, { origin: 'nonsense' }])(
-    'for what could not be listed are no warning: %j',
+    'refusals for what could not be listed are no warning: %j',
     async (headers) => {
       await start();
       const client = app.clientAt('mcp', headers);

@@ -48,7 +48,7 @@ for (const Adapter of [ExpressAdapter, FastifyAdapter]) {
   }
 }
 
-void test('compares a contract, examines tools and asks a model', async () => {
+void test('the testing kit compares a contract, examines tools and asks a model', async () => {
   const app: INestApplication = await NestFactory.create(AppModule, new ExpressAdapter(), { logger: false });
   const folder = mkdtempSync(join(tmpdir(), 'contract-'));
   const file = join(folder, 'mcp.contract.json');

@@ -41,7 +41,7 @@ async function resultOf(client: Client, method: string, params: Record<string, u
 }
 
 describe('a page shows below an example what a client gets', () => {
-  it('on at least five pages', () => {
+  it('at least five pages show below an example what a client gets', () => {
     expect(new Set(RESULTS.map(({ page }) => page)).size).toBeGreaterThanOrEqual(5);
   });
 

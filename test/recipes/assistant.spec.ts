@@ -76,7 +76,7 @@ it('answers a user by tools that it calls as this user', async () => {
   ]);
 });
 
-it('does nothing that changes something, whatever a text tells the model', async () => {
+it('the assistant does nothing that changes something, whatever a text tells the model', async () => {
   const { model, ask } = await start([{ call: { name: 'delete_all', arguments: {} } }, { text: 'Sorry.' }]);
   expect((await ask()).answer).toBe('Sorry.');
   expect(model.offered).toEqual(['find']);
@@ -90,7 +90,7 @@ it('wrong arguments are for the model to read', async () => {
   expect(model.seen[1]![1]!.content).toContain('item');
 });
 
-it('gives up a model that never answers, and is for users who are logged in alone', async () => {
+it('the assistant gives up a model that never answers, and is for users who are logged in alone', async () => {
   const { model, ask } = await start([]);
   const next = vi.spyOn(model, 'next');
   expect((await ask()).answer).toBe('I could not find out.');

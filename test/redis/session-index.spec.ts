@@ -91,7 +91,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
-  it('without a record are not listed, and leave the index in time', async () => {
+  it('sessions without a record are not listed, and leave the index in time', async () => {
     await begin('kept', 'p');
     await begin('lost', 'p');
     await del('{lost}:session');

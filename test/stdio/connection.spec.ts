@@ -347,14 +347,14 @@ describe('an endpoint', () => {
     await modern.end();
   });
 
-  it('without sessions serves both eras', async () => {
+  it('an endpoint without sessions serves both eras', async () => {
     const client = await LineClient.of(await start({ sessions: 'off' }));
     expect((await client.initialize()).result).toMatchObject({ serverInfo });
     expect(text(await client.answer(client.request('tools/call', call('echo', { text: 'x' }))))).toBe('x');
     await client.end();
   });
 
-  it('L3: without sessions cancels a call, in both eras', async () => {
+  it('L3: an endpoint without sessions cancels a call, in both eras', async () => {
     const client = await LineClient.of(await start({ sessions: 'off' }));
     for (const request of [client.request, client.modern]) {
       const waits = app.get(Waits);
@@ -415,7 +415,7 @@ describe('an endpoint', () => {
     await client.end();
   });
 
-  it('with tokens over HTTP starts without HTTP, and knows the scopes of the token that it was given', async () => {
+  it('an endpoint with tokens over HTTP starts without HTTP, and knows the scopes of the token that it was given', async () => {
     class Notes {
       @Tool({ name: 'write' })
       @RequireScopes('notes:write')

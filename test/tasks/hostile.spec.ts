@@ -114,7 +114,7 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
     return { status: response.status, challenge: response.headers.get('www-authenticate'), error };
   };
 
-  it.each(METHODS)('T5, A7: without the scopes %s is refused as the call is', async (method) => {
+  it.each(METHODS)('T5, A7: %s of a task whose scopes the token lacks is refused as the call is', async (method) => {
     const { wide, narrow } = await paying();
     const id = await wide.begin('pay');
     const refused = await refusal(await narrow.post(method, ask(id)));
@@ -128,7 +128,7 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
     expect((await wide.ask(method, ask(id))).status).toBe(200);
   });
 
-  it('T5, T7: without the scopes is left out of a subscription', async () => {
+  it('T5, T7: a task whose scopes the token lacks is left out of a subscription', async () => {
     const { wide, narrow } = await paying();
     const id = await wide.begin('pay');
     for (const [caller, honored] of [
@@ -142,13 +142,16 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
     }
   });
 
-  it.each(METHODS)('T5: without the scopes is served to %s by an app that no longer has the tool', async (method) => {
-    const clock = new ManualClock();
-    const shared = { clock, tasks: { store: new InMemoryTaskStore(clock) } };
-    const id = await (await paying(shared)).wide.begin('pay');
-    const { narrow } = await paying({ ...shared, providers: [TaskTools] });
-    expect((await narrow.ask(method, ask(id))).status).toBe(200);
-  });
+  it.each(METHODS)(
+    'T5: a task of a caller without the scopes is served to %s by an app that no longer has the tool',
+    async (method) => {
+      const clock = new ManualClock();
+      const shared = { clock, tasks: { store: new InMemoryTaskStore(clock) } };
+      const id = await (await paying(shared)).wide.begin('pay');
+      const { narrow } = await paying({ ...shared, providers: [TaskTools] });
+      expect((await narrow.ask(method, ask(id))).status).toBe(200);
+    },
+  );
 });
 
 /** Names of `Object.prototype`, separators, patterns, and texts that are empty, short or long. */
@@ -282,7 +285,7 @@ class Asker {
 }
 
 describe('answers to the questions of a task', () => {
-  it('under names of Object.prototype are accepted like any other', async () => {
+  it('answers under names of Object.prototype are accepted like any other', async () => {
     const { app, caller } = await started({ providers: [TaskTools, Asker] });
     expect(app.get(Asker)).toBeDefined();
     const keys = ['constructor', 'toString', 'hasOwnProperty', '0'];

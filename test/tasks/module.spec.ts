@@ -148,7 +148,7 @@ describe('McpTasksModule', () => {
     expect(await app.get(getMcpToken(McpTaskService, 'a'), { strict: false }).list()).toEqual([]);
   });
 
-  it('without a name belongs to the only endpoint, whatever its name is', async () => {
+  it('McpTasksModule without a name belongs to the only endpoint, whatever its name is', async () => {
     const app = await start({ imports: [endpoint({ name: 'only' }), McpTasksModule.forRoot()] });
     expect(await app.get(McpTaskService, { strict: false }).list()).toEqual([]);
   });

@@ -160,7 +160,7 @@ describe('a call becomes a task', () => {
     expect(result).toMatchObject({ resultType: 'complete', content: [{ text: 'plain' }] });
   });
 
-  it('when it takes longer than "afterMs"', async () => {
+  it('a call becomes a task when it takes longer than "afterMs"', async () => {
     const { caller, tools, clock } = await started();
     const call = caller.call('late');
     await until(() => clock.pending > 2);
@@ -175,7 +175,7 @@ describe('a call becomes a task', () => {
     expect((await slow).result).toMatchObject({ resultType: 'task', ttlMs: 5_000, pollIntervalMs: 70 });
   });
 
-  it('T1: and asks in rounds before that, and through the task afterwards', async () => {
+  it('T1: a call that becomes a task asks in rounds before that, and through the task afterwards', async () => {
     const { caller } = await started();
     const round = await caller.call('asks_first');
     expect(round.result).toMatchObject({ resultType: 'input_required', inputRequests: { first: {} } });

@@ -85,20 +85,23 @@ describe('our client transport polls a task', () => {
     [300, 300],
     [1e12, 60_000],
     [Infinity, 60_000],
-  ])('at a bounded pace, also when the server sets pollInterval %s', async (pollIntervalMs, ms) => {
-    const { script, clock, transport, answer } = await opened();
-    const task = { ...TASK, pollIntervalMs, status: 'working' };
-    script.call = () => ({ result: { ...task, resultType: 'task' } });
-    script.get = (times) => (times < 3 ? { result: task } : DONE);
-    await transport.send(CALL);
-    for (let n = 1; n <= 3; n++) {
-      await clock.advance(ms - 1);
-      expect(script.methods('tasks/get')).toHaveLength(n - 1);
-      await clock.advance(1);
-      expect(script.methods('tasks/get')).toHaveLength(n);
-    }
-    expect((await answer()).result).toEqual({ content: [], resultType: 'complete' });
-  });
+  ])(
+    'our client transport polls a task at a bounded pace, also when the server sets pollInterval %s',
+    async (pollIntervalMs, ms) => {
+      const { script, clock, transport, answer } = await opened();
+      const task = { ...TASK, pollIntervalMs, status: 'working' };
+      script.call = () => ({ result: { ...task, resultType: 'task' } });
+      script.get = (times) => (times < 3 ? { result: task } : DONE);
+      await transport.send(CALL);
+      for (let n = 1; n <= 3; n++) {
+        await clock.advance(ms - 1);
+        expect(script.methods('tasks/get')).toHaveLength(n - 1);
+        await clock.advance(1);
+        expect(script.methods('tasks/get')).toHaveLength(n);
+      }
+      expect((await answer()).result).toEqual({ content: [], resultType: 'complete' });
+    },
+  );
 
   it.each<[string, Fate]>([
     ['could not be sent', new Error('broken')],
@@ -152,7 +155,7 @@ describe('our client transport polls a task', () => {
     });
   });
 
-  it('without piling up listeners, however often', async () => {
+  it('our client transport polls a task without piling up listeners, however often', async () => {
     const { script, clock, transport } = await opened();
     const warnings: Error[] = [];
     const warned = (warning: Error): void => void warnings.push(warning);

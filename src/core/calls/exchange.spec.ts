@@ -153,7 +153,7 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
   });
 
-  it('of a batch is an array, once all requests are answered, also if there is one', async () => {
+  it('the answer to a batch is an array, once all requests are answered, also if there is one', async () => {
     const { exchange } = await setup(kind, { batch: true, requests: [1, 2] });
     exchange.answer(2, '"b"');
     expect(await replyOf(exchange)).toBeUndefined();
@@ -341,7 +341,7 @@ describe.each(SINKS)('over %s, a POST is refused', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST whose client leaves', (kind) => {
-  it('before its form is decided, keeps nothing, as its answer cannot be sent', async () => {
+  it('a POST whose client leaves before its form is decided keeps nothing, as its answer cannot be sent', async () => {
     const { clock, exchange, begun, clientGone } = await setup(kind, { requests: [1, 2] });
     exchange.cancel();
     exchange.cancel();
@@ -404,7 +404,7 @@ describe('over the response, a POST whose client leaves', () => {
     expect(reader.events).toEqual([]);
   });
 
-  it('after the last answer, is not reported as having left', async () => {
+  it('a client that leaves after the last answer is not reported as having left', async () => {
     const { exchange, clientGone } = await setup('the response');
     exchange.stream();
     const reader = await Reader.of(exchange);

@@ -391,7 +391,7 @@ describe('a stream whose log refuses', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('since another node has ended it, gives its reader the rest and completes it', async () => {
+  it('a stream that another node has ended gives its reader the rest and completes it', async () => {
     const { clock, log, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -408,7 +408,7 @@ describe('a stream whose log refuses', () => {
     expect([back.got, back.end]).toEqual([[2], 'complete']);
   });
 
-  it('since its session is gone, fails its reader with what the log says', async () => {
+  it('a stream whose session is gone fails its reader with what the log says', async () => {
     const { clock, log, stream } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -508,18 +508,21 @@ describe('the end of a stream object', () => {
   it.each([
     ['stream 0', '0', undefined],
     ['the stream of a POST', 'post', [1]],
-  ])('on %s completes the readers, ends the retries, and lets no reader in', async (_, id, requests) => {
-    const { clock, stream } = await setup(only('append', 'read'));
-    const standalone = stream(id, requests);
-    const readings = [read(standalone), read(standalone)];
-    const written = Promise.allSettled([standalone.write(data)]);
-    await clock.advance(5);
-    standalone.end();
-    expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
-    expect(read(standalone).end).toBe('complete');
-    await standalone.flushed();
-    expect(await written).toMatchObject([{ status: 'rejected' }]);
-    await clock.advance(0);
-    expect([clock.pending, standalone.readers]).toEqual([0, 0]);
-  });
+  ])(
+    'the end of a stream object on %s completes the readers, ends the retries, and lets no reader in',
+    async (_, id, requests) => {
+      const { clock, stream } = await setup(only('append', 'read'));
+      const standalone = stream(id, requests);
+      const readings = [read(standalone), read(standalone)];
+      const written = Promise.allSettled([standalone.write(data)]);
+      await clock.advance(5);
+      standalone.end();
+      expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
+      expect(read(standalone).end).toBe('complete');
+      await standalone.flushed();
+      expect(await written).toMatchObject([{ status: 'rejected' }]);
+      await clock.advance(0);
+      expect([clock.pending, standalone.readers]).toEqual([0, 0]);
+    },
+  );
 });

@@ -55,7 +55,7 @@ describe('event ids', () => {
     `${STREAM.slice(1)}é_1`,
     `${STREAM.slice(1)}__1`,
     `${STREAM}_01`,
-  ])('refuses %j (G3)', (text) => {
+  ])('parseEventId refuses %j (G3)', (text) => {
     expect(parseEventId(text)).toBeUndefined();
   });
 });

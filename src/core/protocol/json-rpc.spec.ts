@@ -319,7 +319,7 @@ describe('beside the SDK', () => {
     expect(surprises).toEqual([]);
   });
 
-  it('hands over nothing that the SDK would drop', () => {
+  it('readMessages hands over nothing that the SDK would drop', () => {
     for (const text of candidates) {
       if (ourKind(text) === 'refused') continue;
       expect(sdkKind(readMessages(text).messages[0])).toBe(ourKind(text));

@@ -30,24 +30,25 @@ export interface McpCatalogueTool extends Pick<
 /** Limits what is kept of a catalogue, on each node. @publicApi */
 export interface McpCatalogueOptions {
   /**
-   * Milliseconds that `list()` has to answer; then the caller gets the other tools of the endpoint. Longer: a `list()` that
-   * hangs delays `tools/list` and calls of its tools for so long.
+   * Limits the milliseconds that `list()` may take. Then the caller gets only the other tools of the endpoint. With a
+   * higher value a `list()` that hangs delays `tools/list`, and calls of its tools, for longer.
    *
    * @default 10000 (10 seconds)
    */
   listTimeoutMs?: number;
-  /** Maximum number of tools in a list; further ones are left out, and that is logged. @default 1000 */
+  /** Limits the number of tools in a list. Further tools are left out, and the log says so. @default 1000 */
   maxTools?: number;
   /**
-   * Maximum number of lists that are kept: one for each caller, with its scopes and the parameters of its path. The list that was not
-   * used for the longest time is dropped first. Higher: more memory, and fewer calls of `list()`.
+   * Limits the number of lists that are kept: one for each caller, with its scopes and the parameters of its path. The
+   * list that has been unused for longest is dropped first. With a higher value lists use more memory, and `list()` is
+   * called less often.
    *
    * @default 1000
    */
   maxPrincipals?: number;
   /**
-   * Milliseconds after which a list is asked for again, if `McpRegistry.changed()` has not dropped it. Lower: changes that were not
-   * announced are seen sooner.
+   * Sets the milliseconds after which `list()` is called again, if `McpRegistry.changed()` has not dropped the list.
+   * With a lower value clients see changes sooner that were not announced.
    *
    * @default 300000 (5 minutes)
    */

@@ -28,8 +28,9 @@ export interface ConfirmOptions {
    */
   ttlMs?: number;
   /**
-   * What happens when the client cannot ask its user. `'refuse'`: the model gets a text. `'url'`: the user is sent to a page of the
-   * app, by a URL elicitation, or by a link in the result; see `McpConfirmations`. The caller must not be anonymous.
+   * Decides what happens when the client cannot ask its user. With `'refuse'` the model gets a text. With `'url'` the
+   * user is sent to a page of the app, by a URL elicitation or by a link in the result; see `McpConfirmations`. The
+   * caller must not be anonymous then.
    *
    * @default 'refuse'
    */
@@ -61,22 +62,23 @@ export interface IdempotencyOptions<Args> {
    */
   ttlMs?: number;
   /**
-   * Maximum size in bytes of a kept result, as JSON. A repeat of a call with a larger one learns that the tool has run, without the
-   * result.
+   * Limits a kept result, in bytes of JSON. If a result is larger, a repeat learns that the tool has run, but does not
+   * get the result.
    *
    * @default 65536 (64 KiB)
    */
   maxBytes?: number;
   /**
-   * Maximum number of keys of a caller, for this tool. Calls with more are refused until one expires. No effect on a `stateStore`
-   * without quotas, such as a plain Keyv.
+   * Limits the number of keys of a caller, for this tool. Calls with further keys are refused until one expires. The
+   * option has no effect on a `stateStore` without quotas, such as a plain Keyv.
    *
    * @default 1000
    */
   maxKeys?: number;
   /**
-   * What is done with a result that says that the tool failed. `'keep'`: repeats get it too, because the failure may have come after
-   * the effect. `'free'`: a repeat runs the tool again; for tools that fail only before their effect.
+   * Decides what a repeat gets if the result says that the tool failed. With `'keep'` it gets that result, because the
+   * failure may have come after the effect. With `'free'` it runs the tool again, which suits tools that fail only
+   * before their effect.
    *
    * @default 'keep'
    */

@@ -124,10 +124,10 @@ export interface ToolOptions<
    */
   outputSchema?: Output | 'route';
   /**
-   * Whether a call of the tool may become a task, for clients of 2026-07-28 that declare the extension
+   * Decides whether a call of the tool may become a task, for clients of 2026-07-28 that declare the extension
    * `io.modelcontextprotocol/tasks`: they get the task at once, and poll for its result. `'optional'` serves other
    * clients without a task; `'required'` refuses those of 2026-07-28 that do not declare it; `'manual'` leaves it to
-   * `ctx.startTask()`. Needs `McpTasksModule` of `nestjs-mcp-streamable/tasks`.
+   * `ctx.startTask()`. The option needs `McpTasksModule` of `nestjs-mcp-streamable/tasks`.
    *
    * @default false
    */

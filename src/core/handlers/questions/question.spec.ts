@@ -148,7 +148,7 @@ describe('D23: an answer', () => {
     [SAMPLE_WITH_TOOLS, toolUse],
     [ROOTS, roots],
     [ROOTS, { roots: [] }],
-  ])('to %j may be %j', (question, answer) => {
+  ])('an answer to %j may be %j', (question, answer) => {
     expect(of(question).accept(answer)).toEqual(answer);
   });
 
@@ -171,7 +171,7 @@ describe('D23: an answer', () => {
     [ROOTS, { roots: [{ uri: 'https://a.example' }] }],
     [ROOTS, { roots: 'file:///a' }],
     [ROOTS, { action: 'accept' }],
-  ])('to %j is not %j', (question, answer) => {
+  ])('an answer to %j is not %j', (question, answer) => {
     expect(of(question).accept(answer)).toBeUndefined();
   });
 });

@@ -85,7 +85,7 @@ describe('the wire part of', () => {
     expect(promptEntry(options, source()).wire).toEqual(options);
   });
 
-  it('has no fields without a value', () => {
+  it('the wire part of an entry has no fields without a value', () => {
     const tool = { name: 'find', title: undefined, outputSchema: undefined };
     expect(Object.keys(toolEntry(tool, source()).wire)).toEqual(['name', 'inputSchema']);
     expect(toolEntry(tool, source()).wire.inputSchema).toEqual({ type: 'object', properties: {} });
@@ -97,7 +97,7 @@ describe('the wire part of', () => {
     expect(Object.keys(promptEntry({ name: 'ask' }, source()).wire)).toEqual(['name']);
   });
 
-  it('is frozen, and not the object of the app', () => {
+  it('the wire part of an entry is frozen, and not the object of the app', () => {
     const _meta = { list: [1] };
     const { wire } = toolEntry({ name: 'find', _meta }, source());
     expect(Object.isFrozen(wire)).toBe(true);
@@ -183,7 +183,7 @@ describe('running', () => {
     });
   });
 
-  it('asks the guards who may see it', () => {
+  it('an entry asks its guards who may see it', () => {
     const entry = toolEntry({ name: 'find' }, source(undefined, true));
     expect(entry.guarded).toBe(true);
     expect(entry.visible(context)).toBe(false);

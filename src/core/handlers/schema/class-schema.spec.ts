@@ -256,7 +256,7 @@ describe('the check of a class', () => {
   });
 });
 
-it('says what to install when the packages are not there', () => {
+it('a class as a schema says what to install when the packages are not there', () => {
   const load = () => {
     throw new Error('Cannot find module');
   };

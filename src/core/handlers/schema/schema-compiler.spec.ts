@@ -200,7 +200,7 @@ describe('an unsuitable schema', () => {
     expect(message).toContain(reason);
   });
 
-  it('of a result too', () => {
+  it('an unsuitable schema of a result says what is wrong, too', () => {
     expect(refusal(z.object({ n: z.string().transform(Number) }), 'output')).toContain(
       'Transforms cannot be represented',
     );

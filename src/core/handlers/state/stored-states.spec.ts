@@ -342,7 +342,7 @@ describe('a store that fails', () => {
   it.each<[string, McpStateStore['set'], RegExp]>([
     ['throws', () => Promise.reject(new Error('away')), /away/],
     ['says that it has kept nothing', () => Promise.resolve(false), /returned false/],
-  ])('and %s is reported, and a typed error', async (_, set, cause) => {
+  ])('a store that fails and %s is reported, and a typed error', async (_, set, cause) => {
     const { as, store, faults } = setup();
     const state = await as('ann').open(undefined);
     const works = store.set;

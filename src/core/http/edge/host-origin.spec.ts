@@ -192,14 +192,14 @@ describe.each([NETWORK, 'fd00::7', undefined])('on a connection to %s', (address
 
 describe.each([NETWORK, 'fd00::7', undefined])('while no host is listed, a page on a connection to %s', (address) => {
   it.each(['192.168.1.10:3000', '[fd00::7]:3000', 'localhost:3000', '127.0.0.1', '[::1]:3000'])(
-    'of the Host %s passes: no name leads there',
+    'a page of the Host %s passes: no name leads there',
     (host) => {
       expect(check(address, host, `http://${host}`)).toBe('passes');
     },
   );
 
   it.each(['evil.example', 'evil.example:3000', 'mcp.example.com', 'box', '192.168.1.10.evil.example', '1.2.3'])(
-    'of the Host %s is refused: an attacker may have pointed the name here',
+    'a page of the Host %s is refused: an attacker may have pointed the name here',
     (host) => {
       expect(check(address, host, `http://${host}`)).toBe('FORBIDDEN_HOST');
       expect(check(address, host, `http://${host}`, { allowedHosts: [host] })).toBe('passes');
@@ -207,7 +207,7 @@ describe.each([NETWORK, 'fd00::7', undefined])('while no host is listed, a page 
     },
   );
 
-  it('passes when its Origin is listed: the app has named it', () => {
+  it('a page passes when its Origin is listed: the app has named it', () => {
     const allowedOrigins = ['https://app.example.com', 'https://mcp.example.com'];
     for (const origin of allowedOrigins) {
       expect(check(address, 'mcp.example.com', origin, { allowedOrigins })).toBe('passes');

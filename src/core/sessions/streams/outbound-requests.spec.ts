@@ -328,7 +328,7 @@ describe('D25: the time limit and progress', () => {
   });
 });
 
-it('names the node that waits, if that is another one', () => {
+it('the error of an unanswered request names the node that waits, if that is another one', () => {
   expect(issuerElsewhere('a-x-1', 'a')).toBeUndefined();
   expect(issuerElsewhere('b-x-1', 'a')).toBe('b');
   for (const id of [1, undefined, null, 'noprefix', '-1', `${'x'.repeat(65)}-1`, 'a b-1']) {

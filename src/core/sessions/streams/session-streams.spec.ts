@@ -103,7 +103,7 @@ describe('a response on a stream', () => {
     reading.leave();
   });
 
-  it('G10: for older revisions begins with a comment', async () => {
+  it('G10: a response on a stream begins with a comment for older revisions', async () => {
     const { get } = await setup({ primes: false });
     const reading = await get();
     expect(reading.events).toEqual([{}]);
