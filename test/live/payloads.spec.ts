@@ -84,26 +84,26 @@ describe('the data of calls on the page', () => {
     return { result, shown: await details.json() };
   }
 
-  it('lacks what the schemas of a tool of a catalogue mark', async () => {
+  it('a call of a tool of a catalogue is shown without what its schemas mark as sensitive', async () => {
     const { result, shown } = await shownOf('pay', { pin: SECRET, order: 'A' });
     expect(result.structuredContent).toEqual({ pin: SECRET, next: { pin: SECRET } });
     expect(shown.arguments).toEqual({ pin: '[redacted]', order: 'A' });
     expect(JSON.stringify(shown)).not.toContain(SECRET);
   });
 
-  it('lacks the arguments of a tool that does not exist', async () => {
+  it('a call of a tool that does not exist is shown without its arguments', async () => {
     const { shown } = await shownOf('pau', { pin: SECRET });
     expect(shown.outcome).toBe(-32602);
     expect(JSON.stringify(shown)).not.toContain(SECRET);
   });
 
-  it('lacks a text that is too long to be read as JSON', async () => {
+  it('a result is shown without a text that is too long to be read as JSON', async () => {
     const { shown } = await shownOf('report');
     expect(shown.outcome).toBe('ok');
     expect(JSON.stringify(shown)).not.toContain(SECRET);
   });
 
-  it('lacks what is redacted in a resource whose text is JSON, and in one of a prompt', async () => {
+  it('a resource whose text is JSON is redacted, also in a prompt', async () => {
     const read = await shownOf('account://1', {}, 'resources/read');
     expect(read.result.contents[0].text).toContain(SECRET);
     const got = await shownOf('account', {}, 'prompts/get');

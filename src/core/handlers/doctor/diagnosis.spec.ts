@@ -68,6 +68,13 @@ describe('the doctor', () => {
     expect(rulesOf({ annotations: { readOnlyHint: false, destructiveHint: true } })).toEqual([]);
   });
 
+  it('the doctor examines a schema that is none, and one with 200,000 odd names', () => {
+    expect(rulesOf(schema({ type: 'object', properties: null }))).toEqual([]);
+    expect(rulesOf(property({ type: 'object', properties: null }))).toEqual([]);
+    const properties = Object.fromEntries(Array.from({ length: 200_000 }, (_, at) => [`é${at}`, {}]));
+    expect(rulesOf(schema({ type: 'object', properties }))).toContain('schema-property-name');
+  });
+
   it('the doctor finds what takes the context of models, and estimates the weight of each tool', () => {
     const heavy = { ...HEALTHY, name: 'heavy', description: 'word '.repeat(8_100) };
     const { findings, tokens, weights } = diagnoseTools([{ wire: HEALTHY }, { wire: heavy }]);

@@ -1,4 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/server';
+import { isObject } from '../../protocol/json-rpc.js';
 import { cyclicRef, schemasIn } from './schema-walk.js';
 import { similarTexts } from './similar-texts.js';
 import { MAX_RESULT_TOKENS, tokensOfJson } from './tokens.js';
@@ -160,8 +161,9 @@ function schemaFindings({ wire: { name, inputSchema } }: ExaminedTool): McpFindi
   const properties: string[] = [];
   const formats: string[] = [];
   for (const { schema, path } of schemasIn(inputSchema)) {
-    const { type, format, properties: own = {} } = schema;
-    properties.push(...Object.keys(own as object).filter((property) => !PROPERTY_NAME.test(property)));
+    const { type, format, properties: own } = schema;
+    const names = isObject(own) ? Object.keys(own) : [];
+    for (const property of names) if (!PROPERTY_NAME.test(property)) properties.push(property);
     const isText = type === 'string' || (Array.isArray(type) && type.includes('string'));
     if (isText && typeof format === 'string' && !FORMATS.includes(format)) formats.push(`${format} of "${path}"`);
   }
