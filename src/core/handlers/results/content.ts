@@ -56,7 +56,7 @@ function isAlmostBlock(value: Record<string, unknown>): boolean {
   return (type === 'image' || type === 'audio') && (data !== undefined || Object.values(value).some(isBytes));
 }
 
-/** Refuses media beside something that is no content: as JSON the model would read their base64. @throws McpHandlerResultError */
+/** Refuses media beside something that is not content: as JSON the model would read their base64. @throws McpHandlerResultError */
 export function assertContentAlone(value: unknown): void {
   const parts = partsOf(value);
   if (parts.every(isContentBlock)) return;

@@ -75,7 +75,7 @@ describe('toToolResult', () => {
 
   it('toToolResult refuses media beside what is no content, of which the model would read the base64', () => {
     for (const value of [['Here:', image], { content: ['Here:', image] }, [{ id: 1 }, link]]) {
-      expect(() => toToolResult(value)).toThrow(/beside something that is no content\. .* as text\("…"\)/);
+      expect(() => toToolResult(value)).toThrow(/beside something that is not content\. .* as text\("…"\)/);
     }
   });
 
