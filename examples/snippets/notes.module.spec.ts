@@ -49,7 +49,10 @@ describe('NotesModule', () => {
     const { privateKey } = await generateKeyPair('ES256');
     const client = createMcpTestClient(app, { token: await signedBy(privateKey) });
     const refusal = await refusalOf(client);
-    expect(refusal).toMatchObject({ status: 401, message: 'The signature of the token is not valid.' });
+    expect(refusal).toMatchObject({
+      status: 401,
+      message: 'The signature of the token is not valid.',
+    });
   });
 
   afterEach(async () => {

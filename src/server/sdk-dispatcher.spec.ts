@@ -252,7 +252,7 @@ describe('the server of a session', () => {
     expect(session.counts.inFlight).toBe(0);
   });
 
-  it('D8: hears that a call is cancelled, and why', async () => {
+  it('D8: the server of a session hears that a call is cancelled, and why', async () => {
     const reasons: unknown[] = [];
     const { begin } = setup((server) => {
       server.setRequestHandler('tools/call', async (_, { mcpReq: { signal } }) => {
@@ -623,7 +623,7 @@ describe('the server of a modern request', () => {
     await expect(serve(dispatcher, request)).rejects.toMatchObject({ code: -32000 });
   });
 
-  it('D8: hears that its request was cancelled, and what it says then is dropped', async () => {
+  it('D8: the server of a modern request hears that its request was cancelled, and what it says then is dropped', async () => {
     const { dispatcher, servers } = setup(modern);
     const request = modernRequest('tools/call', { name: 'waits', arguments: {} });
     const outcome = serve(dispatcher, request);

@@ -49,7 +49,7 @@ describe('ManualClock', () => {
     expect([ran, clock.pending]).toEqual([[10, 20, 30], 0]);
   });
 
-  it('clears timers, also twice, after they ran, or none at all', async () => {
+  it('ManualClock clears timers, also twice, after they ran, or none at all', async () => {
     const clock = new ManualClock();
     let ran = 0;
     const timer = clock.setTimeout(() => ran++, 10);

@@ -68,7 +68,7 @@ describe.each(NAMES)('the example %s', (name) => {
     expect({ missing, unused }).toEqual({ missing: [], unused: [] });
   });
 
-  it('imports no file from outside of its folder', () => {
+  it('an example imports no file from outside of its folder', () => {
     const outside = imports.filter(
       ({ path, specifier }) =>
         specifier.startsWith('.') && relative('.', join(dirname(path), specifier)).startsWith('..'),

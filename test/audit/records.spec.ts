@@ -160,7 +160,7 @@ describe('the audit of an endpoint', () => {
 });
 
 describe('the audit of an app', () => {
-  it('covers all of its endpoints, each under its name', async () => {
+  it('the audit of an app covers all of its endpoints, each under its name', async () => {
     const records = new Records();
     @Module({
       imports: [

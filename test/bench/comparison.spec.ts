@@ -11,7 +11,7 @@ const run = (ratio: number, node = 'v24.21.0', file = `${ratio}.json`): Run => (
 });
 
 describe('the comparison of runs', () => {
-  it('judges each ratio by its median, and also tells how far the smallest and the largest are apart', () => {
+  it('the comparison of runs judges each ratio by its median, and also tells how far the smallest and the largest are apart', () => {
     // 14 % below and above the median, 33 % from the smallest to the largest.
     const { text, stable } = compared([run(1.72), run(2), run(2.28)]);
     expect(stable).toBe(true);

@@ -100,7 +100,7 @@ describeChromium('a view of MCP Apps, in Chromium', (browser) => {
       await view.getByText('There are no sales of 2024. Ask for 2025 or 2026.').waitFor();
     });
 
-    it('reaches the origins that it declares, and no others', async () => {
+    it('a view of MCP Apps reaches the origins that it declares, and no others', async () => {
       const { view } = await show('probe', {});
       await view.getByText(/yes|no/).waitFor();
       expect(await view.locator('#reached').textContent()).toBe('yes, no');

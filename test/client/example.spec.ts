@@ -77,7 +77,7 @@ describe('the lines of the example', () => {
   };
   const ERASED = '\r\u001B[2K';
 
-  it('overwrite the bar on a terminal', () => {
+  it('the lines of the example overwrite the bar on a terminal', () => {
     expect(written({ isTTY: true, columns: 80 }, bar, bar, found)).toBe(
       `${ERASED}${bar.text}${ERASED}${bar.text}${ERASED}${found.text}\n`,
     );

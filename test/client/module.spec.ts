@@ -65,7 +65,7 @@ describe('McpClientModule, with our own server', () => {
     },
   };
 
-  it('connects when it is first used, once for all, and is closed with the app', async () => {
+  it('McpClientModule connects when it is first used, once for all, and is closed with the app', async () => {
     const app = await start({ tools });
     const { orders } = await buyer(options(app.url));
     expect((await app.service.counts()).sessions).toBe(0);

@@ -16,7 +16,7 @@ describe('the standalone stream', () => {
     return fake;
   }
 
-  it('C10: brings what belongs to no request, and comes back from its cursor', async () => {
+  it('C10: the standalone stream brings what belongs to no request, and comes back from its cursor', async () => {
     const fake = await live(sse(['id: 0_0\nretry: 40\ndata:\n\n', listChanged]));
     const again = held();
     fake.on({ method: 'GET', session: 's1', lastEventId: '0_1' }, again.answer);

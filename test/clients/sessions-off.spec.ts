@@ -27,7 +27,7 @@ describe.each(ONE_ADAPTER)('official clients of an endpoint without sessions, on
         return { app, client, errors, stage };
       };
 
-      it('connects without a session, and lists', async () => {
+      it('an official client of an endpoint without sessions connects without a session, and lists', async () => {
         const { app, client, errors } = await connected(as('anna'));
         expect([client.era, client.sessionId]).toEqual([era, undefined]);
         const { tools } = await client.client.listTools();
@@ -45,7 +45,7 @@ describe.each(ONE_ADAPTER)('official clients of an endpoint without sessions, on
         expect(results.map(textOf)).toEqual(names);
       });
 
-      it('hears of progress', async () => {
+      it('an official client of an endpoint without sessions hears of progress', async () => {
         const { client, errors } = await connected();
         const steps: number[] = [];
         const result = await client.call('steps', {}, { onprogress: ({ progress }) => steps.push(progress) });
@@ -53,7 +53,7 @@ describe.each(ONE_ADAPTER)('official clients of an endpoint without sessions, on
         expect(errors).toEqual([]);
       });
 
-      it('hears of errors', async () => {
+      it('an official client of an endpoint without sessions hears of errors', async () => {
         const { client } = await connected();
         const failed = await client.call('fails');
         expect([failed.isError, textOf(failed)]).toEqual([true, 'broken']);

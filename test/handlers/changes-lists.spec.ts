@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     },
   );
 
-  it('reaches the handlers of official clients', async () => {
+  it('list_changed reaches the handlers of official clients', async () => {
     const app = await start();
     const told: string[] = [];
     const clients = [await connect(app), await connect(app)];

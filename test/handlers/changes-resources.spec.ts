@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     return listeners.map(toldOf);
   };
 
-  it('reaches each subscriber of the resource once, and no other session', async () => {
+  it('resources/updated reaches each subscriber of the resource once, and no other session', async () => {
     const app = await start();
     const listeners = [
       await listening(app, TERMS),
@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, listeners)).toEqual([[TERMS], [TERMS]]);
   });
 
-  it('reaches a rebuilt session by its earlier subscriptions', async () => {
+  it('resources/updated reaches a rebuilt session by its earlier subscriptions', async () => {
     const app = await start();
     const client = await app.client().initialize();
     for (const uri of [TERMS, PRICES, ORDER]) await subscribe(client, uri);
@@ -205,7 +205,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, [mine, other])).toEqual([[TERMS], [TERMS]]);
   });
 
-  it('reaches the handlers of official clients', async () => {
+  it('resources/updated reaches the handlers of official clients', async () => {
     const app = await start();
     const [one, two] = [await connect(app), await connect(app)];
     const told: string[] = [];
@@ -230,7 +230,7 @@ describe.each(ONE_ADAPTER)('resources/updated of several endpoints on %s', (adap
   const services = () => app.app.get(AdminOrders);
   afterEach(() => app.close());
 
-  it('reaches the sessions of its own endpoint', async () => {
+  it('resources/updated of several endpoints reaches the sessions of its own endpoint', async () => {
     const imports = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),

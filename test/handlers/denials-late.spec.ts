@@ -147,7 +147,7 @@ describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (a
     }
   });
 
-  it('reaches the official client as an error of that call; others go on', async () => {
+  it('a denial when something was sent already reaches the official client as an error of that call; others go on', async () => {
     const app = await start();
     const client = await connect(app, as('anna'));
     for (const kind of KINDS) {

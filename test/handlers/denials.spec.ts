@@ -213,7 +213,7 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
     expect(denied).toMatchObject(result('Not on Sundays'));
   });
 
-  it('reaches the official client as a result, and its run goes on', async () => {
+  it('a denial of a tool reaches the official client as a result, and its run goes on', async () => {
     const client = await connect(await start());
     expect(await client.callTool({ name: 'explained', arguments: {} })).toMatchObject(result('Only staff may do this'));
     expect(await askOfficially(client, 'tool', 'open')).toBe('open');

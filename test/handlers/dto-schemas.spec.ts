@@ -67,7 +67,7 @@ describe.each(ONE_ADAPTER)('the schema of a DTO, on %s', (adapter) => {
     );
   }
 
-  it('forbids other properties where a pipe refuses them: of the app, a method, a parameter or a route', async () => {
+  it('the schema of a DTO forbids other properties where a pipe refuses them: of the app, a method, a parameter or a route', async () => {
     expect(await closed({ providers: [Tools] })).toEqual({ order: [undefined, undefined] });
     const lenient = { provide: APP_PIPE, useValue: new ValidationPipe({ whitelist: true }) };
     expect(await closed({ providers: [Tools, lenient] })).toEqual({ order: [undefined, undefined] });

@@ -91,7 +91,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
   });
 
   it.each(['legacy', 'modern'] as const)(
-    'reaches the client, of all kinds of handlers, without cause and stack (%s)',
+    'the message of an Error that a handler throws reaches the client, of all kinds of handlers, without cause and stack (%s)',
     async (era) => {
       const app = await start({ errorDetails: true });
       registryOf(app).registerTool({

@@ -200,7 +200,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(unstructured).toMatch(/no structured content/);
   });
 
-  it('reach an official client as failed tools and as errors of prompts', async () => {
+  it('arguments and results that do not fit reach an official client as failed tools and as errors of prompts', async () => {
     const app = await start();
     const client = await connect(app);
     const { isError, content } = await client.callTool({ name: 'zod', arguments: { email: 'x' } });

@@ -310,7 +310,7 @@ describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
     },
   );
 
-  it('reach an official client with their code and message', async () => {
+  it('errors of handlers reach an official client with their code and message', async () => {
     const app = await start({ providers: [Failing] });
     const client = await connect(app);
     for (const kind of KINDS) {

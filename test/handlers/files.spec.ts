@@ -78,7 +78,7 @@ describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) =>
     return (await client.callTool({ name })).content;
   };
 
-  it('reach the client as content, several in one result', async () => {
+  it('the files that handlers return reach the client as content, several in one result', async () => {
     const link = { type: 'resource_link', uri: 'charts://1', name: '1' };
     expect(await content('several')).toEqual([{ type: 'text', text: 'Two:' }, png, png, link]);
   });

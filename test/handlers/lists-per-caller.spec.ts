@@ -81,32 +81,36 @@ describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on 
     expect(served).toEqual([true, false, false, true, false]);
   });
 
-  it('mixes up no callers that list and call at the same time', { timeout: 60_000 }, async () => {
-    const app = await start();
-    const callers = await Promise.all(
-      ['admin', 'member', 'guest', 'admin', 'member', 'guest'].map(async (role, n) => {
-        return { role, client: await session(app, `user${n}`, role) };
-      }),
-    );
-    /** Everything that one caller can do, all at once. */
-    const everything = (client: RawClient, role: string): Promise<void>[] => [
-      ...KINDS.map(async (kind) => expect((await page(client, kind)).names).toEqual(seenBy(role, kind))),
-      ...KINDS.flatMap((kind) =>
-        HOSTS.map(async (host) => {
-          const message = messageOf(client, kind, host);
-          const response = await client.post(message);
-          const allowed = RIGHTS[role]!.includes(host);
-          if (!allowed) return void (await expectRefusal(response, { status: 200, code: -32602, id: message.id }));
-          const { id, result } = await response.json();
-          expect([id, resultText(result)]).toEqual([message.id, host]);
+  it(
+    'an endpoint whose callers have different rights mixes up no callers that list and call at the same time',
+    { timeout: 60_000 },
+    async () => {
+      const app = await start();
+      const callers = await Promise.all(
+        ['admin', 'member', 'guest', 'admin', 'member', 'guest'].map(async (role, n) => {
+          return { role, client: await session(app, `user${n}`, role) };
         }),
-      ),
-    ];
-    for (let round = 0; round < 5; round++) {
-      await Promise.all(callers.flatMap(({ client, role }) => everything(client, role)));
-    }
-    await app.settled({ live: 6, inFlight: 0, streams: 0, openResponses: 0 });
-  });
+      );
+      /** Everything that one caller can do, all at once. */
+      const everything = (client: RawClient, role: string): Promise<void>[] => [
+        ...KINDS.map(async (kind) => expect((await page(client, kind)).names).toEqual(seenBy(role, kind))),
+        ...KINDS.flatMap((kind) =>
+          HOSTS.map(async (host) => {
+            const message = messageOf(client, kind, host);
+            const response = await client.post(message);
+            const allowed = RIGHTS[role]!.includes(host);
+            if (!allowed) return void (await expectRefusal(response, { status: 200, code: -32602, id: message.id }));
+            const { id, result } = await response.json();
+            expect([id, resultText(result)]).toEqual([message.id, host]);
+          }),
+        ),
+      ];
+      for (let round = 0; round < 5; round++) {
+        await Promise.all(callers.flatMap(({ client, role }) => everything(client, role)));
+      }
+      await app.settled({ live: 6, inFlight: 0, streams: 0, openResponses: 0 });
+    },
+  );
 
   it.each(KINDS)(
     'an endpoint whose callers have different rights answers a call of a hidden entry with "not found", or with HTTP 401 before the head (%s)',
@@ -130,7 +134,7 @@ describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on 
     },
   );
 
-  it('denies a call of a batch in JSON-RPC, and serves the others', async () => {
+  it('an endpoint whose callers have different rights denies a call of a batch in JSON-RPC, and serves the others', async () => {
     const app = await start();
     const client = await session(app, 'bert', 'member', '2025-03-26');
     const batch = KINDS.flatMap((kind) => HOSTS.map((host) => messageOf(client, kind, host)));

@@ -169,32 +169,35 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     },
   );
 
-  it.each(Object.keys(FORMS))('mix up no calls, of one session and of several (%s)', async (form) => {
-    const app = await start();
-    const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
-    const calls = clients.flatMap((client, n) => KINDS.map((kind) => ({ client, kind, token: `${n} ${kind}` })));
-    const posted = calls.map(({ client, kind, token }) => call(client, kind, `${form}directed`, token));
-    for (const { token } of calls) await sourceOf(token);
-    // Interleaved, each with numbers of its own.
-    for (let step = 1; step <= 5; step++) {
-      for (const [n, { token }] of calls.entries()) {
-        sources.get(token)!.next(toolProgress(step + 100 * n));
-        if (step === 3) await new Promise(setImmediate);
+  it.each(Object.keys(FORMS))(
+    'results that come in parts mix up no calls, of one session and of several (%s)',
+    async (form) => {
+      const app = await start();
+      const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
+      const calls = clients.flatMap((client, n) => KINDS.map((kind) => ({ client, kind, token: `${n} ${kind}` })));
+      const posted = calls.map(({ client, kind, token }) => call(client, kind, `${form}directed`, token));
+      for (const { token } of calls) await sourceOf(token);
+      // Interleaved, each with numbers of its own.
+      for (let step = 1; step <= 5; step++) {
+        for (const [n, { token }] of calls.entries()) {
+          sources.get(token)!.next(toolProgress(step + 100 * n));
+          if (step === 3) await new Promise(setImmediate);
+        }
       }
-    }
-    for (const { token } of calls.toReversed()) {
-      sources.get(token)!.next(`result of ${token}`);
-      sources.get(token)!.complete();
-    }
-    for (const [n, response] of (await Promise.all(posted)).entries()) {
-      const stream = response.sse();
-      expect(await stream.end()).toBe('end');
-      const { token } = calls[n]!;
-      const reports = [1, 2, 3, 4, 5].map((step) => `progress ${step + 100 * n}`);
-      expect(gistsOf(stream)).toEqual([...reports, `result of ${token}`]);
-      expect(stream.messages.slice(0, 5).every(({ params }) => params.progressToken === token)).toBe(true);
-    }
-  });
+      for (const { token } of calls.toReversed()) {
+        sources.get(token)!.next(`result of ${token}`);
+        sources.get(token)!.complete();
+      }
+      for (const [n, response] of (await Promise.all(posted)).entries()) {
+        const stream = response.sse();
+        expect(await stream.end()).toBe('end');
+        const { token } = calls[n]!;
+        const reports = [1, 2, 3, 4, 5].map((step) => `progress ${step + 100 * n}`);
+        expect(gistsOf(stream)).toEqual([...reports, `result of ${token}`]);
+        expect(stream.messages.slice(0, 5).every(({ params }) => params.progressToken === token)).toBe(true);
+      }
+    },
+  );
 
   it.each(CASES)(
     'results that come in parts send an error after the progress before it (%s, %s)',
@@ -235,7 +238,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     else expect(error).toMatchObject({ code: -32602, data: { uri: asking(kind, `${form}empty`).params.uri } });
   });
 
-  it.each(CASES)('reach an official client (%s, %s)', async (form, kind) => {
+  it.each(CASES)('results that come in parts reach an official client (%s, %s)', async (form, kind) => {
     const app = await start();
     const client = await connect(app);
     const heard: unknown[] = [];

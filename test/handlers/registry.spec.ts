@@ -45,7 +45,7 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
   };
   const namesOf = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name);
 
-  it('announces tools that are added, changed and removed to every session', async () => {
+  it('the registry of a running endpoint announces tools that are added, changed and removed to every session', async () => {
     const registry = await start();
     const [one, two] = [await connect(), await connect()];
     expect(await namesOf(one.client)).toEqual(['declared']);
@@ -69,7 +69,7 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
     await expect(two.client.callTool({ name: 'late', arguments: { n: 1 } })).rejects.toMatchObject({ code: -32602 });
   });
 
-  it('announces each list once, however much of it changes at a time', async () => {
+  it('the registry of a running endpoint announces each list once, however much of it changes at a time', async () => {
     const registry = await start();
     const { client, told } = await connect();
     for (let index = 0; index < 50; index++) registry.registerTool({ name: `t${index}`, handler: () => '' });

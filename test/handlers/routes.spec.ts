@@ -192,7 +192,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool, on %s', (adapte
     expect(await call('change_page', { page: 7 })).toMatchObject({ page: 7, body: { page: 7 } });
   });
 
-  it('transforms the arguments once, by the ValidationPipe of the app', async () => {
+  it('a method that is a route and a tool transforms the arguments once, by the ValidationPipe of the app', async () => {
     const { call, http } = await start();
     const price = { isDto: true, cents: 500 };
     expect(await http('shop/prices', { cents: 5 })).toMatchObject({ body: price });

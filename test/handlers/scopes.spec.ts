@@ -175,7 +175,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     expect(told).toMatchObject({ user: 'anna', call: 'official', same: true });
   });
 
-  it('share instances with request-scoped guards around them only', async () => {
+  it('providers of a request share instances with request-scoped guards around them only', async () => {
     const app = await start();
     for (const { user, name, answer } of await crowd(app, 'guarded')) {
       expect(answer).toMatchObject({ user, call: name, before: [`guarded ${name}`], same: true });
@@ -288,7 +288,7 @@ describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
     );
   });
 
-  it('share instances with a request-scoped guard of the endpoint', async () => {
+  it('providers of a request share instances with a request-scoped guard of the endpoint', async () => {
     @Module({ providers: [Basket], exports: [Basket] })
     class BasketModule {}
     @Injectable()

@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('collects the progress and the log messages of a call', async () => {
+    it('the test client collects the progress and the log messages of a call', async () => {
       const mcp = await connect(await makeApp(), { logLevel: 'info' });
       const { text, progress, notifications } = await mcp.callTool('count');
       expect(text).toBe('counted');
@@ -121,7 +121,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('cancels a call', async () => {
+    it('the test client cancels a call', async () => {
       const app = await makeApp();
       const mcp = await connect(app);
       const doors = app.get(Doors);
@@ -150,7 +150,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it('reaches all other routes of the app', async () => {
+    it('the test client reaches all other routes of the app', async () => {
       const mcp = await connect(await makeApp());
       const response = await mcp.fetch('/nowhere', {
         method: 'POST',
@@ -201,7 +201,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
       await mcp.close();
     });
 
-    it.runIf(era === 'modern')('cancels the calls whose connections are cut', async () => {
+    it.runIf(era === 'modern')('the test client cancels the calls whose connections are cut', async () => {
       const app = await makeApp();
       const mcp = await connect(app);
       const doors = app.get(Doors);

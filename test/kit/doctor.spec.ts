@@ -120,7 +120,7 @@ describe('the doctor', () => {
     expect(await rules(await appOf([Routes]))).toEqual([['hints-contradict', 'routes_purge']]);
   });
 
-  it('examines what was registered at run time, and the tools of an SDK server', async () => {
+  it('the doctor examines what was registered at run time, and the tools of an SDK server', async () => {
     const app = await appOf([Orders]);
     await app.init();
     const registry = app.get(McpRegistry);
@@ -142,7 +142,7 @@ describe('the doctor', () => {
     ]);
   });
 
-  it('remembers results that are larger than clients accept, where the option "doctor" is on', async () => {
+  it('the doctor remembers results that are larger than clients accept, where the option "doctor" is on', async () => {
     for (const doctor of [true, false]) {
       const app = await appOf([Exports], { doctor });
       const mcp = await createMcpTestClient(app);

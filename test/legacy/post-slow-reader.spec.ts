@@ -31,7 +31,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
   /** Everything fits into the log. */
   const roomy = { maxBytes: 512 * MEBIBYTE, maxTotalBytes: 512 * MEBIBYTE };
 
-  it('P13: pauses, and goes on without loss or repetition when it reads again', async () => {
+  it('P13: a reader that is too slow pauses, and goes on without loss or repetition when it reads again', async () => {
     const app = await start({ clock: new ManualClock(), eventLog: roomy });
     const client = await app.client().initialize();
     const response = await client.get();

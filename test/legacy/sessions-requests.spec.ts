@@ -175,7 +175,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     }
   });
 
-  it('P7: rebuilds a session that is not live; its client may be listening again by then', async () => {
+  it('P7: McpSessionService.request() rebuilds a session that is not live; its client may be listening again by then', async () => {
     const client = await withRoots();
     await app.release(client.sessionId!);
     await expect(askRoots(client.sessionId!)).rejects.toMatchObject({ code: 'NO_STREAM' });

@@ -124,7 +124,7 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
       },
     );
 
-    it('P2: mixes up no messages of many streams', async () => {
+    it('P2: a slow and faltering event store mixes up no messages of many streams', async () => {
       app = await start({ clock, eventStore: store, tools: { counts } });
       const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
       falter(SCHEDULES[schedule]!(7));

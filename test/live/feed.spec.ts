@@ -203,7 +203,7 @@ describe('the stream of the live page', () => {
     expect(stream.body).not.toContain(client.sessionId);
   });
 
-  it('shortens texts that clients choose, and escapes characters that would reverse the text around them', async () => {
+  it('the stream of the live page shortens texts that clients choose, and escapes characters that would reverse the text around them', async () => {
     await start();
     await initialize({ name: `<script>${'x'.repeat(3_000)}`, version: `${RTL}\u0000\n` });
     const reader = await read();

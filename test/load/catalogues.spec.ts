@@ -54,7 +54,7 @@ describe('catalogues of many principals', () => {
     return perTool;
   };
 
-  it('share tools that are equal', async () => {
+  it('catalogues of many principals share tools that are equal', async () => {
     describeFor = () => 'Does something useful for its caller';
     // Measured 48 bytes for each, and 2 ms for a list.
     expect(await listAll()).toBeLessThan(2_000);

@@ -533,7 +533,7 @@ describe('requests and notifications of a server', () => {
       }
     });
 
-    it('reach a request of revision 2026-07-28 that asks for them, and no other', async () => {
+    it('log messages reach a request of revision 2026-07-28 that asks for them, and no other', async () => {
       const caller = await Caller.of(await logging(), 'modern');
       for (const level of LEVELS) {
         expect(await told(caller, { 'io.modelcontextprotocol/logLevel': level })).toEqual(from(level));

@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both e
       await app.settled({ readers: 0, subscriptions: 0, openResponses: 0 });
     });
 
-    it('cancels a call, which reaches the handler, and goes on', async () => {
+    it('an official client of an endpoint that serves both eras cancels a call, which reaches the handler, and goes on', async () => {
       const abort = new AbortController();
       const begun = new Promise<void>((resolve) => {
         client.call('forever', {}, { signal: abort.signal, onprogress: () => resolve() }).catch((error: unknown) => {

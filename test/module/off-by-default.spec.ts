@@ -56,7 +56,7 @@ describe('an app whose module is behind a flag', () => {
 });
 
 describe('the entry "decorators"', () => {
-  it('loads neither the SDK nor the module', () => {
+  it('the entry "decorators" loads neither the SDK nor the module', () => {
     const loaded = [...loadedWith('src/decorators/index.ts')];
     expect(loaded).toContain('src/core/handlers/decorators/handler.decorators.ts');
     expect(loaded.filter((name) => name.includes('modelcontextprotocol') || name.includes('module.ts'))).toEqual([]);

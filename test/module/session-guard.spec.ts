@@ -82,7 +82,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
   ];
   const ids = ['x', null, null, null];
 
-  it('injects what it needs, and is asked on every use of a session, after the guards', async () => {
+  it('a session guard of the app injects what it needs, and is asked on every use of a session, after the guards', async () => {
     await start();
     const ann = await app.clientAt('mcp', as('ann')).initialize();
     desk.asked = [];
@@ -101,7 +101,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(desk.asked).toEqual([]);
   });
 
-  it('narrows access: for whom it refuses the session does not exist', async () => {
+  it('a session guard of the app narrows access: for whom it refuses the session does not exist', async () => {
     await start();
     const ann = await app.clientAt('mcp', as('ann')).initialize();
     ann.headers = { ...as('ann'), 'x-tenant': 'other' };
@@ -123,7 +123,7 @@ describe.each(ONE_ADAPTER)('a session guard of the app on %s', (adapter) => {
     expect(await app.service.list()).toHaveLength(1);
   });
 
-  it('widens access: an admitted caller uses the session of another principal', async () => {
+  it('a session guard of the app widens access: an admitted caller uses the session of another principal', async () => {
     await start();
     desk.operators.add('op');
     const ann = await app.clientAt('mcp', as('ann')).initialize();

@@ -70,7 +70,7 @@ describe('DocsService', () => {
     await expect(docs.read('docs/secret.md')).rejects.toThrow('There is no document');
   });
 
-  it('searches one document after the other, until there is no subscriber', async () => {
+  it('DocsService searches one document after the other, until there is no subscriber', async () => {
     const steps = await lastValueFrom(docs.search('O').pipe(take(1), toArray()));
     expect(steps).toEqual([{ name: 'docs/two.md', matches: ['docs/two.md:1: two'], done: 1, total: 2 }]);
     expect((await lastValueFrom(docs.search('O'))).done).toBe(2);

@@ -106,7 +106,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       expect((await updated).params).toEqual({ uri: 'docs:///notes.md' });
     });
 
-    it('proposes the names of documents', async () => {
+    it('the quickstart proposes the names of documents', async () => {
       expect(await client.complete('docs:///{+name}', 'name', 'gui')).toEqual(['docs/guide.md']);
     });
 
@@ -138,7 +138,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       await next.close();
     });
 
-    it('brings every progress report and the answer once, over a connection that is cut', async () => {
+    it('the quickstart brings every progress report and the answer once, over a connection that is cut', async () => {
       const proxy = await Proxy.start(app.url);
       const far = await connect(proxy.url);
       const { promise, open: release } = gate();

@@ -43,7 +43,7 @@ describe('the Dockerfile', () => {
     expect(ofStage('RUN')).toEqual([]);
   });
 
-  it('installs exactly what the lock file has, and no development packages into the image', () => {
+  it('the Dockerfile installs exactly what the lock file has, and no development packages into the image', () => {
     const runs = ofStage('RUN', instructions.slice(0, last)).map((each) => each.getArgumentsContent());
     expect(runs).toEqual(['npm ci', 'npm run build && npm prune --omit=dev']);
   });
@@ -84,7 +84,7 @@ const validate = (manifest: Manifest): void => {
 
 describe('the manifests', () => {
   it.each(manifests.map((manifest) => [manifest.kind, manifest.metadata.name, manifest] as const))(
-    'fit the schema of Kubernetes: %s %s',
+    'the manifests fit the schema of Kubernetes: %s %s',
     (_kind, _name, manifest) => {
       expect(() => validate(manifest)).not.toThrow();
     },

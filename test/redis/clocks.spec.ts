@@ -25,7 +25,7 @@ describeRedis('nodes whose clocks are days apart', () => {
     await room.close();
   });
 
-  it('agree on which sessions are idle, on every node', async () => {
+  it('nodes whose clocks are days apart agree on which sessions are idle, on every node', async () => {
     const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
     for (const [at, { sessionStore }] of nodes.entries()) {
       const record = { id: `session-${at}`, protocolVersion: '2025-11-25', initialize };
@@ -39,7 +39,7 @@ describeRedis('nodes whose clocks are days apart', () => {
     await Promise.all([0, 1, 2].map((at) => nodes[2 - at]!.sessionStore.delete(`session-${at}`)));
   });
 
-  it('agree on the log, and consider no other node dead', async () => {
+  it('nodes whose clocks are days apart agree on the log, and consider no other node dead', async () => {
     const lost: unknown[] = [];
     const heard = nodes.map(({ messageBus }) => messageBus.lost$.subscribe((node) => lost.push(node)));
     const [early, now, late] = nodes.map(({ eventStore }) => eventStore);

@@ -67,7 +67,7 @@ describeRedis(
       { describe, it },
     );
 
-    it('spreads the sessions, and leaves nothing behind', async () => {
+    it('a Redis Cluster of three masters spreads the sessions, and leaves nothing behind', async () => {
       const { prefix, made, dispose } = nodes();
       const [{ sessionStore, stateStore, eventStore }] = made;
       const ids = Array.from({ length: 12 }, () => randomBytes(11).toString('hex'));

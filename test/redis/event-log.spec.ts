@@ -115,7 +115,7 @@ describeRedis('the event log in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
-  it('frees the events of a finished stream in time, though the session is not used any more', async () => {
+  it('the event log in Redis frees the events of a finished stream in time, though the session is not used any more', async () => {
     const { store, append } = await setup({ eventLog: { finishedStreamMs: MINUTE_MS } });
     await append('call', ['1'], { end: true });
     expect(await room.keys()).toContain('{s}:events:call');

@@ -71,7 +71,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
-  it('expire after their idle timeout when they were touched during a claim, not after its lease', async () => {
+  it('the sessions in Redis expire after their idle timeout when they were touched during a claim, not after its lease', async () => {
     await begin('s');
     await room.redis.admin.zadd(`${room.prefix}:{:sessions}:seen`, 1, 's');
     expect(await store.claimExpired(10_000, 9)).toEqual([]);
@@ -111,7 +111,7 @@ describeRedis('the sessions in Redis', () => {
     expect((await store.delete('s'))?.id).toBe('s');
   });
 
-  it('expire when no node is left, and not while one sends heartbeats', async () => {
+  it('the sessions in Redis expire when no node is left, and not while one sends heartbeats', async () => {
     await begin('s', 'p');
     for (let n = 0; n < 4; n++) {
       await room.advance(DAY_MS / 2);

@@ -250,7 +250,7 @@ describe('a legacy client', () => {
     await client.end();
   });
 
-  it('L3: cancels a call, which is not answered', async () => {
+  it('L3: a legacy client cancels a call, which is not answered', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();
     const waiting = client.request('tools/call', call('wait'));
@@ -272,7 +272,7 @@ describe('a legacy client', () => {
 });
 
 describe('a modern client', () => {
-  it('L2: discovers, calls, and is asked by results', async () => {
+  it('L2: a modern client discovers, calls, and is asked by results', async () => {
     const client = await LineClient.of(await start(), { principal: 'anna' });
     const { result } = await client.answer(client.modern('server/discover'));
     expect(result).toMatchObject({ resultType: 'complete', supportedVersions: expect.arrayContaining(['2026-07-28']) });
@@ -288,7 +288,7 @@ describe('a modern client', () => {
     await client.end();
   });
 
-  it('L2, L3: cancels a call by a notification, which is not answered, and its id is free', async () => {
+  it('L2, L3: a modern client cancels a call by a notification, which is not answered, and its id is free', async () => {
     const client = await LineClient.of(await start());
     const waiting = client.modern('tools/call', call('wait'));
     await app.get(Waits).reached.promise;

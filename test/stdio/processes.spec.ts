@@ -125,14 +125,14 @@ describe('a process whose log goes to stdout', () => {
     expect(await once(child, 'exit')).toEqual([0, null]);
   });
 
-  it('L5: exits when the app closes itself, although its input is still open', async () => {
+  it('L5: a process whose log goes to stdout exits when the app closes itself, although its input is still open', async () => {
     start();
     call(1, 'quit');
     expect(await once(child, 'exit')).toEqual([0, null]);
     expect(output).toContain('"text":"soon"');
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('L5: exits at %s', async (signal) => {
+  it.each(['SIGTERM', 'SIGINT'] as const)('L5: a process whose log goes to stdout exits at %s', async (signal) => {
     start();
     call(1, 'noise');
     await answered('quiet');

@@ -67,7 +67,7 @@ describe('FaultyEventStore', () => {
     expect(logged()).toEqual(['1']);
   });
 
-  it('delays before the effect, and before the answer', async () => {
+  it('FaultyEventStore delays before the effect, and before the answer', async () => {
     const { clock, append, logged } = setup({ delay: () => 10, delayAnswer: () => 20 });
     let answered = false;
     const appending = append(1).then(() => (answered = true));

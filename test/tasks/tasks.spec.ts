@@ -147,14 +147,14 @@ describe('a client that did not declare the extension', () => {
 });
 
 describe('a call becomes a task', () => {
-  it('T1: only if its guards and its schema accept it', async () => {
+  it('T1: a call becomes a task only if its guards and its schema accept it', async () => {
     const { caller, service, tools } = await started();
     expect((await caller.call('denied')).status).toBe(401);
     expect((await caller.call('slow', { label: 7 })).result).toMatchObject({ resultType: 'complete', isError: true });
     expect([await service.list(), tools.seen]).toEqual([[], []]);
   });
 
-  it('only if its tool has tasks, whatever "params.task" says', async () => {
+  it('a call becomes a task only if its tool has tasks, whatever "params.task" says', async () => {
     const { caller } = await started();
     const { result } = await caller.ask('tools/call', { name: 'plain', arguments: {}, task: { ttl: 1 } });
     expect(result).toMatchObject({ resultType: 'complete', content: [{ text: 'plain' }] });

@@ -28,7 +28,7 @@ describe('the lag of the event loop', () => {
     expect(lag.lastingMs).toBe(0);
   });
 
-  it('lasts after two long turns, and is over after one that is in time', () => {
+  it('the lag of the event loop lasts after two long turns, and is over after one that is in time', () => {
     const loop = new StuckLoop();
     const lag = new LoopLag(loop);
     expect(lag.lastingMs).toBe(0);
@@ -40,7 +40,7 @@ describe('the lag of the event loop', () => {
     expect(lag.lastingMs).toBe(0);
   });
 
-  it('arms no timer while it is not asked', async () => {
+  it('the lag of the event loop arms no timer while it is not asked', async () => {
     const clock = new ManualClock();
     const lag = new LoopLag(Object.assign(clock, { idleMs: () => 0 }));
     expect(clock.pending).toBe(0);

@@ -292,7 +292,7 @@ describe('a client that does not read', () => {
     return responses.at(-1)!.writableLength;
   }
 
-  it('pauses its own source above the limit, and no other', async () => {
+  it('a client that does not read pauses its own source above the limit, and no other', async () => {
     const socket = await staller();
     const waiting = await fill();
     const { text } = await reader();
@@ -423,7 +423,7 @@ describe('drain()', () => {
     for (const { text } of readers) expect(text()).toBe(textOf('bye'));
   });
 
-  it('destroys what is left after the grace period', async () => {
+  it('drain() destroys what is left after the grace period', async () => {
     const { end } = await reader();
     const draining = responder.drain(1_000);
     await clock.advance(999);

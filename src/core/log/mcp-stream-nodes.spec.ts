@@ -198,7 +198,7 @@ describe('a tick', () => {
     expect([stream.readers, reading.got, reading.end, clock.pending]).toEqual([1, [], undefined, 0]);
   });
 
-  it('registers a reader again of which the log has lost the entry', async () => {
+  it('a tick registers a reader again of which the log has lost the entry', async () => {
     const { log, node, write, deliver, head } = await setup();
     const [a, b] = [node('a'), node('b')];
     const reading = await a.get();

@@ -25,7 +25,7 @@ describe('acceptsMediaTypes (E5)', () => {
     'application/json, application/json;q=0, text/event-stream',
     'application/json;q=high, text/event-stream;q=',
     ', ,application/json,,text/event-stream,',
-  ])('admits both: %j', (header) => {
+  ])('acceptsMediaTypes admits both: %j', (header) => {
     expect(both(header)).toBe(true);
   });
 

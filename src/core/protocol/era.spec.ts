@@ -64,7 +64,7 @@ describe('classifyPost (§0)', () => {
     expect(classifyPost({ protocolVersion: undefined }, readMessages(inherited))).toBe('legacy');
   });
 
-  it('spells the keys as the SDK does', () => {
+  it('classifyPost spells the keys as the SDK does', () => {
     const keys = Object.entries(era).filter(([name]) => name.endsWith('_META_KEY'));
     expect(keys).toHaveLength(6);
     for (const [name, key] of keys) expect(sdk).toHaveProperty(name, key);

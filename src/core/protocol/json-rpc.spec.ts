@@ -203,7 +203,7 @@ describe('readMessages', () => {
       expect(refusal([element]).message).toContain('must be an object');
   });
 
-  it('shortens what it shows', () => {
+  it('readMessages shortens what it shows', () => {
     expect(refusal({ ...request, jsonrpc: 'x'.repeat(1_000_000) }).message.length).toBeLessThan(250);
   });
 

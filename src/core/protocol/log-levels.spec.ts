@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isLogLevel, LOG_LEVELS, reachesLevel } from './notifications.js';
 
 describe('D27: log levels', () => {
-  it('grow from debug to emergency: a client has those from the level that it wants', () => {
+  it('log levels grow from debug to emergency: a client has those from the level that it wants', () => {
     for (const [threshold, wanted] of LOG_LEVELS.entries()) {
       expect(LOG_LEVELS.filter((level) => reachesLevel(level, wanted))).toEqual(LOG_LEVELS.slice(threshold));
     }

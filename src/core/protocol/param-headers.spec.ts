@@ -28,7 +28,7 @@ describe('paramHeadersOf', () => {
     });
   });
 
-  it('shares one empty list, and freezes all', () => {
+  it('paramHeadersOf shares one empty list, and freezes all', () => {
     const [none, empty] = [paramHeadersOf(of({ a: { type: 'string' } })), paramHeadersOf({})] as { headers: object }[];
     expect(none!.headers).toBe(empty!.headers);
     const { headers } = paramHeadersOf(of({ a: A })) as { headers: readonly { path: object }[] };

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { outcomeText, reasonOf } from './details.js';
 
 describe('the outcome of an event', () => {
-  it('is said in words, or as it is, also where a client has the name of a property of all objects', () => {
+  it('the outcome of an event is said in words, or as it is, also where a client has the name of a property of all objects', () => {
     expect(['tool error', -32602, undefined].map(outcomeText)).toEqual([
       'answered with a tool error',
       'invalid parameters, or no such handler (-32602)',

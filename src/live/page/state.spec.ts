@@ -41,7 +41,7 @@ describe('LiveState', () => {
     expect(state.events[0]).toEqual(event(51));
   });
 
-  it('translates times of a server whose clock is behind', () => {
+  it('LiveState translates times of a server whose clock is behind', () => {
     const state = new LiveState();
     state.apply(update('snapshot', {}), 4_000);
     expect(state.here(1_500)).toBe(4_500);

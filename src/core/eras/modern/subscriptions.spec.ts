@@ -102,7 +102,7 @@ describe('Subscriptions', () => {
 
   afterEach(() => reported.mockRestore());
 
-  it('acknowledge first what they honor, then notify of that, and of nothing else', async () => {
+  it('Subscriptions acknowledge first what they honor, then notify of that, and of nothing else', async () => {
     const response = await opened(
       { toolsListChanged: true, promptsListChanged: false, resourceSubscriptions: ['a://1', 'a://1'], other: 1 },
       undefined,

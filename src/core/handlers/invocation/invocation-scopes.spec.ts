@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     await expect(run('bert')).rejects.toMatchObject({ status: 403 });
   });
 
-  it('shares them among the calls of one HTTP request, also while they are being made', async () => {
+  it('the invoker of a handler shares them among the calls of one HTTP request, also while they are being made', async () => {
     app = await InvokingApp.start({ adapter, providers: [CurrentUser, OfRequest] });
     const invoker = app.invoker({ handler: 'OfRequest.who' });
     const client = new TestedClient();
@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => 
     expect(values.map(({ serial }) => serial)).toEqual([1, 1, 1]);
   });
 
-  it('shares them with a request-scoped guard of the route', async () => {
+  it('the invoker of a handler shares them with a request-scoped guard of the route', async () => {
     @Injectable()
     class RouteGuard implements CanActivate {
       constructor(private readonly user: CurrentUser) {}

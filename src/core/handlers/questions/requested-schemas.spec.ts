@@ -8,7 +8,7 @@ const schema = (name: string) => ({
 });
 
 describe('RequestedSchemas', () => {
-  it('compiles a schema once, also when it is written down anew', () => {
+  it('RequestedSchemas compiles a schema once, also when it is written down anew', () => {
     const schemas = new RequestedSchemas();
     const one = schema('a');
     const validate = schemas.getValidator(one);

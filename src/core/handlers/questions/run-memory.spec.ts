@@ -91,7 +91,7 @@ describe('a step that is done once', () => {
     await expect(new OnceResults().run(7 as never, () => 1)).rejects.toThrow('7 cannot be the key of ctx.once()');
   });
 
-  it('settles when all running steps have ended', async () => {
+  it('a step that is done once settles when all running steps have ended', async () => {
     const once = new OnceResults();
     const [first, second] = [deferred(), deferred()];
     const events: string[] = [];

@@ -107,7 +107,7 @@ describe('validation', () => {
     ]);
   });
 
-  it('shortens', async () => {
+  it('validation shortens', async () => {
     const fields = Array.from({ length: 20 }, (_, index) => [`field${index}`, z.string('x'.repeat(500))]);
     const { message, problems } = await failure(z.object(Object.fromEntries(fields)), {});
     expect(problems).toHaveLength(20);

@@ -68,7 +68,7 @@ describe('state with a handle', () => {
     expect(await store.get(cart.handle)).toBeUndefined();
   });
 
-  it('lies under its endpoint, a hash of the principal, and the handle', async () => {
+  it('state with a handle lies under its endpoint, a hash of the principal, and the handle', async () => {
     const { as, calls } = setup();
     const handle = async (principal?: string) => {
       const state = await as(principal).open(undefined);

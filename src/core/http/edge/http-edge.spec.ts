@@ -259,7 +259,7 @@ describe.each(KINDS)('on %s', (kind) => {
       'application/x-www-form-urlencoded',
       'garbage',
       'multipart/form-data; boundary=x',
-    ])('reaches the guards whatever its type: %s', async (type) => {
+    ])('the body of a request reaches the guards whatever its type: %s', async (type) => {
       await start(kind);
       const answer = await send('POST', '/mcp', 'a=1', { 'Content-Type': type });
 
@@ -580,7 +580,7 @@ describe('an app without a known adapter', () => {
     expect(onUnlisted).toHaveBeenCalledOnce();
   });
 
-  it('installs nothing on other adapters', () => {
+  it('an app without a known adapter installs nothing on other adapters', () => {
     const adapter = { getType: () => 'koa' } as never;
 
     expect(() =>

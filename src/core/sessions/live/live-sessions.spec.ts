@@ -547,7 +547,7 @@ describe('an end', () => {
     expect(dispatcher.ended).toEqual(['t', 's', 't']);
   });
 
-  it('reaches every live copy', async () => {
+  it('an end reaches every live copy', async () => {
     const with_ = shared();
     const [here, there] = [node('a', with_), node('b', with_)];
     await here.begin('s');

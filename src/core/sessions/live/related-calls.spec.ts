@@ -111,7 +111,7 @@ describe('a message of a call', () => {
 });
 
 describe('CancelledRequests', () => {
-  it('remembers the latest 256, whatever their ids look like', () => {
+  it('CancelledRequests remembers the latest 256, whatever their ids look like', () => {
     const cancelled = new CancelledRequests();
     for (let id = 0; id < 300; id++) cancelled.add(id);
     expect([cancelled.has(43), cancelled.has(44), cancelled.has(299)]).toEqual([false, true, true]);
@@ -124,7 +124,7 @@ describe('CancelledRequests', () => {
     expect(cancelled.has('__proto__')).toBe(true);
   });
 
-  it('remembers for longer what is cancelled again', () => {
+  it('CancelledRequests remembers for longer what is cancelled again', () => {
     const cancelled = new CancelledRequests();
     cancelled.add('again');
     for (let id = 0; id < 255; id++) cancelled.add(id);

@@ -145,7 +145,7 @@ describe('D25: progress of the client', () => {
     expect(issue().message.params).toEqual(MESSAGE.params);
   });
 
-  it('reaches the request that it names, without the token', () => {
+  it('progress of the client reaches the request that it names, without the token', () => {
     const { requests, issue } = setup();
     const heard: unknown[] = [];
     for (const name of ['one', 'two']) issue({ onprogress: (report) => heard.push([name, report]) });
