@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -9,13 +9,14 @@ import { bundle, ROOT } from '../support/bundle.js';
 const FOLDER = join(ROOT, `build/loaded-${process.pid}`);
 const ENTRIES = ['index', 'decorators/index', 'stores/index', 'server/index', 'live/index', 'skills/index'];
 
-/** Hooks of Node's loader that print each URL that was loaded. */
+/** Hooks of Node's loader that note each URL that was loaded: in a file, since a full pipe would refuse some. */
 const HOOKS = `
-  import { writeSync } from 'node:fs';
+  import { appendFileSync } from 'node:fs';
   export async function load(url, context, next) {
-    writeSync(1, url + '\\n');
+    appendFileSync(process.env.LOADED, url + '\\n');
     return next(url, context);
   }`;
+let programs = 0;
 
 /** The URLs of all modules that a process loads when it runs a program. */
 async function loadedBy(program: string): Promise<string[]> {
@@ -23,8 +24,10 @@ async function loadedBy(program: string): Promise<string[]> {
   const register = `import { register } from 'node:module'; register(${JSON.stringify(hooks)});`;
   const args = ['--no-warnings', '--import', `data:text/javascript,${encodeURIComponent(register)}`];
   const evaluated = ['--input-type=module', '--eval', program];
-  const { stdout } = await promisify(execFile)(process.execPath, [...args, ...evaluated], { cwd: ROOT });
-  return stdout.split('\n').filter((url) => url !== '');
+  const LOADED = join(FOLDER, `loaded-${++programs}.txt`);
+  const options = { cwd: ROOT, env: { ...process.env, LOADED } };
+  await promisify(execFile)(process.execPath, [...args, ...evaluated], options);
+  return readFileSync(LOADED, 'utf8').split('\n').filter(Boolean);
 }
 
 const entry = (name: string): string => JSON.stringify(pathToFileURL(join(FOLDER, `${name}.js`)).href);
