@@ -42,8 +42,8 @@ export interface McpStreamableOptions
     McpServerCardOption,
     McpAuthOption {
   /**
-   * Tells clients what the server is: `name` and `version` are required; a title, a description, icons and a URL may be
-   * added.
+   * Tells clients what the server is. It needs a `name` and a `version`, and can have a title, a description, icons and
+   * a URL.
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
    */
@@ -57,8 +57,8 @@ export interface McpStreamableOptions
    * Creates the SDK server of a session: once per session and node, and again when the session is rebuilt. Each request
    * without a session (revision 2026-07-28, `sessions: 'off'`) gets its own server. Return a new `McpServer` or
    * `Server` each time; in CommonJS apps, import the class from `nestjs-mcp-streamable/server`. An endpoint with this
-   * option serves neither decorated handlers nor those of `McpRegistry`: if a handler belongs to it, the app does not
-   * start.
+   * option does not serve decorated handlers or those of `McpRegistry`. If the app has such a handler for this
+   * endpoint, it does not start.
    *
    * @default a server over the decorated handlers of the app's providers
    */

@@ -48,10 +48,10 @@ export interface McpAuditOptions {
    */
   required?: boolean;
   /**
-   * Is a secret of at least 32 bytes. With it, `argumentsHash` is the HMAC-SHA-256 of the arguments as they were sent,
-   * so the owner of the key can prove what was sent. Without it, `argumentsHash` is the SHA-256 of the arguments as
-   * they are recorded, because a plain hash of a short secret, such as a PIN, would reveal the secret to a reader who
-   * tries all values.
+   * Sets a secret of at least 32 bytes. With it, `argumentsHash` is the HMAC-SHA-256 of the arguments as they were
+   * sent, so the owner of the key can prove what was sent. Without it, `argumentsHash` is the SHA-256 of the arguments
+   * as they are recorded, because a plain hash of a short secret, such as a PIN, would reveal the secret to a reader
+   * who tries all values.
    *
    * @default none
    */

@@ -35,9 +35,9 @@ export interface McpAuthOption {
 /** Decides what access tokens an endpoint accepts, and where clients get them. @publicApi */
 export interface McpAuthOptions {
   /**
-   * Is the URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. It identifies the endpoint at
-   * the authorization server, and tokens for another resource are refused. It begins with `https`, or with `http` on a
-   * loopback host, and has no fragment.
+   * Sets the URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. It identifies the endpoint
+   * at the authorization server, and tokens for another resource are refused. It begins with `https`, or with `http` on
+   * a loopback host, and has no fragment.
    *
    * @see https://www.rfc-editor.org/rfc/rfc8707
    */
@@ -55,9 +55,10 @@ export interface McpAuthOptions {
   jwt?: McpJwtOptions;
   /**
    * Verifies access tokens of any format, instead of `jwt`. It is an `OAuthTokenVerifier` of the MCP SDK, or the
-   * injection token of a provider of the app that implements one. It must answer within 5 seconds, throw an
-   * `OAuthError` with the code `invalid_token` for a token that is not valid, and check the audience of the token. If
-   * its result has `resource`, or else `extra.aud`, that is compared with the option `resource`.
+   * injection token of a provider of the app that implements one. It must answer within 5 seconds. For a token that is
+   * not valid, it must throw an `OAuthError` with the code `invalid_token`. It must also check the audience of the
+   * token. If its result has `resource`, the endpoint compares this value with the option `resource`. Otherwise it
+   * compares `extra.aud`, if there is one.
    *
    * @default verification by `jwt`
    */
@@ -77,11 +78,12 @@ export interface McpAuthOptions {
   scopesSupported?: readonly string[];
   /** Names the endpoint for users; clients show it. @default none */
   resourceName?: string;
-  /** Is the URL of documentation for developers. @default none */
+  /** Sets the URL of documentation for developers. @default none */
   resourceDocumentation?: string;
   /**
-   * Declares which scopes include others. Give a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`,
-   * which is followed over several steps, or a function that decides whether one scope includes another.
+   * Declares which scopes include others. Give a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, or
+   * a function that decides whether one scope includes another. In a record, an included scope can include further
+   * scopes.
    *
    * @default none
    */
@@ -94,10 +96,10 @@ export interface McpAuthOptions {
    */
   anonymous?: boolean;
   /**
-   * Decides whether a client whose token names no subject (client credentials) is a caller of its own, with the
-   * principal `client:<issuer>|<client id>`. With `false` a request with such a token gets 500, because all users of
-   * one client app would be one caller. Enable the option only if your authorization server puts a subject into every
-   * token of a user.
+   * Decides what the caller is if a token has no subject, as with client credentials. With `true` the caller is the
+   * client app, with the principal `client:<issuer>|<client id>`. With `false` the request gets 500, because all users
+   * of one client app would be one caller. Use `true` only if your authorization server puts a subject into every token
+   * of a user.
    *
    * @default false
    */
@@ -118,8 +120,9 @@ export interface McpAuthOptions {
    */
   cacheMs?: number;
   /**
-   * Decides whether a GET stream or a subscription ends when the token that opened it expires; `clockToleranceMs` is
-   * not added. The client then reconnects with another token. With `false` they stay open until the client closes them.
+   * Decides whether a GET stream or a subscription ends when the token that opened it expires. `clockToleranceMs` does
+   * not extend this time. The client then reconnects with another token. With `false` they stay open until the client
+   * closes them.
    *
    * @default true
    */
@@ -138,7 +141,7 @@ export interface McpJwtOptions {
    */
   audience?: string | readonly string[];
   /**
-   * Is the URL of the public keys of the issuer. For several issuers, give a record of URLs by issuer.
+   * Sets the URL of the public keys of the issuer. For several issuers, give a record of URLs by issuer.
    *
    * @default `jwks_uri` of the issuer's metadata
    */

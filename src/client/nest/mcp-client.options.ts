@@ -23,7 +23,7 @@ export type McpClientAuth = string | (() => string | Promise<string>) | OAuthCli
 
 /** Configures one client of `McpClientModule`. @publicApi */
 export interface McpClientOptions extends Omit<StreamableClientTransportOptions, 'sessionId' | 'protocolVersion'> {
-  /** Is the URL of the MCP endpoint. */
+  /** Sets the URL of the MCP endpoint. */
   url: string | URL;
   /** Sets the credentials of the client. They replace an `Authorization` of the option `headers`. @default none */
   auth?: McpClientAuth;

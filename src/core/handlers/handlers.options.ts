@@ -14,7 +14,7 @@ export interface McpHandlerOptions {
   pageSize?: number;
   /**
    * Lists the classes of global guards (`APP_GUARD`, `useGlobalGuards()`) that also decide which entries of a list a
-   * caller sees. The guards of classes and methods always decide that, unless they read the arguments of a call. Each
+   * caller sees. Guards of classes and methods always decide this too, unless they read the arguments of a call. Each
    * guard named here runs once for each entry of a list: name no guard that counts calls or looks up a token.
    *
    * @default none
@@ -22,10 +22,10 @@ export interface McpHandlerOptions {
   listGuards?: readonly Type<CanActivate>[];
   /**
    * Decides how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they
-   * ask again: `ttlMs` is in milliseconds. With a higher value there are fewer requests, and clients that do not
-   * subscribe to changes see them later. With `scope: 'public'`, caches between clients and server may give the answer
-   * for one caller to another. `private` is sent instead if the endpoint, the app or an entry of the list has guards,
-   * and to callers with a principal.
+   * ask again. `ttlMs` is in milliseconds. With a higher value there are fewer requests, but a client that does not
+   * subscribe to changes sees them later. With `scope: 'public'`, a cache between clients and server may give the
+   * answer for one caller to another. `public` has no effect if the endpoint, the app or an entry of the list has
+   * guards, or if the caller has a principal: these answers are `private`.
    *
    * @default { ttlMs: 0, scope: 'private' }
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
@@ -33,15 +33,15 @@ export interface McpHandlerOptions {
   listCache?: McpCacheHints;
   /**
    * Decides whether clients receive the message of an `Error` that a handler throws. With `true` all clients receive
-   * it, with `false` none: they get a generic text. By default only callers on this machine receive it, because
-   * messages of databases and drivers name hosts, tables and paths. A caller is on this machine if its connection comes
-   * from a loopback address, for a loopback host and without headers of a proxy, or if it uses stdio or is the app
-   * itself. With `NODE_ENV=production`, the default is `false`.
+   * it. With `false` they get a generic text. By default only callers on this machine receive it, because messages of
+   * databases and drivers name hosts, tables and paths. A caller on this machine connects from a loopback address to a
+   * loopback host, without headers of a proxy. Callers over stdio and the app itself are on this machine too. With
+   * `NODE_ENV=production`, the default is `false`.
    *
-   * The message of a tool is a result with `isError`, so that the model can correct its call. The message of another
-   * handler is the JSON-RPC error -32603. A message has at most 2,000 characters, and never contains the stack or the
-   * cause. The option has no effect on `HttpException`, `McpError` and `ProtocolError`: their messages always reach the
-   * client below status 500, and never from 500 on.
+   * A tool sends the message as a result with `isError`, so that the model can correct its call. Another handler sends
+   * it as the JSON-RPC error -32603. A message has at most 2,000 characters, and never contains the stack or the cause.
+   * The option has no effect on `McpError` and `ProtocolError`, whose messages always reach the client. It has no
+   * effect on `HttpException` either: its message reaches the client below status 500, and never from 500 on.
    *
    * @default `true` for callers on this machine, `false` for others; `false` for all if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
@@ -50,9 +50,9 @@ export interface McpHandlerOptions {
   /**
    * Decides what the client of a tool gets when a guard denies the call. With `result` it gets a result with `isError`
    * and the text of the exception, which the model reads. With `http` it gets HTTP 403, as from a route; agent
-   * frameworks take that for a broken transport and stop. A 401, and a denial with `WWW-Authenticate`, is always an
-   * HTTP response, so that clients can authorize. So are denials of resources, prompts and completions, because their
-   * results cannot report a failure.
+   * frameworks take that for a broken transport and stop. The option does not apply to a 401, or to a denial with
+   * `WWW-Authenticate`: they are always an HTTP response, so that clients can authorize. It does not apply to
+   * resources, prompts and completions either, because their results cannot report a failure.
    *
    * @default 'result'
    */
@@ -67,8 +67,9 @@ export interface McpHandlerOptions {
    */
   maxResultBytes?: number;
   /**
-   * Decides whether structured content of a tool is repeated as a text block, for clients that read only text. `false`
-   * halves such results; the specification recommends the text block. `textMirror` of a tool takes precedence.
+   * Decides whether structured content of a tool is repeated as a text block, for clients that read only text. With
+   * `false` such results have half the size, but the specification recommends the text block. `textMirror` of a tool
+   * takes precedence.
    *
    * @default true
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
@@ -83,8 +84,8 @@ export interface McpHandlerOptions {
    */
   readOnly?: boolean;
   /**
-   * Decides whether the doctor runs. At the start it logs a warning about tools that clients refuse, or among which
-   * models choose badly. Later it warns once about each tool whose result is larger than clients accept. To run it in
+   * Decides whether the doctor runs. At the start it logs a warning about tools that clients refuse, and about tools
+   * that models mix up. Later it warns once about each tool whose result is larger than clients accept. To run it in
    * production, set `true`; it then measures each answer of a tool. The option has no effect with the option `server`.
    *
    * @default `true`; `false` if `NODE_ENV` is `production` or `test`

@@ -27,14 +27,14 @@ export interface McpStreamableExtras {
    */
   version?: McpEndpointVersion;
   /**
-   * Decide which requests reach the endpoint. They run before the session guard. Nest resolves their dependencies from
-   * `imports`.
+   * Lists the guards that decide which requests reach the endpoint. They run before the session guard. Nest resolves
+   * their dependencies from `imports`.
    */
   guards?: (Type<CanActivate> | CanActivate)[];
   /**
-   * Are applied to the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`. Global
-   * guards and interceptors find their metadata with `Reflector` on `getClass()`. A `UseGuards()` among them runs
-   * before `guards`.
+   * Lists decorators that are applied to the controller of the endpoint, such as `Public()`, `SkipThrottle()` or
+   * `SetMetadata()`. Global guards and interceptors find their metadata with `Reflector` on `getClass()`. If the list
+   * has a `UseGuards()`, its guards run before those of `guards`.
    *
    * @default none
    */
@@ -50,8 +50,8 @@ export interface McpStreamableExtras {
   /** Makes `McpSessionService` injectable everywhere without an import. @default false */
   isGlobal?: boolean;
   /**
-   * Names the endpoint. An app with several endpoints must name all but one. Their services are injected with
-   * `@InjectMcp(McpSessionService, name)`.
+   * Names the endpoint. An app with several endpoints must name all but one. Inject the services of a named endpoint
+   * with `@InjectMcp(McpSessionService, name)`.
    */
   name?: string;
 }

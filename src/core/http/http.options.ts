@@ -7,15 +7,15 @@ import { defaultPrincipal, type McpPrincipalFunction } from './principal.js';
 export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
   /**
    * Returns the caller of a request: an id that stays the same when a token is refreshed, or `undefined` for an
-   * anonymous caller. It receives the request after the guards have run (Express' `Request` or Fastify's
-   * `FastifyRequest`). A session belongs to the principal that initialized it; other principals get the answer for an
-   * unknown session.
+   * anonymous caller. It receives the request (Express' `Request` or Fastify's `FastifyRequest`) after the guards have
+   * run. A session belongs to the principal that initialized it; other principals get the answer for an unknown
+   * session.
    *
    * Numbers, bigints and an `ObjectId` of MongoDB are converted to strings. A request that has a `user` but no
    * principal is refused (500): as anonymous callers, such users would share their sessions.
    *
-   * With the option `auth` the principal of a token is `<issuer>|<sub>`, and a request whose `user` is another caller
-   * is refused (403). If you pass a function, it alone decides.
+   * With the option `auth`, the principal of a token is `<issuer>|<sub>`. If the `user` of the request is another
+   * caller, the request is refused (403). If you pass a function, it alone decides.
    *
    * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.extra?.sub
    */
@@ -28,8 +28,8 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    */
   maxBodyBytes?: number;
   /**
-   * Limits the milliseconds in which the body of a request must arrive; a later one gets 408. Raise the value for
-   * clients on slow networks.
+   * Limits the milliseconds in which the body of a request must arrive. A request whose body takes longer gets 408.
+   * Raise the value for clients on slow networks.
    *
    * @default 30000
    */

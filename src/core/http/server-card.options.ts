@@ -25,7 +25,11 @@ export interface McpServerCardOptions {
   name?: string;
   /** Says what the server can do, in at most 100 characters. @default `serverInfo.description` */
   description?: string;
-  /** Is the URL of the endpoint as clients know it, such as `https://api.example.com/mcp`. @default `auth.resource` */
+  /**
+   * Sets the URL of the endpoint as clients know it, such as `https://api.example.com/mcp`.
+   *
+   * @default `auth.resource`
+   */
   url?: string;
   /** Says where the sources are: `url`, and `source`, which names the host, such as `github`. @default none */
   repository?: McpServerRepository;

@@ -44,9 +44,9 @@ export interface McpEventLogOptions {
    */
   maxEvents?: number;
   /**
-   * Limits the bytes of events that a session keeps, counted as UTF-16. Above the limit, the oldest events are evicted,
-   * from finished streams before open ones. The newest event of an open stream stays. With a higher value clients may
-   * be disconnected for longer, and events use more memory.
+   * Limits the bytes of events that a session keeps, counted as UTF-16. Above the limit, the oldest events are evicted:
+   * first those of finished streams, then those of open streams. The newest event of an open stream stays. With a
+   * higher value clients may be disconnected for longer, and events use more memory.
    *
    * @default 8388608 (8 MiB)
    */

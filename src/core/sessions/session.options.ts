@@ -33,8 +33,8 @@ export interface McpSessionOptions {
   sessionIdGenerator?: () => string;
   /**
    * Decides the format of the response to a POST. With `auto` it is JSON if the answer comes within `sseAfterMs` and no
-   * other message precedes it, and otherwise server-sent events. With `sse` and `json` it is always that format. With
-   * `json`, the response carries neither progress nor questions.
+   * other message precedes it. Otherwise it is server-sent events. With `json` it is always JSON, which carries neither
+   * progress nor questions. With `sse` it is always server-sent events.
    *
    * @default 'auto'
    */
@@ -56,14 +56,15 @@ export interface McpSessionOptions {
   retryMs?: number;
   /**
    * Sets the milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). With a
-   * higher value users have more time, and handlers may wait longer. The `timeout` of a single request may be shorter.
-   * The SDK applies 60 seconds of its own to requests that are made through its context without a `timeout`.
+   * higher value users have more time, and handlers may wait longer. A single request can set a shorter `timeout`. If a
+   * request is made through the SDK's context without a `timeout`, the SDK limits it to 60 seconds.
    *
    * @default 300000 (5 min)
    */
   serverRequestTimeoutMs?: number;
   /**
-   * Limits the milliseconds that a handler may take to answer. Then its signal aborts and the client gets an error.
+   * Limits the milliseconds that a handler may take to answer. After this time, its signal aborts and the client gets
+   * an error.
    *
    * @default Infinity (no limit)
    */
@@ -94,10 +95,10 @@ export interface McpSessionOptions {
    */
   maxHeldBytes?: number;
   /**
-   * Limits the delay of the event loop in milliseconds. If the loop is later than that twice in a row, new calls get
-   * 503 with `Retry-After`. A new call that would wait longer than that behind other calls of its caller gets 503, too.
-   * Answers, cancellations, GET and DELETE are still accepted. A higher value lets calls wait longer; `Infinity`
-   * disables the limit.
+   * Limits the delay of the event loop in milliseconds. If the delay is above the limit twice in a row, new calls get
+   * 503 with `Retry-After`. A new call also gets 503 if it would wait longer than this for earlier calls of the same
+   * caller. Answers, cancellations, GET and DELETE are still accepted. A higher value lets calls wait longer;
+   * `Infinity` disables the limit.
    *
    * @default 1000
    */
@@ -116,8 +117,8 @@ export interface McpSessionOptions {
    * notices the shutdown first. Meanwhile `McpSessionService.accepting` is `false`, health checks are down, and each
    * response closes its connection. Then `drainMs` begins. Choose a value above the time that the balancer takes to
    * notice. If an app has several endpoints, the longest value counts. With 0, new calls are refused at once, which
-   * suits development. The delay applies only to signals: `app.close()` does not wait, and neither does an app that
-   * enables shutdown hooks after `app.listen()`.
+   * suits development. There is no delay after `app.close()`, and none if the app enables shutdown hooks after
+   * `app.listen()`.
    *
    * @default `3_000` (3 s) with a shared session store; `0` without one
    */
@@ -148,9 +149,9 @@ export interface McpSessionOptions {
   maxSessionsPerPrincipal?: number;
   /**
    * Limits the number of sessions of all anonymous callers together. A further `initialize` gets 429. If the value is
-   * lower than `maxSessions`, anonymous callers leave room for authenticated ones. Guards of the whole app
-   * (`APP_GUARD`) do not change the default: set the option if they let anonymous callers in. Callers that guards
-   * accept without a principal are anonymous, too: if all callers are, raise the value to `maxSessions`.
+   * lower than `maxSessions`, places are left for authenticated callers. Guards of the whole app (`APP_GUARD`) do not
+   * change the default: set the option if they let anonymous callers in. A caller that a guard accepts without a
+   * principal is anonymous, too: if all your callers are, raise the value to `maxSessions`.
    *
    * @default half of `maxSessions`, rounded up, with the option `guards` or `auth`; `Infinity` without (then only `maxSessions` limits them)
    */

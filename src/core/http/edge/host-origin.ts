@@ -31,13 +31,13 @@ export interface RequestFacts {
 /** Options of {@link compileHostRules}. @internal */
 export interface HostOriginOptions {
   /**
-   * Lists the values that the header `Host` may have, with or without a port. Without a port, every port is allowed.
-   * Case is ignored.
+   * Lists the values that the header `Host` may have, with or without a port. If an entry has no port, every port is
+   * allowed. Upper and lower case are the same.
    *
-   * If the list is empty, requests that arrive on a loopback address may name only loopback hosts. Requests that arrive
-   * on a network address may name any host, and a warning is logged once. Browser pages of such a host may call only if
-   * the host is an IP address or a loopback name, or if `allowedOrigins` lists the page. If a reverse proxy on the same
-   * machine forwards the public host name, list that name.
+   * With an empty list, the address at which a request arrives decides. At a loopback address, the `Host` must be a
+   * loopback name; if a reverse proxy on the same machine forwards the public host name, list that name. At any other
+   * address, every `Host` is allowed, and a warning is logged once. There, a request of a browser page is refused if
+   * the `Host` is a domain name, unless `allowedOrigins` lists the page.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
@@ -45,7 +45,8 @@ export interface HostOriginOptions {
   readonly allowedHosts?: readonly string[];
   /**
    * Lists the origins from which browsers may call, such as `https://app.example.com`, in addition to the endpoint's
-   * own origin. `null` allows sandboxed frames and local files, and so every site that opens one.
+   * own origin. The entry `null` allows sandboxed frames and local files. Every website can open such a frame, so
+   * `null` lets every website call.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
