@@ -11,8 +11,11 @@ import { ENDPOINT_NAME, type EndpointName } from './core/calls/endpoint-name.js'
 import { logger } from './core/calls/operator-log.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { ResolvedSessionOptions } from './core/sessions/session.options.js';
+import type { McpSessionStore } from './core/sessions/store/session-store.js';
 import { InMemorySessionStore } from './core/sessions/store/in-memory-session-store.js';
+import type { McpStateStore } from './core/handlers/state/state-store.js';
 import { InMemoryStateStore } from './core/handlers/state/in-memory-state-store.js';
+import type { McpSharedEventStore } from './core/log/event-store.js';
 import { InMemoryEventStore } from './core/log/in-memory-event-store.js';
 import type { McpEventLogOptions } from './core/log/stream.options.js';
 import { REQUEST_FAILED } from './core/protocol/errors.js';
@@ -31,13 +34,41 @@ const LISTS_CHANGED = ['tools', 'prompts', 'resources'].map((list) =>
   JSON.stringify({ jsonrpc: '2.0', method: `notifications/${list}/list_changed` }),
 );
 
-/** The methods that change a store. They run to their end synchronously: the order of their entries is that of the changes. */
+/**
+ * Whether a method changes its store itself, not by another method. Such a method runs to its end synchronously: the order of the
+ * entries is that of the changes.
+ */
 const CHANGES = {
-  sessionStore: ['create', 'patch', 'touch', 'delete', 'claimExpired'],
-  eventStore: ['open', 'append', 'read', 'claim', 'release', 'drop'],
-  stateStore: ['set', 'delete'],
-} as const;
+  sessionStore: {
+    create: true,
+    get: false,
+    patch: true,
+    touch: true,
+    delete: true,
+    claimExpired: true,
+    list: false,
+    count: false,
+  },
+  eventStore: {
+    open: true,
+    append: true,
+    read: true,
+    claim: true,
+    release: true,
+    drop: true,
+    unfinished: false,
+    stats: false,
+    sizeOf: false,
+  },
+  stateStore: { get: false, set: true, delete: true, add: false },
+} satisfies {
+  sessionStore: MethodsOf<McpSessionStore>;
+  eventStore: MethodsOf<McpSharedEventStore>;
+  stateStore: MethodsOf<McpStateStore>;
+};
 
+/** A method that is missing here does not compile. */
+type MethodsOf<Store> = Record<Exclude<keyof Store, 'scope'>, boolean>;
 type StoreName = keyof typeof CHANGES;
 interface Snapshot extends Readonly<Record<StoreName, never>> {
   readonly format: string;
@@ -136,7 +167,8 @@ export class DevStores {
   }
 
   #writeDown(store: StoreName): void {
-    for (const method of CHANGES[store]) {
+    for (const [method, changes] of Object.entries(CHANGES[store])) {
+      if (!changes) continue;
       const target = this[store] as unknown as Record<string, Method>;
       const change = target[method]!.bind(target);
       const written: Method = (...args) => {
