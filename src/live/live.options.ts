@@ -17,10 +17,10 @@ export interface McpLiveOptions {
   /** Sets the path of the page, below the global prefix of the app, as for any controller. @default 'mcp-live' */
   path?: string;
   /**
-   * Decide who may see the page, and end sessions and calls. Give at least one guard; it protects all routes of the
-   * page. Nest resolves the dependencies of guards from `imports`. A browser opens the page, so the guards must use
-   * what browsers send: a cookie, Basic credentials, or headers of a proxy. The Host of the page must be a loopback
-   * name on loopback, an IP address elsewhere, or in the `allowedHosts` of an endpoint.
+   * Lists the guards that decide who may see the page, and end sessions and calls. Give at least one guard; it protects
+   * all routes of the page. Nest resolves the dependencies of guards from `imports`. A browser opens the page, so the
+   * guards must use what browsers send: a cookie, Basic credentials, or headers of a proxy. The Host of the page must
+   * be a loopback name on loopback, an IP address elsewhere, or in the `allowedHosts` of an endpoint.
    */
   guards?: readonly (Type<CanActivate> | CanActivate)[];
   /**
