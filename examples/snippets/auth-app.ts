@@ -8,7 +8,7 @@ import { McpStreamableModule } from 'nestjs-mcp-streamable';
       serverInfo: { name: 'notes', version: '1.0.0' },
       auth: {
         resource: 'https://api.example.com/mcp', // the endpoint, as clients know it
-        // where they log in: its issuer, as its own metadata has it
+        // where clients log in: the issuer, exactly as that server's metadata has it
         authorizationServers: ['https://idp.example.com/'],
         requiredScopes: ['notes:read'],
       },

@@ -43,7 +43,7 @@ export class AuthGuard implements CanActivate {
 // #region public
 const endpoint = McpStreamableModule.forRoot({
   serverInfo: { name: 'notes', version: '1.0.0' },
-  decorators: [Public()], // as your guard knows it
+  decorators: [Public()], // the decorator that your guard looks for
   auth: {
     resource: 'https://api.example.com/mcp',
     authorizationServers: ['https://idp.example.com/'],

@@ -4,7 +4,7 @@ import { AppModule } from './app.module';
 
 async function bootstrap() {
   const app = await NestFactory.create(AppModule);
-  app.enableShutdownHooks(); // SIGTERM and Ctrl-C first end calls and streams
+  app.enableShutdownHooks(); // after SIGTERM or Ctrl-C, running calls have time to end
   await app.listen(process.env.PORT ?? 3000, '127.0.0.1');
 }
 void bootstrap();
