@@ -102,8 +102,9 @@ const SOURCES = {
 
 const HEAD = `# Options
 
-You can look up here every option of \`McpStreamableModule.forRoot(options)\` and \`forRootAsync({ useFactory, … })\`, with its default. A value that cannot
-work prevents the start, with a message that names the option. A name that is no option prevents it too, and the message suggests the right name.
+You can look up here every option of \`McpStreamableModule.forRoot(options)\` and \`forRootAsync({ useFactory, … })\`, with its default. If a value
+cannot work, the app does not start, and the error names the option. If an option has an unknown name, the app does not start either, and the
+error suggests the right name.
 
 <!-- Generated from the comments in the source: npm run x -- docs:options -->
 `;

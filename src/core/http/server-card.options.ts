@@ -31,7 +31,11 @@ export interface McpServerCardOptions {
    * @default `auth.resource`
    */
   url?: string;
-  /** Says where the sources are: `url`, and `source`, which names the host, such as `github`. @default none */
+  /**
+   * Says where the sources are: `url` is their address, and `source` names the host, such as `github`.
+   *
+   * @default none
+   */
   repository?: McpServerRepository;
 }
 

@@ -26,9 +26,9 @@ export interface McpRequestStateOptions {
    */
   requestStateTtlMs?: number;
   /**
-   * Limits the encrypted request state, in bytes: the answers so far and the results of `ctx.once()`, plus a third for
-   * the encoding. A call that needs more fails. Each round sends the state twice, and encrypts and decrypts it, so a
-   * higher value costs bandwidth and time.
+   * Limits the encrypted request state, in bytes. The state has the answers so far and the results of `ctx.once()`; the
+   * encoding adds a third. A call that needs more fails. Each round sends the state twice, and encrypts and decrypts
+   * it, so a higher value costs bandwidth and time.
    *
    * @default 65536 (64 KiB)
    */
