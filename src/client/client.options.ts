@@ -48,7 +48,7 @@ export interface StreamableClientTransportOptions {
    */
   headers?: McpHeadersSource;
   /**
-   * Is called on 401 and 403. Get new credentials, then return: the request is sent once more, with fresh `headers`.
+   * Gets new credentials after a 401 or 403. When it has returned, the request is sent once more, with fresh `headers`.
    * Requests that are refused at the same time share one call of this function. Throw to give up. Without this option,
    * such a request fails at once.
    *
@@ -57,9 +57,9 @@ export interface StreamableClientTransportOptions {
    */
   onUnauthorized?: (error: McpHttpUnauthorizedError) => void | Promise<void>;
   /**
-   * Returns fields for the `_meta` of each request, which do not override those of the caller: trace context, for
-   * example, from `traceContextMeta` of `nestjs-mcp-streamable/otel`. Called once per request, in the async context of
-   * its caller.
+   * Returns fields for the `_meta` of each request, such as a trace context from `traceContextMeta` of
+   * `nestjs-mcp-streamable/otel`. They do not override the fields of the caller. The function is called once per
+   * request, in the async context of its caller.
    *
    * @default none
    */
@@ -71,13 +71,13 @@ export interface StreamableClientTransportOptions {
    */
   instrumentation?: McpClientInstrumentation;
   /**
-   * A session to continue instead of starting one (2025 revisions). `Client.connect` then skips `initialize`.
+   * Names a session to continue instead of starting one (2025 revisions). `Client.connect` then skips `initialize`.
    *
    * @default none
    */
   sessionId?: string;
   /**
-   * The revision that was negotiated for `sessionId`.
+   * Names the revision that was negotiated for `sessionId`.
    *
    * @default none: the server assumes the one it negotiated
    */
@@ -124,9 +124,9 @@ export interface StreamableClientTransportOptions {
    */
   silenceMs?: number;
   /**
-   * Limits the milliseconds in which the response headers must arrive: of a GET, and of a POST with an answer to the
-   * server. A notification must be accepted in the same time, repetitions included. Requests have the timeout of their
-   * caller instead.
+   * Limits the milliseconds in which the response headers of a GET must arrive, and those of a POST with an answer to
+   * the server. A notification must be accepted in the same time, repetitions included. Requests have the timeout of
+   * their caller instead.
    *
    * @default 30000
    */

@@ -55,23 +55,23 @@ export interface RedisBackendOptions {
 /** Bounds of the event log in Redis; only `maxmemory` of Redis bounds the sum of all sessions. @publicApi */
 export interface RedisEventLogOptions {
   /**
-   * The number of events that a stream keeps, at least 100. The oldest are evicted first. With a higher value clients
-   * may be disconnected for longer, at the cost of memory in Redis.
+   * Limits the number of events that a stream keeps; the value is at least 100. The oldest events are evicted first.
+   * With a higher value clients may be disconnected for longer, and Redis needs more memory.
    *
    * @default 1000
    */
   maxEvents?: number;
   /**
-   * Bytes of events that a session keeps, counted as UTF-16 code units times two; Redis stores them as UTF-8, usually
-   * half of that. Above it, the oldest events are evicted, from finished streams before open ones; the newest event of
-   * an open stream stays.
+   * Limits the bytes of events that a session keeps, counted as UTF-16 code units times two; Redis stores them as
+   * UTF-8, which usually needs half of that. Above the limit, the oldest events are evicted: first those of finished
+   * streams, then those of open streams. The newest event of an open stream stays.
    *
    * @default 8388608 (8 MiB)
    */
   maxBytes?: number;
   /**
-   * The number of milliseconds for which a finished stream can still be resumed. With a higher value clients on bad
-   * connections have more time, at the cost of memory in Redis.
+   * Sets the milliseconds for which a finished stream can still be resumed. With a higher value clients on bad
+   * connections have more time, and Redis needs more memory.
    *
    * @default 300000 (5 minutes)
    */

@@ -34,14 +34,14 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
    */
   clientInfo?: { name: string; version: string };
   /**
-   * Is passed to the official `Client`: `capabilities` or `versionNegotiation`, for example.
+   * Sets the options of the official `Client`, such as `capabilities` or `versionNegotiation`.
    *
    * @default `{}` (the 2025 revisions, whose calls survive a broken connection; for 2026-07-28 set `versionNegotiation`)
    */
   client?: ClientOptions;
   /**
-   * Is called with each official `Client` before it connects, to set handlers. It is called again after a lost
-   * connection, because the new connection has a new `Client`.
+   * Sets handlers on each official `Client` before it connects. It is called again after a lost connection, because the
+   * new connection has a new `Client`.
    *
    * @default none
    */
@@ -66,15 +66,15 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
 
 /** Configures `McpClientModule.forRoot`. @publicApi */
 export interface McpClientModuleOptions {
-  /** The clients are injected by these names. */
+  /** Configures the clients. They are injected by these names. */
   clients: Readonly<Record<string, McpClientOptions>>;
 }
 
 /** These options are fixed when the module is declared, also in `forRootAsync`. @publicApi */
 export interface McpClientModuleExtras {
-  /** The names of the clients; needed in `forRootAsync` only. @default the keys of "clients" */
+  /** Lists the names of the clients; needed only in `forRootAsync`. @default the keys of "clients" */
   names?: readonly string[];
-  /** Whether other modules can inject the clients without importing this one. @default false */
+  /** Decides whether other modules can inject the clients without importing this one. @default false */
   isGlobal?: boolean;
 }
 

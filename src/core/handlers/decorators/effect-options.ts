@@ -21,8 +21,9 @@ export type ConfirmMessage<Args> = (args: Args, context: McpContext) => MaybePro
 /** Decides how a tool asks the user before it runs. @internal */
 export interface ConfirmOptions {
   /**
-   * Milliseconds that the user has to confirm. A later answer is refused, and the tool does not run. `requestStateTtlMs` of the
-   * endpoint holds in addition, in revision 2026-07-28; in a session `serverRequestTimeoutMs`.
+   * Limits the milliseconds that the user has to confirm. A later answer is refused, and the tool does not run. In
+   * revision 2026-07-28 `requestStateTtlMs` of the endpoint applies in addition, and in a session
+   * `serverRequestTimeoutMs`.
    *
    * @default 300000 (5 minutes)
    */
@@ -35,7 +36,7 @@ export interface ConfirmOptions {
    * @default 'refuse'
    */
   whenUnable?: 'refuse' | 'url';
-  /** Returns the address of that page; `id` is unguessable, and part of it. */
+  /** Returns the address of the page. `id` is unguessable, and must be part of the address. */
   url?: (id: string) => string;
 }
 
@@ -47,16 +48,17 @@ export interface ToolConfirmOptions<Args> extends ConfirmOptions {
 /** Decides which calls of a tool are repeats of each other: these run once. @internal */
 export interface IdempotencyOptions<Args> {
   /**
-   * Returns the key of a call; `undefined`: the call has none, and is run like any other. Give this or `argument`.
+   * Returns the key of a call. If it returns `undefined`, the call has no key, and runs like any other. Give this or
+   * `argument`.
    *
    * @default the argument
    */
   key?: (args: Args, context: McpContext) => MaybePromise<string | undefined>;
-  /** Names the argument that is the key: a text that the client makes up for each thing that it wants done. */
+  /** Names the argument that is the key: the client makes up a text for each thing that it wants done. */
   argument?: keyof Args & string;
   /**
-   * Milliseconds that a result is kept for repeats, from the end of the call. Longer: later repeats are recognized, and the store
-   * holds more.
+   * Sets the milliseconds that a result is kept for repeats, from the end of the call. With a higher value later
+   * repeats are recognized, and the store holds more.
    *
    * @default 86400000 (24 hours)
    */

@@ -6,13 +6,13 @@ import type { ConfirmMessage, EffectArguments, IdempotencyOptions, ToolConfirmOp
 
 /** These options describe every handler. @internal */
 export interface DescribedOptions {
-  /** Display name for users; without it clients show `name`. */
+  /** Sets the name that clients show to users; without it they show `name`. */
   title?: string;
-  /** Description for the model: what the handler does, and when to use it. */
+  /** Tells the model what the handler does, and when to use it. */
   description?: string;
   icons?: Icon[];
   /**
-   * Additional metadata for clients.
+   * Adds metadata for clients.
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta
    */
@@ -26,10 +26,11 @@ export interface DescribedOptions {
  * @publicApi
  */
 export interface McpCacheHints {
-  /** The result may be cached for so many milliseconds; 0: not at all. */
+  /** Sets the milliseconds for which the result may be cached. With 0 it is not cached. */
   ttlMs: number;
   /**
-   * Whether the result is the same for every caller (`public`) or for the one that requested it (`private`).
+   * Says whether the result is the same for every caller (`public`), or only for the caller that requested it
+   * (`private`).
    *
    * @default 'private'
    */
@@ -43,19 +44,19 @@ export interface McpCacheHints {
  */
 export interface LimitedOptions {
   /**
-   * The number of milliseconds that the handler may run. The time begins when its guards have accepted the caller and
-   * its arguments are valid, and ends when its result is complete, also that of an Observable. Then the signal of the
-   * call aborts, and the client gets an error: for a tool a result with `isError`, whose text the model reads, and
-   * otherwise -32001. Time in which the handler waits for answers of the client (`ctx.elicit()`, `ctx.sample()`,
+   * Limits the milliseconds that the handler may run. The time begins when its guards have accepted the caller and its
+   * arguments are valid. It ends when its result is complete, also that of an Observable. After this time, the signal
+   * of the call aborts, and the client gets an error: for a tool a result with `isError`, whose text the model reads,
+   * and otherwise -32001. Time in which the handler waits for answers of the client (`ctx.elicit()`, `ctx.sample()`,
    * `ctx.roots()`) does not count. In revision 2026-07-28 the handler runs again with the answers, and each run has the
-   * whole time. With `maxConcurrent`, a call that has waited so long for its turn fails too. `requestTimeoutMs` of the
+   * whole time. With `maxConcurrent`, a call that waits so long for its turn fails too. `requestTimeoutMs` of the
    * endpoint applies in addition.
    *
    * @default no limit
    */
   timeoutMs?: number;
   /**
-   * The maximum number of calls of the handler that run at a time. `{ max, per: 'principal' }` counts the calls of each
+   * Limits the number of calls of the handler that run at a time. `{ max, per: 'principal' }` counts the calls of each
    * caller separately: the anonymous callers of a session are one caller, and so are all anonymous callers without a
    * session. Further calls wait in their order, for `timeoutMs`. Without `timeoutMs` they wait until there is a place,
    * the client cancels or disconnects, or `requestTimeoutMs` has passed. Calls that wait count for `maxRunningCalls`.
@@ -91,15 +92,15 @@ export interface ToolOptions<
    */
   name?: string;
   /**
-   * The hints describe the behaviour of the tool, such as `readOnlyHint`. They are added to the hints that a route has
-   * by its verb.
+   * Sets hints that describe the behaviour of the tool, such as `readOnlyHint`. They are added to the hints that a
+   * route has by its verb.
    *
    * @default of a route: GET `readOnlyHint`, PUT `idempotentHint`, DELETE `idempotentHint` and `destructiveHint`; else none
    */
   annotations?: ToolAnnotations;
   /**
-   * The schema of the arguments. They are validated after the guards have run, and the handler gets the output of the
-   * schema (defaults, coercion). A method whose parameter does not fit the schema does not compile; with Zod, write
+   * Sets the schema of the arguments. They are validated after the guards have run, and the handler gets the output of
+   * the schema (defaults, coercion). A method whose parameter does not fit the schema does not compile; with Zod, write
    * `z.infer<typeof schema>`.
    *
    * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
@@ -116,9 +117,9 @@ export interface ToolOptions<
    */
   rename?: Readonly<Record<string, string>>;
   /**
-   * The schema of the result, as structured content. Results are validated against it, and the output of the schema is
-   * sent. A method that returns another type does not compile. `'route'` takes the schema from `@SerializeOptions({
-   * schema })` or `@ApiOkResponse({ type })` of the route.
+   * Sets the schema of the result, which then is structured content. Results are validated against it, and the output
+   * of the schema is sent. A method that returns another type does not compile. `'route'` takes the schema from
+   * `@SerializeOptions({ schema })` or `@ApiOkResponse({ type })` of the route.
    *
    * @default no structured content
    */
@@ -133,7 +134,7 @@ export interface ToolOptions<
    */
   task?: false | 'optional' | 'required' | 'manual' | ToolTaskOptions;
   /**
-   * The URI of the MCP Apps view that shows the results: that of an `@AppView()` of the endpoint. A host without
+   * Names the MCP Apps view that shows the results, by the URI of an `@AppView()` of the endpoint. A host without
    * support for views shows the result like that of any tool.
    *
    * @default none
@@ -141,8 +142,9 @@ export interface ToolOptions<
    */
   ui?: string | ToolUi;
   /**
-   * The question that the user must answer with yes before the tool runs, such as
-   * `` ({ id }) => `Delete the order ${id}?` ``; `@Confirm()` says the same. A client that cannot ask its user is refused.
+   * Sets a question that the user must answer with yes before the tool runs, such as
+   * `` ({ id }) => `Delete the order ${id}?` ``; `@Confirm()` says the same. If a client cannot ask its user, the call
+   * is refused.
    *
    * @default the tool runs without a question
    */
@@ -154,44 +156,45 @@ export interface ToolOptions<
    * @default each call runs
    */
   idempotency?: IdempotencyOptions<EffectArguments<Input>>;
-  /** Maximum size in bytes of its result as JSON; `Infinity`: no limit. @default that of the endpoint */
+  /** Limits the result, in bytes of JSON. `Infinity` disables the limit. @default that of the endpoint */
   maxResultBytes?: number;
-  /** Whether its structured content is repeated as a text block. @default that of the endpoint */
+  /** Decides whether structured content is repeated as a text block. @default that of the endpoint */
   textMirror?: boolean;
 }
 
 /** Decides which routes of a controller are tools; without both options, all of them are. @publicApi */
 export interface ToolsOptions {
-  /** The names of the methods that are tools. */
+  /** Names the methods that are tools. */
   only?: readonly string[];
-  /** The names of the methods that are no tools. */
+  /** Names the methods that are not tools. */
   except?: readonly string[];
 }
 
 /** Decides how calls of a tool become tasks. @internal */
 export interface ToolTaskOptions {
   /**
-   * `'required'`: a client of 2026-07-28 that does not declare the extension is refused (-32021).
+   * Decides what a client of 2026-07-28 gets that does not declare the extension. With `'optional'` its call runs
+   * without a task. With `'required'` it is refused (-32021).
    *
    * @default 'optional'
    */
   support?: 'optional' | 'required';
   /**
-   * The number of milliseconds from the beginning of the handler after which its call becomes a task. Faster calls are
+   * Sets the milliseconds from the beginning of the handler after which its call becomes a task. Faster calls are
    * answered directly. With `Infinity` the call becomes a task when the handler calls `ctx.startTask()`.
    *
    * @default 0
    */
   afterMs?: number;
   /**
-   * The number of milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a
+   * Sets the milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a
    * handler that still runs is aborted.
    *
    * @default the option `ttlMs` of the module
    */
   ttlMs?: number;
   /**
-   * The number of milliseconds that clients should wait between two polls.
+   * Sets the milliseconds that clients should wait between two polls.
    *
    * @default the option `pollIntervalMs` of the module
    */
@@ -200,10 +203,11 @@ export interface ToolTaskOptions {
 
 /** Names the view of a tool, and decides who may call the tool. @internal */
 export interface ToolUi {
-  /** The view that shows its results: the `uri` of an `@AppView()` of the same endpoint. @default none */
+  /** Names the view that shows the results, by the `uri` of an `@AppView()` of the same endpoint. @default none */
   resourceUri?: string;
   /**
-   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Hosts enforce this.
+   * Decides who may call the tool. With `model` the agent sees and calls it; with `app` views of this server call it.
+   * Hosts enforce this.
    *
    * @default ['model', 'app']
    */
@@ -221,9 +225,9 @@ export interface ResourceOptions extends DescribedOptions, LimitedOptions {
   uri: string;
   name: string;
   mimeType?: string;
-  /** Size in bytes, before any encoding. */
+  /** Says how many bytes the content has, before any encoding. */
   size?: number;
-  /** Audience, priority and time of the last change. */
+  /** Sets audience, priority and time of the last change. */
   annotations?: Annotations;
   /** Says how long a client may keep what it has read. */
   cache?: McpCacheHints;
@@ -236,13 +240,13 @@ export interface ResourceOptions extends DescribedOptions, LimitedOptions {
  * @internal
  */
 export interface AppViewCsp {
-  /** Origins for `fetch`, XHR and WebSocket (`connect-src`). */
+  /** Lists the origins for `fetch`, XHR and WebSocket (`connect-src`). */
   connectDomains?: readonly string[];
-  /** Origins for scripts, styles, images, fonts and media. */
+  /** Lists the origins for scripts, styles, images, fonts and media. */
   resourceDomains?: readonly string[];
-  /** Origins for frames inside (`frame-src`). */
+  /** Lists the origins for frames inside (`frame-src`). */
   frameDomains?: readonly string[];
-  /** Origins for `<base>` (`base-uri`). */
+  /** Lists the origins for `<base>` (`base-uri`). */
   baseUriDomains?: readonly string[];
 }
 
@@ -269,9 +273,9 @@ export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 
   csp?: AppViewCsp;
   /** @default none */
   permissions?: AppViewPermissions;
-  /** A stable origin for the sandbox, for CORS or OAuth; each host has its own format. @default chosen by the host */
+  /** Sets a stable origin for the sandbox, for CORS or OAuth, in the format of the host. @default chosen by the host */
   domain?: string;
-  /** Whether the host draws a border around the view. @default chosen by the host */
+  /** Decides whether the host draws a border around the view. @default chosen by the host */
   prefersBorder?: boolean;
 }
 
@@ -296,8 +300,8 @@ export interface ResourceTemplateOptions extends DescribedOptions, LimitedOption
 /** A method with `@ListResources()` gets these arguments. @publicApi */
 export interface McpListResourcesArgs {
   /**
-   * The `nextCursor` that the method returned for the page before, as a client sent it back: check it. Absent: the
-   * first page.
+   * Has the `nextCursor` that the method returned for the page before. The client has sent it back, so check it. It is
+   * absent for the first page.
    */
   readonly cursor?: string;
   /**
@@ -345,8 +349,8 @@ export interface PromptOptions<Input extends McpHandlerSchema = McpHandlerSchema
   /** The name is unique in the endpoint. */
   name: string;
   /**
-   * The schema of the arguments: an object whose properties are the arguments. Clients send strings, so a number must
-   * be coerced (`z.coerce.number()`).
+   * Sets the schema of the arguments: an object whose properties are the arguments. Clients send strings, so a number
+   * must be coerced (`z.coerce.number()`).
    *
    * @default the class of the parameter of `@McpArgs()`; nothing for a method that takes no arguments
    */
@@ -370,15 +374,15 @@ export type CompleteOptions =
 /** Says to which extension a method belongs, and which clients may call it. @publicApi */
 export interface McpMethodOptions {
   /**
-   * The id of the extension that has the method, such as `com.example/search`. The endpoint declares it, with the
-   * settings of its option `extensions`, else `{}`. A client that did not declare it is refused: in revision 2026-07-28
-   * with -32021, which names the extension, in a session with -32601.
+   * Names the extension that has the method by its id, such as `com.example/search`. The endpoint declares it, with the
+   * settings of its option `extensions`, else `{}`. A client that did not declare the extension is refused: in revision
+   * 2026-07-28 with -32021, which names the extension, and in a session with -32601.
    *
    * @default none: the method is served to every client
    * @see https://modelcontextprotocol.io/seps/2133-extensions
    */
   extension?: string;
-  /** The era that has the method. @default both */
+  /** Names the era that has the method. @default both */
   era?: McpEra;
 }
 
