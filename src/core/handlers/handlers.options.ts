@@ -51,8 +51,8 @@ export interface McpHandlerOptions {
    * Decides what the client of a tool gets when a guard denies the call. With `result` it gets a result with `isError`
    * and the text of the exception, which the model reads. With `http` it gets HTTP 403, as from a route; agent
    * frameworks take that for a broken transport and stop. The option does not apply to a 401, or to a denial with
-   * `WWW-Authenticate`: they are always an HTTP response, so that clients can authorize. It does not apply to
-   * resources, prompts and completions either, because their results cannot report a failure.
+   * `WWW-Authenticate`: they are always an HTTP response, so that clients can authorize. Clients of resources, prompts
+   * and completions always get HTTP 403, because their results cannot report a failure.
    *
    * @default 'result'
    */
