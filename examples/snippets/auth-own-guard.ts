@@ -14,8 +14,8 @@ export const Public = () => SetMetadata('isPublic', true);
 
 // #region guard
 /**
- * The guard of the app, as in Nest's documentation. It wants a cookie, or a token that the
- * app has made itself.
+ * This guard of the app accepts only callers who have logged in to the app. It skips public
+ * routes, as in Nest's documentation.
  */
 @Injectable()
 export class AuthGuard implements CanActivate {

@@ -7,7 +7,7 @@ const serverInfo = { name: 'orders', version: '1.0.0' };
 // #region origins
 const endpoint = McpStreamableModule.forRoot({
   serverInfo,
-  allowedHosts: ['mcp.example.com'], // as clients name this server
+  allowedHosts: ['mcp.example.com'], // the host in the URL that clients use
   allowedOrigins: ['https://app.example.com'], // pages that may call it
 });
 // #endregion

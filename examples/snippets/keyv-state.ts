@@ -7,7 +7,7 @@ import { McpStreamableModule } from 'nestjs-mcp-streamable';
   imports: [
     McpStreamableModule.forRoot({
       serverInfo: { name: 'shop', version: '1.0.0' },
-      // Give it the adapter of your database as its `store`. It must throw errors: see
+      // Pass the adapter of your database as `store`. `throwOnErrors` is explained
       // below.
       stateStore: new Keyv({ throwOnErrors: true, namespace: 'mcp-state' }),
     }),

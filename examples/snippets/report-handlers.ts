@@ -8,7 +8,7 @@ const Year = z.object({ year: z.number().int() });
 
 @Injectable()
 export class ReportTools {
-  /** Clients read its progress as the status of the task. */
+  /** Clients get the progress of this tool as the status of the task. */
   @Tool({
     name: 'yearly_report',
     description: 'Adds up a year',

@@ -13,7 +13,7 @@ export class RunningReports {
     );
   }
 
-  /** Aborts their handlers, on whichever node they run. */
+  /** Cancels the tasks, and so aborts their handlers, on any node. */
   async cancelAllOf(principal: string): Promise<void> {
     for (const { id } of await this.of(principal)) await this.tasks.cancel(id);
   }

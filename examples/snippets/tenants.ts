@@ -29,7 +29,7 @@ export class MembersModule {}
       path: 'tenants/:tenant/mcp',
       imports: [MembersModule],
       guards: [TenantGuard],
-      // A user of two tenants is two callers. No id of a tenant has a "|" in it.
+      // A user of two tenants is two callers. So the id of a tenant must not have a "|".
       principal: ({ params, user }: TenantRequest) => `${params.tenant}|${user.id}`,
     }),
     McpAuditModule.forRoot({ sink: TenantAudit }),
