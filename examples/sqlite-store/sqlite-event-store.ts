@@ -111,12 +111,12 @@ export class SqliteEventStore implements McpSharedEventStore {
     });
   }
 
-  async claim(session: string, id: string, { node, reader }: McpReaderRef): Promise<McpClaimResult> {
+  async claim(session: string, id: string, { node, reader }: McpReaderRef, first = false): Promise<McpClaimResult> {
     return this.#atomically(() => {
       const stream = this.#find(session, id);
       const before = stream.reader;
       if (before?.reader === reader) return this.#head(stream);
-      this.#save(Object.assign(stream, { reader: { node, reader } }));
+      if (!first || !before) this.#save(Object.assign(stream, { reader: { node, reader } }));
       return { ...this.#head(stream), ...(before && { before }) };
     });
   }
