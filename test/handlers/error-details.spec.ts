@@ -64,6 +64,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
   it.each<[string, Record<string, string>]>([
     ['a proxy on this machine', { 'x-forwarded-for': '10.0.0.7' }],
     ['a CDN', { 'cf-connecting-ip': '10.0.0.7' }],
+    ['a balancer that only numbers requests', { 'x-amzn-trace-id': 'Root=1-67891233-abcdef012345678912345678' }],
     ['a tunnel that adds no header', { host: 'mcp.example.com' }],
   ])(
     'the message of an Error that a handler throws is not sent through %s by default, and is with "errorDetails"',

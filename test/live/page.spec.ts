@@ -171,6 +171,8 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
       { host: 'rebound.example' },
       { 'x-forwarded-for': '127.0.0.1' },
       { via: '1.1 proxy' },
+      { 'x-amzn-trace-id': 'Root=1-67891233-abcdef012345678912345678' },
+      { 'fly-region': 'fra' },
     ];
     for (const headers of strangers) {
       for (const path of ['mcp-live', 'mcp-live/events']) {

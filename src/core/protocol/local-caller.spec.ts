@@ -3,6 +3,40 @@ import { isLocalCaller } from './local-caller.js';
 
 const host = 'localhost';
 
+/** Headers by which a request shows that it has come through something, as each of these adds them. */
+const ADDED_BY: Readonly<Record<string, readonly string[]>> = {
+  'RFC 7239, RFC 9110, RFC 8586': ['Forwarded', 'Via', 'Max-Forwards', 'CDN-Loop'],
+  'most proxies': ['X-Forwarded-For', 'X-Forwarded-Proto', 'X-Forwarded-Host', 'X-Real-IP', 'X-Client-IP', 'Client-IP'],
+  'old proxies': ['Forwarded-For', 'X-Forwarded', 'Proxy-Client-IP', 'WL-Proxy-Client-IP', 'ClientIP', 'X-RealIP'],
+  'browsers that are set to a proxy': ['Proxy-Connection', 'Proxy-Authorization'],
+  'ingress-nginx': ['X-Original-Forwarded-For', 'X-Original-URI'],
+  Cloudflare: ['CF-Connecting-IP', 'CF-Ray', 'CF-IPCountry', 'CF-Visitor', 'True-Client-IP'],
+  Akamai: ['True-Client-Port', 'Akamai-Origin-Hop', 'X-Akamai-Edgescape'],
+  Fastly: ['Fastly-Client-IP', 'Fastly-FF', 'Fastly-SSL'],
+  'Fly.io': ['Fly-Client-IP', 'Fly-Region', 'Fly-Forwarded-Port'],
+  'Amazon (ALB, CloudFront)': ['X-Amzn-Trace-Id', 'X-Amzn-Oidc-Data', 'X-Amz-Cf-Id'],
+  Azure: ['X-Azure-ClientIP', 'X-Azure-SocketIP', 'X-Azure-Ref', 'X-Azure-FDID', 'X-ARR-SSL', 'X-Original-URL'],
+  Google: ['X-AppEngine-User-IP', 'X-AppEngine-Country', 'X-Cloud-Trace-Context'],
+  Vercel: ['X-Vercel-Id', 'X-Vercel-Forwarded-For', 'X-Vercel-IP-Country'],
+  Netlify: ['X-NF-Client-Connection-IP', 'X-NF-Request-Id'],
+  Envoy: ['X-Envoy-External-Address', 'X-Envoy-Attempt-Count', 'X-Envoy-Original-Path'],
+  'Rackspace, HAProxy, Varnish': ['X-Cluster-Client-IP', 'X-ProxyUser-IP', 'X-Varnish'],
+  'Microsoft servers': ['Front-End-Https', 'X-Originating-IP', 'X-Original-Host', 'X-Remote-Addr', 'X-Host'],
+};
+
+/** Headers of clients that call without a proxy. */
+const OF_CLIENTS = [
+  ...['Accept', 'Accept-Encoding', 'Accept-Language', 'Authorization', 'Cache-Control', 'Connection', 'Content-Length'],
+  ...['Content-Type', 'Cookie', 'DNT', 'Expect', 'Idempotency-Key', 'If-None-Match', 'Keep-Alive', 'Last-Event-ID'],
+  ...['Mcp-Method', 'Mcp-Name', 'Mcp-Protocol-Version', 'Mcp-Session-Id', 'Origin', 'Pragma', 'Priority', 'Referer'],
+  ...['Sec-CH-UA', 'Sec-Fetch-Site', 'TE', 'Transfer-Encoding', 'Upgrade-Insecure-Requests', 'User-Agent'],
+  ...['traceparent', 'tracestate', 'baggage', 'b3', 'X-Request-Id', 'X-Requested-With', 'X-API-Key', 'viable'],
+  ...['Mcp-Param-Host', 'Mcp-Param-Client-IP', 'Mcp-Param-Forwarded'],
+];
+
+const isLocalWith = (name: string): boolean =>
+  isLocalCaller({ headers: { host, [name]: '10.0.0.7' }, socket: { remoteAddress: '127.0.0.1' } });
+
 describe('a caller on this machine', () => {
   it.each<[string, unknown, boolean]>([
     ['is not one of a socket without an address', { headers: { host }, socket: {} }, false],
@@ -25,12 +59,6 @@ describe('a caller on this machine', () => {
     ['127.0.0.1', { host: 'localhost', 'x-forwarded-for': '10.0.0.7' }, false],
     ['127.0.0.1', { host: 'localhost', 'x-forwarded-proto': 'https' }, false],
     ['127.0.0.1', { host: 'localhost', forwarded: 'for=10.0.0.7' }, false],
-    ...['x-real-ip', 'cf-connecting-ip', 'true-client-ip', 'fastly-client-ip', 'x-azure-clientip', 'x-envoy-peer'].map(
-      (name): [string, object, boolean] => ['127.0.0.1', { host: 'localhost', [name]: '10.0.0.7' }, false],
-    ),
-    ...['x-original-host', 'x-host', 'x-forwarded', 'x-forwarded-host', 'via', 'forwarded-for'].map(
-      (name): [string, object, boolean] => ['127.0.0.1', { host: 'localhost', [name]: 'mcp.example.com' }, false],
-    ),
     [
       '127.0.0.1',
       { host: 'localhost', viable: '1', shipping: '1', 'user-agent': 'curl', 'sec-fetch-site': 'none' },
@@ -38,5 +66,16 @@ describe('a caller on this machine', () => {
     ],
   ])('from %s with %o: %s', (remoteAddress, headers, local) => {
     expect(isLocalCaller({ headers, socket: { remoteAddress } })).toBe(local);
+  });
+
+  it('is not one of a request that has any one header of a proxy, in any case of letters', () => {
+    const names = Object.values(ADDED_BY).flat();
+    const spelled = [...names, ...names.map((name) => name.toLowerCase())];
+    expect(spelled.filter(isLocalWith)).toEqual([]);
+  });
+
+  it('is one of a request with the headers that clients send, and with arguments of tools', () => {
+    const spelled = [...OF_CLIENTS, ...OF_CLIENTS.map((name) => name.toLowerCase())];
+    expect(spelled.filter((name) => !isLocalWith(name))).toEqual([]);
   });
 });

@@ -1,10 +1,20 @@
 import { isIPv6 } from 'node:net';
 
 /**
- * Matches the headers of proxies; it is a pattern, since each proxy and CDN has its own: `x-forwarded-for`, `cf-
- * connecting-ip`, `true-client-ip`, `x-original-host`…
+ * Matches the headers that proxies, balancers, CDNs and tunnels add. It is a pattern, since each has its own, and a
+ * proxy may send only one of them: `forwarded`, `x-real-ip`, `cf-ray`, `x-amzn-trace-id`, `cdn-loop` (RFC 8586)…
  */
-const PROXY_HEADER = /^via$|^(?:x-)?forwarded|^(?:x-original|x-envoy|x-amz|cf)-|-\w*ip$|-(?:host|for)$/;
+const PROXY_HEADER = new RegExp(
+  [
+    'forward|prox|client-?ip|real-?ip|^via$|^front-end-https$',
+    '^(?:akamai|cdn|cf|fastly|fly|true)-',
+    '^x-(?:akamai|amzn?|appengine|arr|azure|cloud-trace|cluster|envoy|nf|original|vercel)-|^x-varnish$',
+    '-\\w*ip$|-(?:addr|for|host)$',
+  ].join('|'),
+  'i',
+);
+/** Headers with this prefix are arguments of tools, with names that the app chose. */
+const ARGUMENT = /^mcp-param-/i;
 
 /** The parts of a request, of Node, Express or Fastify, that say where it comes from. */
 interface Arrived {
@@ -28,7 +38,7 @@ export function isLocalCaller(request: unknown): boolean {
     isLoopbackAddress(socket?.remoteAddress) &&
     host !== undefined &&
     isLoopbackName(host.name) &&
-    !Object.keys(headers).some((name) => PROXY_HEADER.test(name))
+    !Object.keys(headers).some((name) => PROXY_HEADER.test(name) && !ARGUMENT.test(name))
   );
 }
 
