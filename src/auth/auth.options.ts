@@ -153,6 +153,15 @@ export interface McpJwtOptions {
    * @default all asymmetric ones: `RS`, `PS` and `ES` with 256, 384 and 512, and `EdDSA`
    */
   algorithms?: readonly string[];
+  /**
+   * Lists the accepted values of the header `typ`, which says what a JWT is for. A token without the header counts as
+   * `JWT`. The prefix `application/` and the case of letters do not matter. Other types, such as `logout+jwt` or
+   * `dpop+jwt`, are no access tokens. With `['at+jwt']` only tokens of RFC 9068 are accepted, so ID tokens are refused.
+   *
+   * @default ['at+jwt', 'JWT']
+   * @see https://www.rfc-editor.org/rfc/rfc9068#section-4
+   */
+  types?: readonly string[];
   /** Returns the scopes of a token from its claims. @default from the claims `scope`, `scp` and `permissions` */
   scopes?: (claims: Readonly<Record<string, unknown>>) => readonly string[];
 }
@@ -166,6 +175,7 @@ const JWT_TABLE = {
   audience: option(undefined, textOrTexts),
   jwksUri: option(undefined, urlOrUrls),
   algorithms: option(ALGORITHMS, asymmetric),
+  types: option(['at+jwt', 'JWT'], typesOf),
   scopes: functionOf(claimedScopes),
 } satisfies OptionTable<McpJwtOptions>;
 
@@ -205,6 +215,8 @@ export interface ResolvedJwtOptions {
   /** Maps issuers to the URLs of their keys; `undefined`: the metadata of the issuer names it. */
   readonly keys: ReadonlyMap<string, string | undefined>;
   readonly algorithms: readonly string[];
+  /** In canonical form. */
+  readonly types: readonly string[];
   readonly scopes: NonNullable<McpJwtOptions['scopes']>;
 }
 
@@ -230,7 +242,7 @@ export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
 }
 
 function verificationOf(
-  { issuer, jwksUri, algorithms, scopes }: Resolved<typeof JWT_TABLE>,
+  { issuer, jwksUri, algorithms, types, scopes }: Resolved<typeof JWT_TABLE>,
   authorizationServers: readonly string[],
 ): ResolvedJwtOptions {
   const issuers = [issuer ?? authorizationServers].flat();
@@ -240,7 +252,7 @@ function verificationOf(
     const reason = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Set "auth.jwt.jwksUri" to the URL of its keys.`;
     throw new McpOptionError('auth.jwt.issuer', reason);
   }
-  return { keys, algorithms, scopes };
+  return { keys, algorithms, types: types.map(canonicalType), scopes };
 }
 
 function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): Map<string, string | undefined> {
@@ -269,6 +281,11 @@ export function canonicalUri(uri: string): string {
   const { origin, pathname, search, username, password } = new URL(uri);
   if (uri.includes('#') || username !== '' || password !== '') return uri;
   return origin + pathname.replace(/\/$/, '') + search;
+}
+
+/** Returns the value of a header `typ` in the form in which two are compared: RFC 7515 §4.1.9 lets both be written. */
+export function canonicalType(type: string): string {
+  return type.toLowerCase().replace(/^application\//, '');
 }
 
 /** Returns the scopes in the claims that authorization servers use for them. */
@@ -318,6 +335,11 @@ function textOrTexts(given: string | readonly string[], name: string): string | 
   const all = texts(required)(typeof given === 'string' ? [given] : given, name);
   if (all.length > 0 && !all.includes('')) return given;
   throw new McpOptionError(name, `The option "${name}" is empty, so no token could be valid. Name at least one.`);
+}
+
+function typesOf(given: readonly string[], name: string): readonly string[] {
+  if (texts(required)(given, name).length > 0 && !given.includes('')) return given;
+  throw new McpOptionError(name, `The option "${name}" is empty, so no token could be valid. Name at least one type.`);
 }
 
 function asymmetric(given: readonly string[], name: string): readonly string[] {

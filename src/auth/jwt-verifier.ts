@@ -5,7 +5,7 @@ import { McpOptionError } from '../core/common/options.js';
 import { isThenable } from '../core/common/promises.js';
 import { metadataUrls } from '../core/protocol/uris.js';
 import { McpError, shown } from '../core/protocol/errors.js';
-import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
+import { canonicalType, type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { requireJose } from './jose-package.cjs';
 import { keyOf, RefusedTokens } from './refused-tokens.js';
 import { TokenRefusedError } from './token.errors.js';
@@ -68,7 +68,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
       entered = true;
       return turn;
     };
-    let claims: Jose.JWTPayload;
+    let verified: Jose.JWTVerifyResult;
     try {
       // The slot is taken once the key is known: requests that wait for their issuer keep no others out.
       const keyInTurn: Jose.JWTVerifyGetKey = async (header, input) => {
@@ -77,16 +77,18 @@ export class JwtVerifier implements OAuthTokenVerifier {
         if (turn) await turn;
         return key;
       };
-      claims = (await this.#jose.jwtVerify(token, keyInTurn, options)).payload;
+      verified = await this.#jose.jwtVerify(token, keyInTurn, options);
     } catch (error) {
       const { JWKSMultipleMatchingKeys } = this.#jose.errors;
       if (error instanceof SourceAwayError || error instanceof McpError) throw error;
       if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? withoutKeys(issuer.name, error);
       await enter();
-      claims = await this.#verifiedByOne(error, token, options);
+      verified = await this.#verifiedByOne(error, token, options);
     } finally {
       if (entered) this.#slots.leave();
     }
+    const { payload: claims, protectedHeader } = verified;
+    this.#assertType(protectedHeader.typ);
     const { client_id: clientId, azp, appid, cid } = claims;
     const client = [clientId, azp, appid, cid].find((claim) => typeof claim === 'string');
     return {
@@ -118,16 +120,24 @@ export class JwtVerifier implements OAuthTokenVerifier {
     throw new TokenRefusedError('invalid_token', text, 'auth.jwt.issuer');
   }
 
+  /** Refuses JWTs that the issuer has signed for another purpose, such as logout tokens. @throws TokenRefusedError */
+  #assertType(type: unknown = 'JWT'): void {
+    const { types } = this.jwt;
+    if (typeof type === 'string' && types.includes(canonicalType(type))) return;
+    const text = `The token has the type ${shown(type)}, but access tokens have ${types.join(' or ')} here (option auth.jwt.types)`;
+    throw new TokenRefusedError('invalid_token', text, 'auth.jwt.types');
+  }
+
   /** Tries the keys of a set without ids one after the other. */
   async #verifiedByOne(
     keys: Jose.errors.JWKSMultipleMatchingKeys,
     token: string,
     options: Jose.JWTVerifyOptions,
-  ): Promise<Jose.JWTPayload> {
+  ): Promise<Jose.JWTVerifyResult> {
     let failure: unknown;
     for await (const key of keys) {
       try {
-        return (await this.#jose.jwtVerify(token, key, options)).payload;
+        return await this.#jose.jwtVerify(token, key, options);
       } catch (error) {
         failure = error;
         if (codeOf(error) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') break;

@@ -52,10 +52,10 @@ export function resourceServerOf(request: object | undefined): ResourceServer | 
 /**
  * # One endpoint as an OAuth 2.1 resource server
  *
- *     Authorization ─▶ token ─▶ verifier ─▶ expiry, audience, caller ─▶ required scopes ─▶ request.auth, request.user
- *          │ none        │ malformed  │ no        │ no                      │ too few
- *          ▼             ▼            ▼           ▼                         ▼
- *         401           400          401         401                       403, each with a challenge
+ *     Authorization ─▶ token ─▶ verifier ─▶ expiry, audience, binding, caller ─▶ required scopes ─▶ request.auth, request.user
+ *          │ none        │ malformed  │ no        │ no                               │ too few
+ *          ▼             ▼            ▼           ▼                                  ▼
+ *         401           400          401         401                                403, each with a challenge
  *
  * A challenge has the URL of the metadata of the endpoint, which names the authorization servers; its `scope` has all
  * scopes that the request needs.
@@ -117,13 +117,14 @@ export class ResourceServer implements Challenger {
     }
   }
 
-  /** Checks the result of a verifier: expiry, audience, caller and scopes. @throws TokenRefusedError */
+  /** Checks the result of a verifier: expiry, audience, binding, caller and scopes. @throws TokenRefusedError */
   #accepted(given: AuthInfo | undefined, token: string): AuthInfo {
     if (!given) throw new TokenRefusedError('invalid_token', 'The token is not valid');
     const { expiresAt, scopes = [] } = given as Partial<AuthInfo>;
     if (expiresAt !== undefined && !(expiresAt * 1_000 + this.options.clockToleranceMs > this.clock.now()))
       throw new TokenRefusedError('invalid_token', 'The token has expired');
     this.#assertMeantForUs(given);
+    assertUnbound(given);
     if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string')) {
       const source = this.options.jwt ? 'auth.jwt.scopes' : 'auth.verifier';
       throw new Error(
@@ -259,6 +260,18 @@ function tokenIn(authorization: string): string {
   const [, token] = BEARER.exec(authorization) ?? [];
   if (token !== undefined) return token;
   throw new TokenRefusedError('invalid_request', 'The header Authorization is not: Bearer <token>');
+}
+
+/**
+ * Refuses a token that is bound to a key of its client (DPoP, mutual TLS): a caller who only shows the token has not
+ * proved that it has the key (A17).
+ *
+ * @throws TokenRefusedError
+ */
+function assertUnbound({ extra }: AuthInfo): void {
+  if ((extra?.['cnf'] ?? undefined) === undefined) return;
+  const text = 'The token is bound to a key (claim cnf), and this server accepts tokens for Bearer only';
+  throw new TokenRefusedError('invalid_token', text);
 }
 
 /** The principals of clients that call for themselves begin with this text. */

@@ -82,6 +82,58 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     });
   });
 
+  it('A17: a JWT that its issuer signed for another purpose is refused, and the log names the option', async () => {
+    const app = await start();
+    const knock = knocker(app, 'modern');
+    const types = ['logout+jwt', 'dpop+jwt', 'application/logout+JWT', 'secevent+jwt', 'oauth-authz-req+jwt', '', 7];
+    for (const typ of types) {
+      const token = await idp().token({ aud: RESOURCE }, { typ });
+      const response = await knock({ authorization: `Bearer ${token}` });
+      expect([typ, response.status]).toEqual([typ, 401]);
+      expect(challengeIn(response)).toMatchObject({
+        error: 'invalid_token',
+        error_description: expect.stringMatching(/^The token has the type .* at\+jwt or jwt here/),
+      });
+      await response.text();
+    }
+    expect(app.log.texts('warn')).toEqual([expect.stringContaining('auth.jwt.types')]);
+  });
+
+  it('A17: an access token may have the type of RFC 9068, JWT or none, in any spelling', async () => {
+    const knock = knocker(await start(), 'modern');
+    for (const typ of ['at+jwt', 'AT+JWT', 'application/at+jwt', 'Application/AT+jwt', 'JWT', 'jwt', null]) {
+      const token = await idp().token({ aud: RESOURCE }, { typ });
+      const response = await knock({ authorization: `Bearer ${token}` });
+      expect([typ, response.status]).toEqual([typ, 200]);
+      await response.text();
+    }
+  });
+
+  it('A17: the option "auth.jwt.types" decides which types are accepted', async () => {
+    const statusOf = async (types: string[], typ: string | null): Promise<number> => {
+      const token = await idp().token({ aud: RESOURCE }, { typ });
+      const app = await start({ auth: { jwt: { types } } });
+      return (await knocker(app, 'modern')({ authorization: `Bearer ${token}` })).status;
+    };
+    expect(await statusOf(['Application/AT+JWT'], 'at+jwt')).toBe(200);
+    expect(await statusOf(['at+jwt'], 'JWT')).toBe(401);
+    expect(await statusOf(['at+jwt'], null)).toBe(401);
+    expect(await statusOf(['vendor+jwt'], 'vendor+jwt')).toBe(200);
+  });
+
+  it('A17: a token that is bound to a key is refused, since its caller has not proved to have the key', async () => {
+    const knock = knocker(await start(), 'modern');
+    const thumbprint = '0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I';
+    for (const cnf of [{ jkt: thumbprint }, { 'x5t#S256': thumbprint }, { jwk: {} }, {}, 'x']) {
+      const response = await knock(await bearer(idp(), '', { cnf }));
+      expect([cnf, response.status]).toEqual([cnf, 401]);
+      const { error, error_description: description } = challengeIn(response);
+      expect([error, description]).toEqual(['invalid_token', expect.stringContaining('The token is bound to a key')]);
+      await response.text();
+    }
+    expect((await knock(await bearer(idp(), '', { cnf: null }))).status).toBe(200);
+  });
+
   it('A5: signatures that mean nothing are refused', async () => {
     const knock = knocker(await start(), 'modern');
     const claims = { iss: idp().issuer, sub: 'ann', aud: RESOURCE, iat: now(), exp: now() + 300 };

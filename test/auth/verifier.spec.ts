@@ -41,6 +41,15 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     return result.content[0].text as string;
   };
 
+  it('A17: a token that its introspection says is bound to a key is refused', async () => {
+    const knock = knocker(await start({ auth: { verifier } }), 'modern');
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra: { sub: 'ann', cnf: { jkt: 'x' } } })));
+    const refused = await knock(as('bound'));
+    expect([refused.status, challengeIn(refused)['error']]).toEqual([401, 'invalid_token']);
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra: { sub: 'ann', cnf: null } })));
+    expect((await knock(as('unbound'))).status).toBe(200);
+  });
+
   describe.each(ERAS)('in the %s era', (era) => {
     it.each<[string, () => Promise<AuthInfo> | AuthInfo, number, string | undefined]>([
       ['an OAuthError', () => Promise.reject(new OAuthError(OAuthErrorCode.InvalidToken, 'Revoked')), 401, 'Revoked'],

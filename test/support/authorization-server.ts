@@ -79,18 +79,18 @@ export class AuthorizationServer {
     this.#published = [...this.#published, jwk];
   }
 
-  /** A token as this server would give it, but for these claims; `undefined` leaves one out. */
+  /** A token as this server would give it, but for these claims (`undefined` leaves one out) and header (`null` does). */
   async token(
     claims: Claims = {},
-    options: { alg?: string; kid?: string | null; key?: CryptoKey } = {},
+    options: { alg?: string; kid?: string | null; key?: CryptoKey; typ?: unknown } = {},
   ): Promise<string> {
-    const { alg = 'ES256', kid = this.#kid, key = this.#key } = options;
+    const { alg = 'ES256', kid = this.#kid, key = this.#key, typ = 'at+jwt' } = options;
     const { now = Date.now, lifetimeS = 300, user = 'ann' } = this.options;
     const at = Math.floor(now() / 1000);
     const usual = { iss: this.issuer, sub: user, client_id: 'client', iat: at, exp: at + lifetimeS, jti: randomUUID() };
     const all = Object.entries({ ...usual, ...claims }).filter(([, value]) => value !== undefined);
     return new SignJWT(Object.fromEntries(all))
-      .setProtectedHeader({ alg, typ: 'at+jwt', ...(kid !== null && { kid }) })
+      .setProtectedHeader({ alg, ...(typ !== null && { typ: typ as string }), ...(kid !== null && { kid }) })
       .sign(key);
   }
 

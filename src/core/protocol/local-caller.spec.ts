@@ -25,14 +25,15 @@ const ADDED_BY: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Headers of clients that call without a proxy. */
-const OF_CLIENTS = [
-  ...['Accept', 'Accept-Encoding', 'Accept-Language', 'Authorization', 'Cache-Control', 'Connection', 'Content-Length'],
-  ...['Content-Type', 'Cookie', 'DNT', 'Expect', 'Idempotency-Key', 'If-None-Match', 'Keep-Alive', 'Last-Event-ID'],
-  ...['Mcp-Method', 'Mcp-Name', 'Mcp-Protocol-Version', 'Mcp-Session-Id', 'Origin', 'Pragma', 'Priority', 'Referer'],
-  ...['Sec-CH-UA', 'Sec-Fetch-Site', 'TE', 'Transfer-Encoding', 'Upgrade-Insecure-Requests', 'User-Agent'],
-  ...['traceparent', 'tracestate', 'baggage', 'b3', 'X-Request-Id', 'X-Requested-With', 'X-API-Key', 'viable'],
-  ...['Mcp-Param-Host', 'Mcp-Param-Client-IP', 'Mcp-Param-Forwarded'],
-];
+const OF_CLIENTS = `
+  Accept Accept-Encoding Accept-Language Authorization Cache-Control Connection Content-Length Content-Type
+  Cookie DNT Expect Idempotency-Key If-None-Match Keep-Alive Last-Event-ID Mcp-Method Mcp-Name Mcp-Protocol-
+  Version Mcp-Session-Id Origin Pragma Priority Referer Sec-CH-UA Sec-Fetch-Site TE Transfer-Encoding Upgrade-
+  Insecure-Requests User-Agent traceparent tracestate baggage b3 X-Request-Id X-Requested-With X-API-Key viable
+  Mcp-Param-Host Mcp-Param-Client-IP Mcp-Param-Forwarded
+`
+  .trim()
+  .split(/\s+/);
 
 const isLocalWith = (name: string): boolean =>
   isLocalCaller({ headers: { host, [name]: '10.0.0.7' }, socket: { remoteAddress: '127.0.0.1' } });
