@@ -155,6 +155,11 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return this.doctor.diagnosis();
   }
 
+  /** Lets the app close without waiting for running calls, unless `drainMs` is set, for tests. @internal */
+  endCallsAtOnce(): void {
+    this.endpoint.endCallsAtOnce();
+  }
+
   /** Counts the responses that are open streams, for tests. @internal */
   get openResponses(): number {
     return this.responder.open;

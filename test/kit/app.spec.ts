@@ -7,7 +7,7 @@ import { Test } from '@nestjs/testing';
 import { McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { createAppFetch, createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ADAPTERS } from '../support/adapters.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
 
@@ -17,6 +17,7 @@ const tools = { providers: [KitTools, Doors, StaffGuard] };
 describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
   const apps: INestApplication[] = [];
   afterEach(async () => {
+    vi.unstubAllEnvs();
     for (const app of apps.splice(0)) await app.close();
   });
 
@@ -88,6 +89,41 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     apps.splice(0);
     await expectNothingLeft(app);
     await Promise.all(clients.map((mcp) => mcp.close()));
+  });
+
+  it('the testing kit lets an app close at once while a call hangs, whatever NODE_ENV is', async () => {
+    vi.stubEnv('NODE_ENV', undefined);
+    for (const era of ['legacy', 'modern'] as const) {
+      const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools }, (builder) =>
+        builder.overrideProvider(McpClock).useValue(new ManualClock()),
+      );
+      const mcp = await createMcpTestClient(app, { era });
+      const outcome = mcp.callTool('wait').catch((error: unknown) => error);
+      await app.get(Doors).reached.promise;
+      // The clock stands still: a close that waited for the call would never end.
+      await app.close();
+      apps.splice(0);
+      expect(await outcome).toMatchObject({ message: expect.stringContaining('shutting down') });
+      await mcp.close();
+    }
+  });
+
+  it('the testing kit waits for calls for the time that the option says', async () => {
+    const clock = new ManualClock();
+    const app = await makeApp({ imports: [endpoint({ serverInfo, drainMs: 1_000 })], ...tools }, (builder) =>
+      builder.overrideProvider(McpClock).useValue(clock),
+    );
+    const mcp = await createMcpTestClient(app);
+    const call = mcp.callTool('wait');
+    const { reached, opened } = app.get(Doors);
+    await reached.promise;
+    const closing = app.close();
+    apps.splice(0);
+    await vi.waitFor(() => expect(app.get(McpSessionService).accepting).toBe(false));
+    opened.open();
+    expect((await call).isError).toBe(false);
+    await closing;
+    await mcp.close();
   });
 
   it('the testing kit names in its error what is left, and counts the timers of a clock of the test', async () => {

@@ -7,7 +7,7 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ADAPTERS, gate, type TestAppOptions, type TestTool, TestApp, serverInfo } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import type { RawResponse } from '../support/http.js';
@@ -19,6 +19,7 @@ import { eventually } from '../support/test-apps.js';
 import { serverSaying } from '../support/scripted-server.js';
 
 const DRAIN_MS = 10_000;
+const LOCAL_DRAIN_MS = 5_000;
 const NOTHING = { live: 0, inFlight: 0, outbound: 0, streams: 0, readers: 0, openResponses: 0, timers: 0 };
 
 async function expectStopping(response: RawResponse, id: string | number | null = null): Promise<void> {
@@ -81,6 +82,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     [clock, hold, aborted] = [new ManualClock(), gate(), 0];
   });
   afterEach(async () => {
+    vi.unstubAllEnvs();
     hold.open();
     await app.shutDown();
   });
@@ -192,14 +194,51 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     await app.settled({ ...NOTHING, sessions: 1 });
   });
 
-  it('S15: a node whose sessions are in its memory waits for no call, unless drainMs is set', async () => {
+  it('S15: a node whose sessions are in its memory lets running calls end, unless NODE_ENV is for tests or development', async () => {
+    for (const env of [undefined, 'production', 'Test']) {
+      vi.stubEnv('NODE_ENV', env);
+      [hold, aborted] = [gate(), 0];
+      await start({ sessionStore: new InMemorySessionStore(clock) });
+      const kept = (await app.client().initialize()).call('waits', {}, { id: 1 });
+      const modern = new ModernClient(app.url).call('waits', {}, { id: 2 });
+      await app.settled({ inFlight: 2 });
+      const { closed, over } = await stop();
+      await clock.advance(LOCAL_DRAIN_MS - 1);
+      expect([env, over(), aborted]).toEqual([env, false, 0]);
+      hold.open();
+      for (const response of await Promise.all([kept, modern])) {
+        expect((await response.json()).result.content[0].text).toBe('done after all');
+      }
+      // The clock stands still: the last call ends the wait.
+      await closed;
+      expect([env, aborted]).toEqual([env, 0]);
+      await app.settled({ ...NOTHING, sessions: 0, logs: 0 });
+    }
+  });
+
+  it('S15: a node whose sessions are in its memory ends calls that run for longer than the default of drainMs', async () => {
+    vi.stubEnv('NODE_ENV', 'production');
     await start({ sessionStore: new InMemorySessionStore(clock) });
     const lost = (await app.client().initialize()).call('waits', {}, { id: 1 });
     await app.settled({ inFlight: 1 });
-    await app.shutDown();
+    const { closed } = await stop();
+    await clock.advance(LOCAL_DRAIN_MS);
     const text = expect.stringMatching(/shutting down.*Start a new session, and repeat the request/);
     expect(await (await lost).json()).toMatchObject({ id: 1, error: { message: text } });
+    await closed;
+    expect(aborted).toBe(1);
+  });
 
+  it('S15: a node whose sessions are in its memory waits for no call in tests and development, unless drainMs is set', async () => {
+    for (const env of ['test', 'development']) {
+      vi.stubEnv('NODE_ENV', env);
+      await start({ sessionStore: new InMemorySessionStore(clock) });
+      const lost = (await app.client().initialize()).call('waits', {}, { id: 1 });
+      await app.settled({ inFlight: 1 });
+      await app.shutDown();
+      const text = expect.stringMatching(/shutting down.*Start a new session, and repeat the request/);
+      expect(await (await lost).json()).toMatchObject({ id: 1, error: { message: text } });
+    }
     await start({ sessionStore: new InMemorySessionStore(clock), drainMs: 1_000 });
     const kept = (await app.client().initialize()).call('waits', {}, { id: 1 });
     await app.settled({ inFlight: 1 });

@@ -25,7 +25,11 @@ import { Subscriptions } from './modern/subscriptions.js';
 import type { McpEras, ResolvedProtocolOptions } from './protocol.options.js';
 
 /** The default of `drainMs` with a shared session store, where other nodes continue the sessions. */
-const DEFAULT_DRAIN_MS = 10_000;
+const SHARED_DRAIN_MS = 10_000;
+/** The default of `drainMs` on one node: `docker stop` kills a process after 10 s. */
+const LOCAL_DRAIN_MS = 5_000;
+/** With these values of `NODE_ENV`, a node without shared stores waits for no call: tests end, and watchers restart it. */
+const IMPATIENT: readonly unknown[] = ['test', 'development'];
 
 /** The default of `shutdownDelayMs` with a shared session store, where a balancer stands in front of several nodes. */
 const DEFAULT_SHUTDOWN_DELAY_MS = 3_000;
@@ -51,7 +55,8 @@ export class McpEndpoint {
   private readonly eras: McpEras;
   /** The endpoint is `leaving` for so many milliseconds when a signal stops the app. */
   readonly shutdownDelayMs: number;
-  readonly #drainMs: number;
+  readonly #drainMs: number | undefined;
+  #usualDrainMs: number;
   readonly #calls: Calls;
 
   constructor(
@@ -68,7 +73,9 @@ export class McpEndpoint {
     this.eras = eras;
     this.#calls = calls;
     const shared = legacy.runtime.sharedRecords;
-    this.#drainMs = drainMs ?? (shared ? DEFAULT_DRAIN_MS : 0);
+    this.#drainMs = drainMs;
+    const localMs = IMPATIENT.includes(process.env['NODE_ENV']) ? 0 : LOCAL_DRAIN_MS;
+    this.#usualDrainMs = shared ? SHARED_DRAIN_MS : localMs;
     this.shutdownDelayMs = shutdownDelayMs ?? (shared ? DEFAULT_SHUTDOWN_DELAY_MS : 0);
   }
 
@@ -141,9 +148,15 @@ export class McpEndpoint {
     this.#calls.shutdown.leave();
   }
 
+  /** Makes 0 the default of `drainMs`: a call that a test has left behind ends with its app. */
+  endCallsAtOnce(): void {
+    this.#usualDrainMs = 0;
+  }
+
   /** Refuses new calls, and waits for running calls and the work of extensions, for `drainMs` at most. */
   async drain(): Promise<void> {
-    await Promise.all([this.#calls.shutdown.drain(this.#drainMs), this.extensions.drain(this.#drainMs)]);
+    const limitMs = this.#drainMs ?? this.#usualDrainMs;
+    await Promise.all([this.#calls.shutdown.drain(limitMs), this.extensions.drain(limitMs)]);
   }
 
   /** Answers every open call and ends every stream of this node, after `drain()`. */

@@ -107,9 +107,10 @@ export interface McpSessionOptions {
    * Sets the milliseconds that running calls have to end when the app shuts down. Calls that still run then get an
    * error. Meanwhile new calls are refused (503), and `McpSessionService.accepting` is `false`. A higher value delays
    * `app.close()` while calls run: keep the sum with `shutdownDelayMs` below the grace period of the process (30 s in
-   * Kubernetes). With 0, running calls are ended at once.
+   * Kubernetes, 10 s for `docker stop`). With 0, running calls are ended at once. In an app that the testing kit calls,
+   * the default is 0.
    *
-   * @default `10_000` (10 s) with a shared session store; `0` without one
+   * @default `10_000` (10 s) with a shared session store; else `5_000` (5 s), or `0` if `NODE_ENV` is `test` or `development`
    */
   drainMs?: number;
   /**

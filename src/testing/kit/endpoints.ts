@@ -13,8 +13,15 @@ export interface AppEndpoint {
 
 /** Returns all endpoints of an app, whatever their names are. @throws TypeError when there is none */
 export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint[]] {
+  const [first, ...others] = endpointsIn(app);
+  if (first) return [first, ...others];
+  throw new TypeError('This app has no MCP endpoint. Import McpStreamableModule.forRoot() into the module under test.');
+}
+
+/** Returns the endpoints of an app that may have none. */
+export function endpointsIn(app: INestApplication): AppEndpoint[] {
   const modules = [...app.get(ModulesContainer, { strict: false }).values()];
-  const [first, ...others] = modules.flatMap(({ instance, providers }) => {
+  return modules.flatMap(({ instance, providers }) => {
     if (!(instance instanceof McpStreamableModule)) return [];
     const part = <T>(token: InjectionToken<T>): T => providers.get(token)!.instance as T;
     return [
@@ -26,12 +33,6 @@ export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint
       },
     ];
   });
-  if (!first) {
-    throw new TypeError(
-      'This app has no MCP endpoint. Import McpStreamableModule.forRoot() into the module under test.',
-    );
-  }
-  return [first, ...others];
 }
 
 /**

@@ -6,7 +6,7 @@ import type { McpClock } from '../../core/common/clock.js';
 import { type McpEra, LOG_LEVEL_META_KEY } from '../../core/protocol/era.js';
 import { MODERN_REVISIONS } from '../../core/protocol/revisions.js';
 import { McpAppAgent, type McpAppFetch, fetchOver } from './app-agent.js';
-import { pathOf } from './endpoints.js';
+import { endpointsIn, pathOf } from './endpoints.js';
 import { RefusalWatch } from './refusals.js';
 import { sendRaw, type McpRawAnswer, type McpRawMessage } from './raw-message.js';
 import { TaskReports } from './task-reports.js';
@@ -109,7 +109,7 @@ export async function createMcpTestClient(
   options: McpTestClientOptions = {},
 ): Promise<McpTestClient> {
   const sdk = await loadClient();
-  const agent = await McpAppAgent.of(app);
+  const agent = await agentOf(app);
   try {
     const path = options.endpoint ?? pathOf(app);
     return await McpTestClient.connect(sdk, agent, new URL(path, 'http://localhost'), options);
@@ -125,7 +125,14 @@ export async function createMcpTestClient(
  * @publicApi
  */
 export async function createAppFetch(app: INestApplication): Promise<McpAppFetch> {
-  return fetchOver(await McpAppAgent.of(app));
+  return fetchOver(await agentOf(app));
+}
+
+/** Connects to an app that closes without waiting for calls which the test has left behind. */
+async function agentOf(app: INestApplication): Promise<McpAppAgent> {
+  const agent = await McpAppAgent.of(app);
+  for (const { module } of endpointsIn(app)) module.endCallsAtOnce();
+  return agent;
 }
 
 /**
