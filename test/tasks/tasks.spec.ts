@@ -78,8 +78,8 @@ describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
   });
 
   it('E15: its arguments count until it is over, and those of a task that is cancelled no longer', async () => {
-    const { caller, tools } = await started({ adapter, endpoint: { maxHeldBytes: 8_000 } });
-    const large = { label: 'x'.repeat(5_000) };
+    const { caller, tools } = await started({ adapter, endpoint: { maxHeldBytes: 30_000 } });
+    const large = { label: 'x'.repeat(20_000) };
     await caller.cancel(await caller.begin('slow', large));
     await until(() => tools.seen.length === 2);
     const id = await caller.begin('slow', large);

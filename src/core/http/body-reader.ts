@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { McpClock } from '../common/clock.js';
-import type { HeldBody } from '../calls/held-bytes.js';
+import type { ClockTimer, McpClock } from '../common/clock.js';
+import { type HeldBody, SMALL_BODY_BYTES } from '../calls/held-bytes.js';
 import { McpError, shown } from '../protocol/errors.js';
 
 /*
@@ -17,12 +17,17 @@ import { McpError, shown } from '../protocol/errors.js';
  */
 
 const A_TURN = Promise.resolve();
+// Read when the module is loaded: tests that fake time would never read on.
+const { setImmediate: nextTurn } = globalThis;
 
 /** Limits the rest of a refused body; above them the connection is closed. @internal */
 export const DISCARDED_BODY = Object.freeze({ maxBytes: 16 * 1024 * 1024, timeoutMs: 2_000 });
 
 /** So many chunks are joined into one, because each chunk takes more memory than its bytes. */
 const MANY_CHUNKS = 1_000;
+
+/** The rate of a body is measured over so many milliseconds, again and again: a body that pauses for longer is refused. */
+const RATE_PERIOD_MS = 5_000;
 
 /** Makes the reading of a body fail. @internal */
 export type InterruptBody = (reason: McpError) => void;
@@ -33,6 +38,8 @@ export interface BodyReaderOptions {
   readonly maxBytes: number;
   /** The whole body must arrive within so many milliseconds from the call. */
   readonly timeoutMs: number;
+  /** A body that counts ({@link held}) must arrive at this rate. @default 0: at any */
+  readonly minBytesPerSecond?: number;
   readonly clock: McpClock;
   /** Holds bodies that are being read, for a shutdown that does not wait for them. */
   readonly underWay?: Set<InterruptBody>;
@@ -53,9 +60,8 @@ export interface BodyReaderOptions {
  * @returns the text, without a byte order mark; empty when there is no body
  * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`,
  *   `PARSE_ERROR` for what is not UTF-8, `BAD_REQUEST` when the client disconnects before the end, `INTERNAL_ERROR`
- *   when another parser has read the body without setting `request.body`, `UNAVAILABLE` above `maxHeldBytes`. Call
- *   {@link discardBody} before the error is
- *   answered
+ *   when another parser has read the body without setting `request.body`, `UNAVAILABLE` above `maxHeldBytes`,
+ *   `TOO_MANY_REQUESTS` above `maxHeldBytesPerPrincipal`. Call {@link discardBody} before the error is answered
  * @see docs/protocol-rules.md E6, E7, E11, E15
  * @internal
  */
@@ -131,7 +137,7 @@ function decoded(bytes: Buffer): string {
 
 /** Collects chunks until the end, the limit or an interruption; the request stays open. */
 async function collected(request: IncomingMessage, options: BodyReaderOptions): Promise<Buffer> {
-  const { maxBytes, timeoutMs, clock, underWay, held } = options;
+  const { maxBytes, timeoutMs, clock, underWay, held, minBytesPerSecond = 0 } = options;
   let interrupt!: InterruptBody;
   const interrupted = new Promise<never>((_, reject) => (interrupt = reject));
   const timer = clock.setTimeout(() => {
@@ -140,14 +146,19 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
   }, timeoutMs);
   underWay?.add(interrupt);
   let over = false;
+  let length = 0;
+  const arrived = (): number => length;
+  let rate: ClockTimer | undefined;
   const all = async (): Promise<Buffer> => {
     let chunks: Buffer[] = [];
-    let length = 0;
     for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       if (over) break;
       length += chunk.length;
       if (length > maxBytes) throw tooLarge(maxBytes);
       held?.take(chunk.length);
+      // Small bodies keep no one out, and have the whole time.
+      if (length > SMALL_BODY_BYTES && minBytesPerSecond > 0)
+        rate ??= watchRate(minBytesPerSecond, clock, arrived, interrupt);
       if (chunks.push(chunk) > MANY_CHUNKS) chunks = [Buffer.concat(chunks)];
     }
     return Buffer.concat(chunks);
@@ -163,8 +174,33 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
   } finally {
     over = true;
     clock.clear(timer);
+    clock.clear(rate);
     underWay?.delete(interrupt);
   }
+}
+
+/** Interrupts a body that arrives too slowly. @returns the timer, which ends with the body */
+function watchRate(
+  minBytesPerSecond: number,
+  clock: McpClock,
+  arrived: () => number,
+  interrupt: InterruptBody,
+): ClockTimer {
+  const least = (minBytesPerSecond * RATE_PERIOD_MS) / 1_000;
+  let before = arrived();
+  const isSlow = (): boolean => arrived() - before < least;
+  return clock.setInterval(() => {
+    const judge = (): void => {
+      if (isSlow()) {
+        const text = `The body arrived too slowly: ${arrived() - before} bytes in ${RATE_PERIOD_MS} ms, where ${least} are the minimum ("minBodyBytesPerSecond"). Send it faster.`;
+        interrupt(new McpError('REQUEST_TIMEOUT', text));
+      }
+      before = arrived();
+    };
+    // If the process was busy, bytes may wait in the system: the turn that begins now reads them.
+    if (isSlow()) nextTurn(judge);
+    else judge();
+  }, RATE_PERIOD_MS);
 }
 
 function tooLarge(maxBytes: number): McpError {

@@ -34,12 +34,21 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    * @default 30000
    */
   bodyTimeoutMs?: number;
+  /**
+   * Sets the bytes per second at which a body above 16 KiB must arrive. A request whose body arrives more slowly in any
+   * 5 seconds gets 408, so that unfinished bodies do not take the room of others until `bodyTimeoutMs`. Lower the value
+   * for clients on very slow networks; 0 disables the limit.
+   *
+   * @default 1024
+   */
+  minBodyBytesPerSecond?: number;
 }
 
 export const HTTP_TABLE = {
   principal: functionOf(defaultPrincipal),
   maxBodyBytes: count(4 * 1024 ** 2),
   bodyTimeoutMs: timer(30_000),
+  minBodyBytesPerSecond: count(1_024, { min: 0 }),
   ...RESPONSE_TABLE,
   ...HOST_ORIGIN_TABLE,
 } satisfies OptionTable<McpHttpOptions>;

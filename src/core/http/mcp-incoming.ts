@@ -3,7 +3,7 @@ import type { McpClock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../eras/mcp-endpoint.js';
 import type { CallAdmission } from '../calls/call-admission.js';
-import { HeldBody, type HeldBytes } from '../calls/held-bytes.js';
+import { HeldBody, type HeldBytes, SMALL_BODY_BYTES } from '../calls/held-bytes.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../protocol/accept.js';
 import { classifyPost } from '../protocol/era.js';
 import { McpError, shutdownRefusal, shown } from '../protocol/errors.js';
@@ -15,6 +15,7 @@ import {
   type JsonRpcRequest,
   readMessages,
 } from '../protocol/json-rpc.js';
+import { addressOf } from '../protocol/local-caller.js';
 import { isModernRevision } from '../protocol/revisions.js';
 import { discardBody, type InterruptBody, readBody } from './body-reader.js';
 import type { ResolvedHttpOptions } from './http.options.js';
@@ -81,7 +82,10 @@ export class McpRequestReader {
   #closed = false;
 
   constructor(
-    private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
+    private readonly options: Pick<
+      ResolvedHttpOptions,
+      'maxBodyBytes' | 'bodyTimeoutMs' | 'minBodyBytesPerSecond' | 'principal'
+    >,
     private readonly clock: McpClock,
     private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
     /** Called for the first request of an anonymous caller. */
@@ -128,8 +132,8 @@ export class McpRequestReader {
    *
    * @param response the raw one: once it has closed, the request holds its body no longer
    * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR,
-   *   INVALID_REQUEST; UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14); UNAVAILABLE above
-   *   `maxHeldBytes` (E15)
+   *   INVALID_REQUEST; UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14), or a body for which there
+   *   is no room (E15)
    * @throws UnknownPrincipalError
    */
   async read(request: PlatformRequest & ReadRequest, response?: ServerResponse): Promise<McpIncoming> {
@@ -140,13 +144,14 @@ export class McpRequestReader {
     }
     // The principal is computed before the body is read only if it decides whether to read it.
     const strained = method === 'POST' && this.admission.strained;
-    const early: unknown = strained ? await this.options.principal(request) : undefined;
+    const counts = method === 'POST' && this.held !== undefined && response !== undefined && !isSmall(headers);
+    const early: unknown = strained || counts ? await this.options.principal(request) : undefined;
     const refusal = strained ? this.#refusal(request, early) : undefined;
-    const held = method === 'POST' && response ? this.#hold(response) : undefined;
+    const held = counts ? this.#hold(request, response, this.held, early) : undefined;
     const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held)) : NO_BODY;
     request[BODY] = body;
     if (refusal && body.messages.some(isRequest)) throw refusal;
-    const returned: unknown = strained ? early : this.options.principal(request);
+    const returned: unknown = strained || counts ? early : this.options.principal(request);
     const principal = this.#principal(isThenable(returned) ? await returned : returned, request);
     const protocolVersion = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
     const era = method === 'POST' ? classifyPost({ protocolVersion }, body) : 'legacy';
@@ -182,13 +187,14 @@ export class McpRequestReader {
       const text = `The Accept header is ${shown(accept)}; a POST must accept both "application/json" and "text/event-stream".`;
       throw new McpError('NOT_ACCEPTABLE', text);
     }
-    const { maxBodyBytes, bodyTimeoutMs: timeoutMs } = this.options;
+    const { maxBodyBytes, bodyTimeoutMs: timeoutMs, minBodyBytesPerSecond: minBytesPerSecond } = this.options;
     if (refusal && isModernCall(request.headers)) throw refusal;
     const maxBytes = refusal ? Math.min(maxBodyBytes, MAX_ANSWER_BYTES) : maxBodyBytes;
     const { clock } = this;
     const text = readBody(rawRequest(request), {
       maxBytes,
       timeoutMs,
+      minBytesPerSecond,
       clock,
       platform: request,
       underWay: this.#underWay,
@@ -200,9 +206,13 @@ export class McpRequestReader {
     });
   }
 
-  #hold(response: ServerResponse): HeldBody | undefined {
-    if (!this.held) return undefined;
-    const body = new HeldBody(this.held);
+  /** @param returned what `principal` has returned: its bytes count for the principal, or for the address without one */
+  #hold(request: PlatformRequest, response: ServerResponse, held: HeldBytes, returned: unknown): HeldBody {
+    const principal = principalText(returned);
+    const body = new HeldBody(
+      held,
+      principal === undefined ? `address ${addressOf(request)}` : `principal ${principal}`,
+    );
     let over = false;
     const release = (): void => {
       if (over) return;
@@ -235,6 +245,11 @@ export class McpRequestReader {
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
+}
+
+/** Returns whether a body is certainly one that does not count (E15); the parser holds it to the length that it declares. */
+function isSmall({ 'content-length': length, 'transfer-encoding': encoding }: IncomingHttpHeaders): boolean {
+  return encoding === undefined && length !== undefined && Number(length) <= SMALL_BODY_BYTES;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isLocalCaller } from './local-caller.js';
+import { addressOf, isLocalCaller } from './local-caller.js';
 
 const host = 'localhost';
 
@@ -78,5 +78,32 @@ describe('a caller on this machine', () => {
   it('is one of a request with the headers that clients send, and with arguments of tools', () => {
     const spelled = [...OF_CLIENTS, ...OF_CLIENTS.map((name) => name.toLowerCase())];
     expect(spelled.filter((name) => !isLocalWith(name))).toEqual([]);
+  });
+});
+
+describe('the address of an anonymous caller', () => {
+  it.each([
+    ['10.0.0.7', '10.0.0.7'],
+    ['::ffff:10.0.0.7', '10.0.0.7'],
+    ['2001:db8::1', '2001:db8:0:0::'],
+    ['2001:0DB8:0000:0:ffff:1:2:3', '2001:db8:0:0::'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::'],
+    ['::1', '0:0:0:0::'],
+    ['1::', '1:0:0:0::'],
+    ['unknown', 'unknown'],
+  ])('is, for %s, %s', (remoteAddress, address) => {
+    expect(addressOf({ socket: { remoteAddress } })).toBe(address);
+  });
+
+  it('is the one that the app sees, if it trusts a proxy', () => {
+    expect(addressOf({ ip: '10.0.0.7', raw: { socket: { remoteAddress: '10.0.0.1' } } })).toBe('10.0.0.7');
+  });
+
+  it('is that of the socket behind a request of the platform', () => {
+    expect(addressOf({ raw: { socket: { remoteAddress: '10.0.0.1' } } })).toBe('10.0.0.1');
+  });
+
+  it.each([[undefined], [{}], [{ socket: null }], [{ socket: {} }]])('is empty for %j', (request) => {
+    expect(addressOf(request)).toBe('');
   });
 });

@@ -42,6 +42,29 @@ export function isLocalCaller(request: unknown): boolean {
   );
 }
 
+/**
+ * Returns the address by which an anonymous caller is told from others: the one that the app sees (`request.ip`, which follows
+ * its `trust proxy`), else that of the socket. A caller on IPv6 has a network of 64 bits, so its first half counts.
+ *
+ * @returns '' without one: on a UNIX socket, over stdio, within the app
+ * @internal
+ */
+export function addressOf(request: unknown): string {
+  const { ip, raw, socket } = (request ?? {}) as Arrived & { readonly ip?: unknown; readonly raw?: Arrived };
+  const address = typeof ip === 'string' ? ip : ((raw ?? { socket }).socket?.remoteAddress ?? '');
+  if (!address.includes(':')) return address;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  if (mapped) return mapped[1]!;
+  const [head = '', tail] = address.toLowerCase().split('::');
+  const groups = head === '' ? [] : head.split(':');
+  const rest = tail === undefined || tail === '' ? [] : tail.split(':');
+  // "::" stands for as many zeros as are missing of eight groups.
+  const zeros =
+    tail === undefined ? [] : Array.from({ length: Math.max(0, 8 - groups.length - rest.length) }, () => '0');
+  const network = [...groups, ...zeros, ...rest].slice(0, 4);
+  return `${network.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::`;
+}
+
 /** @internal */
 export function isLoopbackAddress(address: string | undefined): boolean {
   if (address === undefined) return false;

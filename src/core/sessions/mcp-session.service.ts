@@ -322,7 +322,7 @@ export interface McpNodeCounts {
   subscriptions: number;
   /** Tasks that run on this node (`nestjs-mcp-streamable/tasks`). */
   tasks: number;
-  /** Bytes of the bodies that are arriving, and of those whose calls or tasks run (`maxHeldBytes`). */
+  /** Bytes of the bodies above 16 KiB that are arriving, and of those whose calls or tasks run (`maxHeldBytes`). */
   heldBytes: number;
 }
 

@@ -9,6 +9,7 @@ import {
   timer,
 } from '../common/options.js';
 import type { McpResponseMode } from '../calls/exchange.js';
+import type { HeldBytesLimits } from '../calls/held-bytes.js';
 import type { McpSessionCaps } from './store/session-store.js';
 
 /** How sessions behave, and how many there may be. @internal */
@@ -87,13 +88,23 @@ export interface McpSessionOptions {
    */
   maxRunningCallsPerPrincipal?: number;
   /**
-   * Limits the bytes of all bodies that this endpoint holds on this node: bodies that are arriving, and bodies of
-   * running calls and tasks. A request above the limit gets 503 with `Retry-After`. The objects that are parsed from a
-   * body may take several times its bytes. A higher value lets requests use more memory; `Infinity` disables the limit.
+   * Limits the bytes of all bodies above 16 KiB that this endpoint holds on this node: bodies that are arriving, and
+   * bodies of running calls and tasks. A request above the limit gets 503 with `Retry-After`; a body of up to 16 KiB is
+   * always taken. The objects that are parsed from a body may take several times its bytes. A higher value lets requests
+   * use more memory; `Infinity` disables the limit.
    *
    * @default 268435456 (256 MiB)
    */
   maxHeldBytes?: number;
+  /**
+   * Limits the bytes of the bodies of one principal, or of the anonymous callers of one address; otherwise it works like
+   * `maxHeldBytes`. A request above the limit gets 429. With a lower value more callers find room at the same time. If a
+   * proxy stands before the app, let the app trust it (`trust proxy` of Express, `trustProxy` of Fastify): otherwise all
+   * anonymous callers have the address of the proxy.
+   *
+   * @default an eighth of `maxHeldBytes`, but at least `maxBodyBytes`
+   */
+  maxHeldBytesPerPrincipal?: number;
   /**
    * Limits the delay of the event loop in milliseconds. If the delay is above the limit twice in a row, new calls get
    * 503 with `Retry-After`. A new call also gets 503 if it would wait longer than this for earlier calls of the same
@@ -180,6 +191,7 @@ export const SESSION_TABLE = {
   maxRunningCalls: count(10_000, { infinite: true }),
   maxRunningCallsPerPrincipal: count(1_000, { infinite: true }),
   maxHeldBytes: count(256 * 1024 ** 2, { infinite: true }),
+  maxHeldBytesPerPrincipal: count(undefined, { infinite: true }),
   maxLagMs: count(1_000, { infinite: true }),
   // The defaults of these two depend on the store.
   drainMs: timer(undefined, { min: 0 }),
@@ -200,6 +212,20 @@ export interface SessionLimits extends Pick<ResolvedSessionOptions, 'maxSessions
 /** @param signIn whether callers sign in: then those who do not must leave them places */
 export function maxAnonymousSessions(options: ResolvedSessionOptions, signIn: boolean): number {
   return options.maxAnonymousSessions ?? (signIn ? Math.ceil(options.maxSessions / 2) : Infinity);
+}
+
+/** A caller has so many parts of `maxHeldBytes` as its share. */
+const SHARES_OF_HELD_BYTES = 8;
+
+/** @param maxBodyBytes one body always fits into the share of its caller; without HTTP there is none */
+export function heldBytesLimits(
+  { maxHeldBytes: max, maxHeldBytesPerPrincipal }: ResolvedSessionOptions,
+  maxBodyBytes = 0,
+): HeldBytesLimits {
+  return {
+    max,
+    maxPerCaller: maxHeldBytesPerPrincipal ?? Math.max(Math.floor(max / SHARES_OF_HELD_BYTES), maxBodyBytes),
+  };
 }
 
 /** Returns the caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */

@@ -18,7 +18,7 @@ import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 import { OTHER_NODES, type OtherNodes } from '../other-nodes.js';
 import type { McpSessionEvent, McpSessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type McpSessionPatch } from '../store/session-store.js';
-import { type ResolvedSessionOptions } from '../session.options.js';
+import { heldBytesLimits, type ResolvedSessionOptions } from '../session.options.js';
 
 /** Store faults that are further apart than this count as two outages. */
 const QUIET_MS = 60_000;
@@ -44,7 +44,7 @@ export class SessionRuntime implements StreamEnvironment {
   #sessions: SessionsInUse | undefined;
 
   constructor(
-    @Inject(MCP_OPTIONS) readonly options: ResolvedSessionOptions,
+    @Inject(MCP_OPTIONS) readonly options: ResolvedSessionOptions & { readonly maxBodyBytes?: number },
     @Inject(McpClock) readonly clock: McpClock,
     @Inject(McpSessionStore) private readonly records: McpSessionStore,
     @Inject(McpEventStore) readonly store: McpEventStore,
@@ -56,7 +56,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.comeBackMs = options.retryMs;
     this.nodeId = nodes.nodeId;
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
-    this.held = new HeldBytes(options.maxHeldBytes);
+    this.held = new HeldBytes(heldBytesLimits(options, options.maxBodyBytes));
     this.calls = new Calls(
       dispatcher,
       { ...options, clock },
