@@ -42,6 +42,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxSubscriptionsPerPrincipal: NOT_COUNTS,
   requestStateKeys: [null, [], 'x'.repeat(32), ['x'.repeat(31)], ['x'.repeat(32), new Uint8Array(31)], [32]],
   requestStateTtlMs: [...NOT_COUNTS, Infinity],
+  clockToleranceMs: [...NOT_COUNTS.filter((value) => value !== 0), Infinity],
   maxRequestStateBytes: [...NOT_COUNTS, 1_023, Infinity],
   eras: [null, '', 'Both', 'constructor', 1, ['legacy']],
   sseAfterMs: [-1, 1.5, Number.NaN, Infinity, '5', null, TOO_LONG_FOR_A_TIMER],

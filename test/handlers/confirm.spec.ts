@@ -27,7 +27,7 @@ import { InMemoryStateStore } from 'nestjs-mcp-streamable/stores';
 import { createMcpTestClient, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER, startFailure, TestApp, type TestAppOptions } from '../support/app.js';
+import { gate, ONE_ADAPTER, startFailure, TestApp, type TestAppOptions } from '../support/app.js';
 import type { ModernClient } from '../support/modern-client.js';
 import { NodeBackend } from '../support/node-backend.js';
 import { testApps } from '../support/test-apps.js';
@@ -495,6 +495,51 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     expect(apps.flatMap(effectsOf)).toEqual(['remove A1']);
   });
 
+  it('copies of an answer on two nodes with a slow store run the tool once', async () => {
+    const backend = new NodeBackend();
+    const stateStore = backend.over(new InMemoryStateStore());
+    const apps = [await start({ stateStore }), await start({ stateStore })] as const;
+    const [one, other] = apps.map((app) => rounds(app, 'remove', { id: 'A1' })) as [Rounds, Rounds];
+    const answer = answering(await one.asked());
+    backend.pause();
+    const texts = [one.text(answer), other.text(answer), one.text(answer)];
+    await expect.poll(() => backend.waiting).toBe(3);
+    backend.back();
+    expect((await Promise.all(texts)).filter((text) => text === 'removed A1')).toHaveLength(1);
+    expect(apps.flatMap(effectsOf)).toEqual(['remove A1']);
+  });
+
+  it('nodes whose clocks differ confirm calls for each other, until the time is over by the clock of their store', async () => {
+    const clock = new ManualClock();
+    const stateStore = new InMemoryStateStore(clock);
+    const nodes: TestApp[] = [];
+    for (const minutes of [-10, 10])
+      nodes.push(await start({ stateStore, clock: new ManualClock(clock.now() + minutes * 60_000) }));
+    for (const [asks, answers] of [nodes, nodes.toReversed()] as [TestApp, TestApp][]) {
+      const asked = await rounds(asks, 'brief').asked();
+      await clock.advance(59_999);
+      const answer = answering(asked);
+      expect(await rounds(answers, 'brief').text(answer)).toBe('brief');
+      expect(await rounds(asks, 'brief').text(answer)).toContain('used already');
+      const late = answering(await rounds(asks, 'brief').asked());
+      await clock.advance(60_000);
+      expect(await rounds(answers, 'brief').text(late)).toContain('did not confirm this call in time');
+    }
+    expect(nodes.flatMap(effectsOf)).toEqual(['brief', 'brief']);
+  });
+
+  it('a node that shares no store allows the clock of the node that asked to differ by the tolerance', async () => {
+    const clocks = [new ManualClock(), new ManualClock()] as const;
+    const [asks, answers] = [await start({ clock: clocks[0] }), await start({ clock: clocks[1] })] as const;
+    const answer = async (): Promise<object> => answering(await rounds(asks, 'brief').asked());
+    const [first, second] = [await answer(), await answer()];
+    for (const clock of clocks) await clock.advance(119_999);
+    expect(await rounds(answers, 'brief').text(first)).toBe('brief');
+    for (const clock of clocks) await clock.advance(1);
+    expect(await rounds(answers, 'brief').text(second)).toContain('did not confirm this call in time');
+    expect(effectsOf(answers)).toEqual(['brief']);
+  });
+
   it('an answer is used once over a store with get, set and delete alone', async () => {
     const store = new InMemoryStateStore();
     const stateStore: TestAppOptions['stateStore'] = {
@@ -601,6 +646,52 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
       expect(app.app.get(ByPage).runs).toBe(1);
       const declined = await call().asked();
       expect(await call().text(answering(declined, { action: 'decline' }))).toContain('declined');
+    });
+
+    it('a form that is sent twice, while calls wait on two nodes with a slow store, runs the tool once', async () => {
+      const clock = new ManualClock();
+      const store = new InMemoryStateStore(clock);
+      const slow = gate();
+      let decisions = 0;
+      /** The store gets the second decision late. */
+      const late =
+        <Args extends unknown[], T>(change: (...args: Args) => Promise<T>) =>
+        async (...args: Args): Promise<T> => {
+          if (JSON.stringify(args).includes('"accept"') && ++decisions === 2) await slow.promise;
+          return change(...args);
+        };
+      const stateStore: TestAppOptions['stateStore'] = {
+        get: (key) => store.get(key),
+        set: late((...args: Parameters<typeof store.set>) => store.set(...args)),
+        delete: (key) => store.delete(key),
+        add: late((...args: Parameters<typeof store.add>) => store.add(...args)),
+      };
+      const opens = { elicitation: { url: {} } };
+      const nodes = [await paged(opens, { clock, stateStore }), await paged(opens, { clock, stateStore })] as const;
+      const asked = [await nodes[0].call().asked(), await nodes[1].call().asked()];
+      const id = asked[1]!.key.replace('confirm-', '');
+      const calls = nodes.map(({ call }, at) => call().text(answering(asked[at]!)));
+      await expect.poll(() => clock.pending).toBeGreaterThanOrEqual(2);
+      const answers = nodes.map(({ pages }) => pages.answer(id, 'anna', 'accept'));
+      expect(await answers[0]).toBe(true);
+      await clock.advance(1_000);
+      expect(await Promise.race(calls)).toBe('paged 1');
+      slow.open();
+      expect(await answers[1]).toBe(false);
+      await clock.advance(1_000);
+      const texts = await Promise.all(calls);
+      expect(texts.filter((text) => text.startsWith('paged'))).toHaveLength(1);
+      expect(texts.filter((text) => text.includes('Call the tool again to ask again'))).toHaveLength(1);
+      expect(nodes.reduce((runs, { app }) => runs + app.app.get(ByPage).runs, 0)).toBe(1);
+      // The second decision left nothing with which a further call could run.
+      expect((await nodes[1].call().asked()).key).not.toBe(`confirm-${id}`);
+    });
+
+    it('two calls that come at the same moment lead to one page', async () => {
+      const stateStore = new InMemoryStateStore();
+      const nodes = [await paged({}, { stateStore }), await paged({}, { stateStore })];
+      const texts = await Promise.all(nodes.flatMap(({ call }) => [call().text(), call().text()]));
+      expect(new Set(texts.map(idIn)).size).toBe(1);
     });
 
     it('a caller has a bounded number of pages', async () => {

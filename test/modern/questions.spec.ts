@@ -209,13 +209,25 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
 
   it('M8: a state is refused after its time to live', async () => {
     const clock = new ManualClock();
-    const client = rounds(await start({ clock, requestStateTtlMs: 60_000 }));
+    const client = rounds(await start({ clock, requestStateTtlMs: 60_000, clockToleranceMs: 0 }));
     const { requestState } = await client.asked('greet');
     const answered = { inputResponses: { name: accept('Ann') }, requestState };
     await clock.advance(59_999);
     expect(textOf((await client.call('greet', answered)).result)).toBe('Hello Ann');
     await clock.advance(1);
     expect((await client.call('greet', answered)).error).toEqual(INVALID_STATE);
+  });
+
+  it('M8: a node whose clock is ahead opens a state, and refuses it when the tolerance is over, too', async () => {
+    const clock = new ManualClock();
+    const options = { requestStateTtlMs: 60_000, requestStateKeys: ['k'.repeat(32)], clockToleranceMs: 5_000 };
+    const { requestState } = await rounds(await start({ ...options, clock: new ManualClock() })).asked('greet');
+    const ahead = rounds(await start({ ...options, clock }));
+    const answered = { inputResponses: { name: accept('Ann') }, requestState };
+    await clock.advance(64_999);
+    expect(textOf((await ahead.call('greet', answered)).result)).toBe('Hello Ann');
+    await clock.advance(1);
+    expect((await ahead.call('greet', answered)).error).toEqual(INVALID_STATE);
   });
 
   it('M8: a state that becomes too large fails the call with a generic error, and the log has the reason', async () => {

@@ -321,6 +321,7 @@ function dispatcher(): MethodDispatcher {
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,
+    clockToleranceMs: 0,
     maxBytes: 16_384,
     endpoint: { name: undefined, path: '/' },
   };

@@ -58,11 +58,11 @@ export const methodProviders: Provider[] = [
       clock: McpClock,
       dev: { requestStateKey: Uint8Array } | undefined,
     ) => {
-      const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes } = options;
+      const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes, clockToleranceMs } = options;
       // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
       const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
       const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
-      return new RequestStates({ secrets, ttlMs, maxBytes, endpoint: { name, path } }, clock);
+      return new RequestStates({ secrets, ttlMs, clockToleranceMs, maxBytes, endpoint: { name, path } }, clock);
     },
     inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES],
   },
@@ -91,7 +91,7 @@ export const methodProviders: Provider[] = [
     useFactory: (
       store: McpStateStore,
       sessions: McpSessionStore,
-      { requestStateTtlMs, stateStore, backend }: MethodOptions,
+      { requestStateTtlMs, clockToleranceMs, stateStore, backend }: MethodOptions,
       endpoint: EndpointName,
       clock: McpClock,
       fault: ReportStoreFault,
@@ -100,7 +100,8 @@ export const methodProviders: Provider[] = [
       const options = {
         endpoint: stateOwnerOf(endpoint),
         nodeId,
-        stateTtlMs: requestStateTtlMs,
+        requestStateTtlMs,
+        clockToleranceMs,
         sharesSessions: sessions.scope === 'shared',
         hasOwnStore: stateStore === undefined && backend === undefined,
       };

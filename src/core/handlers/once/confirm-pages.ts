@@ -2,6 +2,7 @@ import type { McpClock } from '../../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../../common/random-token.js';
 import type { ConfirmPage, ConfirmPages } from '../questions/confirm.js';
 import type { ClaimStore } from './claim-store.js';
+import { isObject } from '../../protocol/json-rpc.js';
 import { hashOf } from '../state/stored-states.js';
 
 /** A caller has at most so many pages at a time. */
@@ -12,14 +13,14 @@ const WAIT_MS = 30_000;
 /** Matches the ids of pages. Any other text is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 
-/** What the store has of a page. */
+/** It is remembered for so many milliseconds longer than a page lives that it was used: no node takes that long between two commands. */
+const USED_MS = 600_000;
+
+/** What the store has of a page. It is not changed: when it is gone, its time is over by the clock of the store, or it was used. */
 interface StoredPage {
   readonly tool: string;
   readonly message: string;
-  readonly answer: ConfirmPage['answer'];
   readonly ttlMs: number;
-  /** The time until which the user may decide, in milliseconds since the epoch. */
-  readonly until: number;
 }
 
 /** The call that a page is for: its caller, its tool, a digest of its arguments. */
@@ -27,16 +28,21 @@ interface PageCall {
   readonly principal: string;
   readonly tool: string;
   readonly call: string;
+  /** The user may decide for so many milliseconds. */
+  readonly ttlMs: number;
 }
 
 /**
  * # Pages of the app on which users confirm calls (`whenUnable: 'url'`)
  *
- *     open ──accept──▶ accepted ──the call is made again──▶ (nothing)
- *       └──decline──▶ declined ──the call is made again──▶ (nothing)
+ *     open ──accept──▶ accepted ──the call is made again──▶ used
+ *       └──decline──▶ declined ──the call is made again──▶ used
  *
  * A page belongs to the caller, the tool and the arguments: they find it by `call`, the app by its id. Both lie below the caller, so
- * that no id is one of another user. An answer is used by the one who deletes the page.
+ * that no id is one of another user.
+ *
+ * Invariant: each arrow is one `add()` of a key of its own. So a form that is sent twice decides once, however slow the store is, and
+ * one call of all nodes uses the decision.
  */
 export class StoredPages {
   constructor(
@@ -47,50 +53,77 @@ export class StoredPages {
 
   /** Returns the pages of one call. */
   of(about: PageCall): ConfirmPages {
-    const pageOf = `${this.#ownerOf(about.principal)}:d.${hashOf(JSON.stringify([about.tool, about.call]))}`;
+    const { principal, ttlMs } = about;
+    const pageOf = `${this.#ownerOf(principal)}:d.${hashOf(JSON.stringify([about.tool, about.call]))}`;
     return {
-      open: async (message, ttlMs) => {
-        const known = (await this.store.get(pageOf)) as string | undefined;
-        const page = known === undefined ? undefined : await this.find(about.principal, known);
-        if (page) return { id: known!, message: page.message, answer: page.answer };
-        const id = randomToken();
-        const fresh: StoredPage = { tool: about.tool, message, answer: 'open', ttlMs, until: this.clock.now() + ttlMs };
-        const quota = { owner: this.#ownerOf(about.principal), max: 2 * MAX_PAGES };
-        for (const [key, value] of [
-          [this.#keyOf(about.principal, id), fresh],
-          [pageOf, id],
-        ] as const)
-          if ((await this.store.set(key, value, ttlMs, quota)) === 'full') return undefined;
-        return { id, message, answer: 'open' };
-      },
-      decided: (id, signal) => this.#decided(about.principal, id, signal),
+      open: (message) => this.#open(about, message, pageOf),
+      decided: (id, signal) => this.#decided(principal, id, signal),
       use: async (id) => {
-        const isFirst = await this.store.delete(this.#keyOf(about.principal, id));
-        await this.store.delete(pageOf);
+        const isFirst = await this.#add(principal, `u.${id}`, true, ttlMs + USED_MS);
+        // A page that cannot be removed is not used again.
+        await this.#close(principal, id, pageOf).catch(() => {});
         return isFirst;
       },
     };
   }
 
-  async find(principal: string, id: string): Promise<StoredPage | undefined> {
+  async find(principal: string, id: string): Promise<(ConfirmPage & StoredPage) | undefined> {
     if (!ID.test(id)) return undefined;
-    const page = (await this.store.get(this.#keyOf(principal, id))) as StoredPage | undefined;
-    return page && page.until > this.clock.now() ? page : undefined;
+    const [page, answer] = await Promise.all([
+      this.store.get(this.#keyOf(principal, id)),
+      this.store.get(`${this.#answersOf(principal)}:a.${id}`),
+    ]);
+    if (!isPage(page)) return undefined;
+    const { tool, message, ttlMs } = page;
+    return { id, tool, message, ttlMs, answer: answer === 'accept' || answer === 'decline' ? answer : 'open' };
   }
 
   /** @returns whether the page was open */
   async answer(principal: string, id: string, answer: 'accept' | 'decline'): Promise<boolean> {
     const page = await this.find(principal, id);
-    if (page?.answer !== 'open') return false;
-    const quota = { owner: this.#ownerOf(principal), max: Infinity };
-    await this.store.set(this.#keyOf(principal, id), { ...page, answer }, page.ttlMs, quota);
-    return true;
+    return page?.answer === 'open' && this.#add(principal, `a.${id}`, answer, page.ttlMs);
+  }
+
+  async #open({ principal, tool, ttlMs }: PageCall, message: string, pageOf: string): Promise<ConfirmPage | undefined> {
+    const known = await this.#leadsTo(pageOf, principal);
+    if (known) return known;
+    const quota = { owner: this.#ownerOf(principal), max: 2 * MAX_PAGES };
+    const id = randomToken();
+    const key = this.#keyOf(principal, id);
+    const stored: StoredPage = { tool, message, ttlMs };
+    const page: ConfirmPage = { id, message, answer: 'open' };
+    if ((await this.store.set(key, stored, ttlMs, quota)) === 'full') return undefined;
+    const added = await this.store.add(pageOf, id, ttlMs, quota);
+    if (added === true) return page;
+    // Another call has opened a page at the same moment. Or what is there leads to a page that is over.
+    const theirs = await this.#leadsTo(pageOf, principal);
+    if (added === 'full' || theirs) await this.store.delete(key);
+    else await this.store.set(pageOf, id, ttlMs, quota);
+    return added === 'full' ? undefined : (theirs ?? page);
+  }
+
+  async #leadsTo(pageOf: string, principal: string): Promise<ConfirmPage | undefined> {
+    const id = await this.store.get(pageOf);
+    return typeof id === 'string' ? this.find(principal, id) : undefined;
+  }
+
+  /** Removes a page that was used: the next call opens another one. */
+  async #close(principal: string, id: string, pageOf: string): Promise<void> {
+    await this.store.delete(this.#keyOf(principal, id));
+    if ((await this.store.get(pageOf)) === id) await this.store.delete(pageOf);
+  }
+
+  /** Writes down what happens to a page once. @returns whether it had not happened */
+  async #add(principal: string, what: string, value: unknown, ttlMs: number): Promise<boolean> {
+    // There are no more of these than there were pages.
+    const quota = { owner: this.#answersOf(principal), max: Infinity };
+    return (await this.store.add(`${quota.owner}:${what}`, value, ttlMs, quota)) === true;
   }
 
   /** Waits a moment for the decision of a user who has opened the page. */
-  async #decided(principal: string, id: string, signal: AbortSignal): Promise<ConfirmPage['answer']> {
+  async #decided(principal: string, id: string, signal: AbortSignal): Promise<ConfirmPage['answer'] | undefined> {
     for (let waited = 0; ; waited += LOOK_MS) {
-      const answer = (await this.find(principal, id))?.answer ?? 'open';
+      const answer = (await this.find(principal, id))?.answer;
       if (answer !== 'open' || waited >= WAIT_MS || signal.aborted) return answer;
       await new Promise<void>((resolve) => {
         const over = (): void => {
@@ -111,4 +144,15 @@ export class StoredPages {
   #ownerOf(principal: string): string {
     return `once.${this.endpoint}:${hashOf(principal)}.pages`;
   }
+
+  #answersOf(principal: string): string {
+    return `${this.#ownerOf(principal)}.a`;
+  }
+}
+
+/** Another version may have written what is under the key. */
+function isPage(value: unknown): value is StoredPage {
+  if (!isObject(value)) return false;
+  const { tool, message, ttlMs } = value;
+  return typeof tool === 'string' && typeof message === 'string' && typeof ttlMs === 'number' && ttlMs > 0;
 }

@@ -7,9 +7,9 @@ import type { ReportStoreFault } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { isInputRequiredResult } from '../../protocol/spec.js';
-import type { ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
+import type { ToolConfirm, ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
 import { HandlerCancelled, HandlerSkipped, McpHandlerDefinitionError } from '../handlers.errors.js';
-import { confirmed, type ConfirmPages, type OneTimeMarks } from '../questions/confirm.js';
+import { confirmed, type ConfirmPages, type QuestionRecords } from '../questions/confirm.js';
 import type { HandlerRun } from '../questions/handler-run.js';
 import { digestOfJson } from '../questions/request-state.js';
 import type { ToolEntry } from '../registry/handler-table.js';
@@ -18,12 +18,11 @@ import { ClaimStore } from './claim-store.js';
 import { StoredPages } from './confirm-pages.js';
 import { type CallEnd, Claim, failure, IdempotentCalls } from './idempotent-calls.js';
 import { NodeLease } from './node-lease.js';
+import { StoredQuestions } from './stored-questions.js';
 import { hashOf } from '../state/stored-states.js';
 
 /** A key has at most so many characters. */
 const MAX_KEY = 256;
-/** At most so many answers of one caller are remembered as used. */
-const MAX_MARKS = 10_000;
 
 const REMEDY = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
 
@@ -31,8 +30,8 @@ export interface ToolGatesOptions {
   /** Separates endpoints that share a store; the same on all nodes, and without colons. */
   readonly endpoint: string;
   readonly nodeId: string;
-  /** A sealed state is valid for so many milliseconds. */
-  readonly stateTtlMs: number;
+  readonly requestStateTtlMs: number;
+  readonly clockToleranceMs: number;
   /** Whether other nodes see the sessions of the endpoint. */
   readonly sharesSessions: boolean;
   /** Whether the state store is the default one, in the memory of this process. */
@@ -59,6 +58,7 @@ export class ToolGates {
   readonly #store: ClaimStore;
   readonly #lease: NodeLease;
   readonly #calls: IdempotentCalls;
+  readonly #questions: StoredQuestions;
   readonly pages: StoredPages;
 
   constructor(
@@ -72,6 +72,8 @@ export class ToolGates {
     this.#store = new ClaimStore(store, fault);
     this.#lease = new NodeLease(options.nodeId, this.#store, clock, `once.${options.endpoint}:nodes`);
     this.#calls = new IdempotentCalls(this.#store, this.#lease, clock, report);
+    const isShared = this.#store.isAtomic && !options.hasOwnStore;
+    this.#questions = new StoredQuestions(this.#store, clock, { ...options, isShared });
     this.pages = new StoredPages(this.#store, clock, options.endpoint);
   }
 
@@ -116,15 +118,16 @@ export class ToolGates {
     const { principal } = call;
     const gate = new ToolGate(effectCall, {
       clock: this.clock,
-      pages: () =>
+      pages: ({ ttlMs }) =>
         principal === undefined
           ? undefined
           : this.pages.of({
               principal,
               tool,
               call: JSON.stringify([routeText(call.routeParams) ?? null, digestOfJson(sent)]),
+              ttlMs,
             }),
-      marks: { take: (mark) => this.#take(effectCall, mark) },
+      records: this.#questions.of(this.#ownerOf(effectCall), call),
       claim: (key, { ttlMs, maxBytes, maxKeys }, signal) => {
         const owner = this.#ownerOf(effectCall);
         const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
@@ -147,12 +150,6 @@ export class ToolGates {
     await this.#lease.leave();
   }
 
-  #take(effectCall: EffectCall, mark: string): Promise<'full' | boolean> {
-    const owner = `${this.#ownerOf(effectCall)}.c`;
-    const quota = { owner, max: MAX_MARKS };
-    return this.#store.add(`${owner}:c.${hashOf(mark)}`, true, this.options.stateTtlMs, quota);
-  }
-
   #ownerOf({ call: { principal, session }, tool }: EffectCall): string {
     const anonymous = session ? `s-${hashOf(session.id)}` : '-';
     return `once.${this.options.endpoint}:${principal === undefined ? anonymous : hashOf(principal)}.${hashOf(tool)}`;
@@ -161,9 +158,9 @@ export class ToolGates {
 
 interface GateParts {
   readonly clock: McpClock;
-  readonly marks: OneTimeMarks;
+  readonly records: QuestionRecords;
   /** Returns the pages of the call; `undefined` for an anonymous caller. */
-  pages(): ConfirmPages | undefined;
+  pages(confirm: ToolConfirm): ConfirmPages | undefined;
   /** Claims a key. @returns the claim, or the result of the repeat */
   claim(key: string, options: ToolIdempotency, signal: () => AbortSignal): Promise<Claim | object>;
 }
@@ -219,13 +216,13 @@ class ToolGate implements HandlerGate {
   async #enter(admitted: AdmittedCall, context: McpContext): Promise<void> {
     this.#context = context;
     const { effects, run } = this.about;
-    const { marks, clock } = this.parts;
+    const { records, clock } = this.parts;
     const args: unknown = await admitted.validArguments;
     if (effects.idempotency) await this.#claimKey(effects.idempotency, args, context);
     const { confirm } = effects;
     if (confirm) {
-      const pages = confirm.whenUnable === 'url' ? this.parts.pages() : undefined;
-      this.#answer(await confirmed(confirm, { run, context, args, marks, pages, clock }));
+      const pages = confirm.whenUnable === 'url' ? this.parts.pages(confirm) : undefined;
+      this.#answer(await confirmed(confirm, { run, context, args, records, pages, clock }));
     }
     if (this.#over) throw new HandlerCancelled(context.signal.reason);
   }

@@ -11,7 +11,8 @@ import type { HandlerRun } from './handler-run.js';
 const MAX_MESSAGE = 4_000;
 /** `ctx.once()` keeps what was asked under this key, apart from those of handlers. */
 const ASKED = 'nestjs-mcp-streamable:confirm';
-const TOO_LATE = `${ASKED}:late`;
+const OPENED = `${ASKED}:opened`;
+const IN_TIME = `${ASKED}:in-time`;
 /** A form without fields: the answer is the action of the user. */
 const FORM = { type: 'object', properties: {} } as const;
 
@@ -20,14 +21,23 @@ interface Asked {
   /** The key of the question. It is unguessable, so that an answer proves that this question was asked. */
   readonly key: string;
   readonly message: string;
-  /** The time until which the user may answer, in milliseconds since the epoch. */
-  readonly until: number;
 }
 
-/** Remembers what can be used once. */
-export interface OneTimeMarks {
-  /** Returns whether this is the first use, on all nodes; `full`: its caller has too many. @throws (rejects) McpStateError */
-  take(mark: string): Promise<'full' | boolean>;
+/** When the time of a question is over, as the runs of its handler remember it. */
+export interface QuestionTime {
+  /** Milliseconds since the epoch, by the clock of `node`; absent if the store knows. */
+  readonly until?: number | undefined;
+  readonly node?: string | undefined;
+}
+
+/** What the nodes know of the questions of a tool. The methods reject with McpStateError. */
+export interface QuestionRecords {
+  /** Opens a question. @returns `full`: its caller has too many */
+  open(question: string, ttlMs: number): Promise<'full' | QuestionTime>;
+  /** Closes a question that is answered. @returns whether it was open */
+  close(question: string, time: QuestionTime): Promise<boolean>;
+  /** Returns whether this is the first use of a sealed state; `full`: its caller has used too many. */
+  use(state: string): Promise<'full' | boolean>;
 }
 
 /** A page of the app on which the user confirms a call. */
@@ -41,10 +51,10 @@ export interface ConfirmPage {
 /** The pages of one call: of its caller, its tool and its arguments. The methods reject with McpStateError. */
 export interface ConfirmPages {
   /** Finds the page of the call, or makes one. @returns `undefined` if the caller has too many */
-  open(message: string, ttlMs: number): Promise<ConfirmPage | undefined>;
-  /** Waits some seconds for the decision of a user who has opened the page. */
-  decided(id: string, signal: AbortSignal): Promise<ConfirmPage['answer']>;
-  /** Ends the page. @returns whether this call was the first to use the decision */
+  open(message: string): Promise<ConfirmPage | undefined>;
+  /** Waits some seconds for the decision of a user who has opened the page. @returns `undefined` if the page is gone */
+  decided(id: string, signal: AbortSignal): Promise<ConfirmPage['answer'] | undefined>;
+  /** Uses the decision, and ends the page. @returns whether this call was the first */
   use(id: string): Promise<boolean>;
 }
 
@@ -58,7 +68,7 @@ export interface ConfirmPages {
  * bound to the caller, the tool and the arguments. Two things are added:
  *
  * - each question has a key that cannot be guessed: an answer that comes without its question answers nothing
- * - each sealed state is used once (`marks`): an old answer, also one that was declined, cannot be sent again
+ * - each sealed state is used once: an old answer, also one that was declined, cannot be sent again
  *
  * A client that cannot show a form may be sent to a page of the app. What counts then is the decision on the page, which the app
  * records for its own user; that the client has opened the page is no consent.
@@ -67,28 +77,27 @@ export interface ConfirmPages {
  */
 export async function confirmed(confirm: ToolConfirm, call: ConfirmedCall): Promise<object | undefined> {
   const { message, ttlMs } = confirm;
-  const { run, context, args, marks, clock } = call;
+  const { run, context, args, records, clock } = call;
   const sent = run.takeSent();
-  const isFirst = sent === undefined || (await marks.take(sent));
+  const isFirst = sent === undefined || (await records.use(sent));
   if (isFirst !== true) return refusal(isFirst === 'full' ? TOO_MANY_USED : USED);
   const asked = (await run.once(ASKED, async (): Promise<Asked> => {
     const text = await messageFor(message, args, context);
-    return { key: `confirm-${randomToken()}`, message: text, until: clock.now() + ttlMs };
+    return { key: `confirm-${randomToken()}`, message: text };
   })) as Asked;
   if (asked.message.length > MAX_MESSAGE) return refusal(TOO_LONG);
   const params = { mode: 'form' as const, message: asked.message, requestedSchema: FORM };
   if (missingCapabilities(requiredCapabilities('elicitation/create', params), run.clientCapabilities))
     return confirm.whenUnable === 'url' ? onPage(confirm, call, asked.message) : refusal(UNABLE);
+  const time = (await run.once(OPENED, () => records.open(asked.key, ttlMs))) as 'full' | QuestionTime;
+  if (time === 'full') return refusal(TOO_MANY_ASKED);
   const late = new AbortController();
-  const timer = clock.setTimeout(
-    () => late.abort(new Error('The time is over.')),
-    Math.max(1, asked.until - clock.now()),
-  );
+  const timer = clock.setTimeout(() => late.abort(new Error('The time is over.')), ttlMs);
   try {
     const answers = await run.ask({ [asked.key]: { method: 'elicitation/create', params } }, late.signal);
     const { action } = answers[asked.key] as ElicitResult;
     // Decided when the answer comes, and not again when the handler itself asks later.
-    if (await run.once(TOO_LATE, () => clock.now() >= asked.until)) return refusal(LATE);
+    if (!(await run.once(IN_TIME, () => records.close(asked.key, time)))) return refusal(LATE);
     if (action === 'accept') return undefined;
     return refusal(action === 'decline' ? DECLINED : DISMISSED);
   } catch (error) {
@@ -104,7 +113,7 @@ export async function confirmed(confirm: ToolConfirm, call: ConfirmedCall): Prom
 async function onPage(confirm: ToolConfirm, call: ConfirmedCall, asked: string): Promise<object | undefined> {
   const { run, context, pages } = call;
   if (!pages) return refusal(ANONYMOUS);
-  const page = await pages.open(asked, confirm.ttlMs);
+  const page = await pages.open(asked);
   if (!page) return refusal(TOO_MANY);
   const { id, message } = page;
   const url = confirm.url!(id);
@@ -115,7 +124,9 @@ async function onPage(confirm: ToolConfirm, call: ConfirmedCall, asked: string):
     const answers = await run.ask({ [`confirm-${id}`]: { method: 'elicitation/create', params } });
     const { action } = answers[`confirm-${id}`] as ElicitResult;
     if (action !== 'accept') return refusal(action === 'decline' ? DECLINED : DISMISSED);
-    answer = await pages.decided(id, context.signal);
+    const decided = await pages.decided(id, context.signal);
+    if (!decided) return refusal(GONE);
+    answer = decided;
   }
   if (answer === 'open') return refusal(`${ON_PAGE} ${url}`, ON_PAGE_NEXT);
   if (!(await pages.use(id))) return refusal(USED);
@@ -128,7 +139,7 @@ export interface ConfirmedCall {
   readonly context: McpContext;
   /** The validated arguments. */
   readonly args: unknown;
-  readonly marks: OneTimeMarks;
+  readonly records: QuestionRecords;
   /** Absent for an anonymous caller: a page would not know its user. */
   readonly pages?: ConfirmPages | undefined;
   readonly clock: McpClock;
@@ -151,6 +162,9 @@ const DECLINED = 'The user was asked to confirm this call, and declined. Do not 
 const DISMISSED = 'The user was asked to confirm this call, and closed the question without an answer.';
 const LATE = 'The user did not confirm this call in time. Call the tool again to ask again.';
 const USED = 'This confirmation was used already: it is good for one call. Call the tool again to ask again.';
+const GONE =
+  'The page on which the user confirms this call is over: its time has passed, or another call has used it. Call the tool again to ask again.';
+const TOO_MANY_ASKED = 'Too many questions to the user of this caller are open. Call the tool again in some minutes.';
 const TOO_MANY_USED =
   'Too many confirmations of this caller were answered within a short time. Call the tool again in some minutes.';
 const TOO_LONG = `The question for the user would have more than ${MAX_MESSAGE} characters. Call the tool with shorter arguments.`;

@@ -77,7 +77,8 @@ class Rig implements CallingClient {
     maxBytes = 65_536,
   ) {
     const endpoint = { name: undefined, path: 'mcp' };
-    this.states = new RequestStates({ secrets: [Buffer.alloc(32)], ttlMs: 1_000, maxBytes, endpoint }, this.clock);
+    const options = { secrets: [Buffer.alloc(32)], ttlMs: 1_000, clockToleranceMs: 0, maxBytes, endpoint };
+    this.states = new RequestStates(options, this.clock);
   }
 
   /** Clients of the legacy era have sessions. */

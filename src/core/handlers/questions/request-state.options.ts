@@ -26,6 +26,16 @@ export interface McpRequestStateOptions {
    */
   requestStateTtlMs?: number;
   /**
+   * Sets the milliseconds by which the clocks of the nodes may differ. The request state has the time of the node that
+   * encrypted it, and any node may decrypt it: it does so for this much longer than `requestStateTtlMs`. With a higher
+   * value clocks may differ by more, and a client can send the same answers again for a longer time. With `0`, a node
+   * whose clock is ahead refuses answers before their time is over. Has no effect on what is in a store, which counts by
+   * a clock of its own.
+   *
+   * @default 60000 (1 min)
+   */
+  clockToleranceMs?: number;
+  /**
    * Limits the encrypted request state, in bytes. The state has the answers so far and the results of `ctx.once()`; the
    * encoding adds a third. A call that needs more fails. Each round sends the state twice, and encrypts and decrypts
    * it, so a higher value costs bandwidth and time.
@@ -38,6 +48,7 @@ export interface McpRequestStateOptions {
 export const REQUEST_STATE_TABLE = {
   requestStateKeys: option(undefined, secretsOf),
   requestStateTtlMs: count(1_800_000),
+  clockToleranceMs: count(60_000, { min: 0 }),
   maxRequestStateBytes: count(65_536, { min: 1_024 }),
 } satisfies OptionTable<McpRequestStateOptions>;
 

@@ -16,7 +16,8 @@ const OTHER_SECRET = randomBytes(32);
 
 function states(options: Partial<RequestStateOptions> = {}, clock = new ManualClock()): RequestStates {
   const endpoint = { name: undefined, path: 'mcp' };
-  return new RequestStates({ secrets: [SECRET], ttlMs: 60_000, maxBytes: 65_536, endpoint, ...options }, clock);
+  const defaults = { secrets: [SECRET], ttlMs: 60_000, clockToleranceMs: 0, maxBytes: 65_536, endpoint };
+  return new RequestStates({ ...defaults, ...options }, clock);
 }
 
 const BINDING: StateBinding = {
@@ -113,6 +114,16 @@ describe('a sealed state expires', () => {
     const some = states({ ttlMs: 1_000 }, clock);
     const sealed = some.seal('payload', BINDING);
     await clock.advance(999);
+    expect(some.open(sealed, BINDING)).toBe('payload');
+    await clock.advance(1);
+    expect(refusal(() => some.open(sealed, BINDING))).toEqual(REFUSAL);
+  });
+
+  it('a sealed state is opened for clockToleranceMs longer, by a node whose clock is ahead', async () => {
+    const clock = new ManualClock();
+    const some = states({ ttlMs: 1_000, clockToleranceMs: 500 }, clock);
+    const sealed = some.seal('payload', BINDING);
+    await clock.advance(1_499);
     expect(some.open(sealed, BINDING)).toBe('payload');
     await clock.advance(1);
     expect(refusal(() => some.open(sealed, BINDING))).toEqual(REFUSAL);

@@ -16,7 +16,7 @@ import { ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
  * - **Associated data**: everything that the state belongs to ({@link StateBinding}). It is not part of the state, and
  *   a state that is sent with another call cannot be decrypted.
  * - **Secrets**: the first one encrypts, all of them decrypt. To rotate, put a new one first, and remove the old one
- *   when `ttlMs` has passed.
+ *   when `ttlMs` and `clockToleranceMs` have passed.
  *
  * A state can be used several times until it expires: it is no protection against replay.
  *
@@ -81,7 +81,8 @@ export class RequestStates {
 
   #unexpired(content: string): string | undefined {
     const end = content.indexOf(' ');
-    return this.clock.now() < Number(content.slice(0, end)) ? content.slice(end + 1) : undefined;
+    const until = Number(content.slice(0, end)) + this.options.clockToleranceMs;
+    return this.clock.now() < until ? content.slice(end + 1) : undefined;
   }
 
   #associated({ principal, routeParams, method, target, params }: StateBinding): Buffer {
@@ -97,6 +98,8 @@ export interface RequestStateOptions {
   /** There is at least one secret, of at least {@link MIN_SECRET_BYTES}. */
   readonly secrets: readonly Uint8Array[];
   readonly ttlMs: number;
+  /** The clock of the node that sealed a state may be behind by so many milliseconds. */
+  readonly clockToleranceMs: number;
   /** A sealed state has at most so many bytes as it is sent: it is ASCII. */
   readonly maxBytes: number;
   /** Names the endpoint of the app: a state of one endpoint is invalid at another. */
