@@ -1,17 +1,18 @@
-import { Inject, Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
 import { McpClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import { isThenable, within } from '../core/common/promises.js';
 import { CallObserver } from '../core/calls/call-observer.js';
+import { OperatorLogger } from '../core/calls/operator-log.js';
 import { retryLater, shown } from '../core/protocol/errors.js';
 import { assertSink, AUDIT_OPTIONS, type ResolvedAuditOptions } from './audit.options.js';
 import { EndpointAudit } from './endpoint-audit.js';
 import type { McpAuditRecord, McpAuditSink } from './audit-record.js';
 import { Redaction } from './redaction.js';
 
-const logger = new Logger('McpAudit');
+const logger = new OperatorLogger('McpAudit');
 
 /** A line about lost records comes at most every so many milliseconds. */
 const LOG_MS = 60_000;

@@ -2,6 +2,7 @@ import { BehaviorSubject, type Observable, Subject } from 'rxjs';
 import { type Deferred, deferred } from '../core/common/promises.js';
 import { SESSION_ID_HEADER } from '../core/protocol/headers.js';
 import type { JsonRpcRequest, RequestId } from '../core/protocol/json-rpc.js';
+import { shown } from '../core/protocol/errors.js';
 import { McpClientTransportError, closedError, McpSessionLostError } from './client.errors.js';
 import type { SessionHeaders } from './http-endpoint.js';
 import { closeUnread } from './response-body.js';
@@ -123,7 +124,7 @@ export class ClientSession {
     const recovering = this.state.is === 'recovering';
     const before = this.#protocolVersion;
     if (recovering && protocolVersion !== before)
-      throw new Error(`the server now uses revision ${protocolVersion}, but this client negotiated ${before}`);
+      throw new Error(`the server now uses revision ${shown(protocolVersion)}, but this client negotiated ${before}`);
     this.#protocolVersion = protocolVersion;
     this.#initialize = initialize;
     this.#lost = sharedController();

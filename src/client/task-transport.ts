@@ -3,7 +3,7 @@ import { type McpClock, systemClock } from '../core/common/clock.js';
 import { deferred, type Deferred, quiet } from '../core/common/promises.js';
 import { randomToken } from '../core/common/random-token.js';
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../core/protocol/era.js';
-import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../core/protocol/errors.js';
+import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT, shown } from '../core/protocol/errors.js';
 import { TASKS_EXTENSION, type TaskReport } from '../core/protocol/extensions.js';
 import {
   isNotification,
@@ -181,7 +181,7 @@ export class McpTaskTransport implements Transport {
     } catch (error) {
       if (signal.aborted) return this.#cancelFollowed(call, taskId);
       const { code = REQUEST_FAILED, data } = error as { code?: unknown; data?: unknown };
-      const text = `The task ${taskId} of "${String(call.request.params?.['name'])}" could not be followed: ${(error as Error).message}`;
+      const text = `The task ${shown(taskId)} of ${shown(call.request.params?.['name'])} could not be followed: ${(error as Error).message}`;
       const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : REQUEST_FAILED, text, data);
       this.#answer(call, answer as JsonRpcResponse);
     }
@@ -199,7 +199,7 @@ export class McpTaskTransport implements Transport {
         return errorResponse(id, code, message, data) as JsonRpcResponse;
       }
       case 'cancelled':
-        return errorResponse(id, REQUEST_FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
+        return errorResponse(id, REQUEST_FAILED, `The task ${shown(taskId)} was cancelled.`) as JsonRpcResponse;
       case 'input_required': {
         // The task may still include answered questions, if nodes see updates late.
         const open = Object.entries(inputRequests).filter(([key]) => !(isObject(given) && Object.hasOwn(given, key)));

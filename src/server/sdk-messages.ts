@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
 import { authOf, type McpCall } from '../core/calls/mcp-call.js';
-import { RefusedCall, type RpcError } from '../core/protocol/errors.js';
+import { excerpt, RefusedCall, type RpcError } from '../core/protocol/errors.js';
 import { ProtocolError } from '../core/protocol/spec.js';
 
 /*
@@ -26,10 +26,14 @@ export function cancellationOf({ requestId, signal }: McpCall): JSONRPCNotificat
   return { jsonrpc: '2.0', method: 'notifications/cancelled', params };
 }
 
+/** Servers of the SDK repeat names of any length in their errors. */
+const LONGEST_ERROR = 1_000;
+
 /** Settles a request by the answer of its server. @param status the HTTP status of an error */
 export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage, status?: number): void {
   if ('result' in answer) return resolve(answer.result);
-  const { code, message, data } = (answer as { error: RpcError }).error;
+  const { code, data, ...error } = (answer as { error: RpcError }).error;
+  const message = excerpt(error.message, LONGEST_ERROR);
   const refused = status !== undefined && new RefusedCall(code, message, status, {}, { data });
   reject(refused || new ProtocolError(code, message, data));
 }

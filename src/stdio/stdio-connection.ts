@@ -8,7 +8,7 @@ import { beginsSession } from '../core/eras/legacy/legacy-endpoint.js';
 import { loneRequestId, type McpEndpoint, type McpIncoming } from '../core/eras/mcp-endpoint.js';
 import type { KnownSession } from '../core/sessions/live/live-sessions.js';
 import { classifyPost, type McpEra } from '../core/protocol/era.js';
-import { errorResponse, McpError, rpcErrorOf } from '../core/protocol/errors.js';
+import { errorResponse, McpError, rpcErrorOf, shown } from '../core/protocol/errors.js';
 import { LAST_EVENT_ID_HEADER, type RequestHeaders, SESSION_ID_HEADER } from '../core/protocol/headers.js';
 import {
   type IncomingBody,
@@ -153,7 +153,7 @@ export class StdioConnection {
     if (beginsSession(body)) return void this.#initialize(body);
     const [first] = body.messages.filter(isRequest);
     if (!first) return;
-    const text = `"${first.method}" came before "initialize". Initialize the session first.`;
+    const text = `${shown(first.method)} came before "initialize". Initialize the session first.`;
     throw new McpError('INVALID_REQUEST', text, { requestId: loneRequestId(body) });
   }
 

@@ -253,14 +253,16 @@ describe('the sink of an app', () => {
     await app.close();
   });
 
-  it('the sink of an app is the log of the app by default: one line of JSON for each record', async () => {
+  it('the sink of an app is the log of the app by default: one line of JSON for each record, without raw control characters', async () => {
     const app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot()],
       providers: [PaymentTools, Never],
     });
-    await new ModernClient(app.url).ask('tools/call', refund);
+    const order = 'a\u001b[2J\u007f\u0085\u009b2J\u2028\u202e\u2066\u{e0041}z';
+    await new ModernClient(app.url).ask('tools/call', { name: 'refund', arguments: { order } });
     const [line, ...others] = app.log.texts('log').filter((text) => text.startsWith('{"'));
-    expect(JSON.parse(line!)).toMatchObject({ outcome: 'served', name: 'refund' });
+    expect(JSON.parse(line!)).toMatchObject({ outcome: 'served', name: 'refund', arguments: { order } });
+    expect(line).toContain(String.raw`a\u001b[2J\u007f\u0085\u009b2J\u2028\u202e\u2066\udb40\udc41z`);
     expect(others).toEqual([]);
     await app.close();
     Logger.flush();

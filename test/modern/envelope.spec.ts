@@ -106,17 +106,21 @@ describe.each(ONE_ADAPTER)('the _meta of a modern request, on %s', (adapter) => 
     expect(called).toEqual([]);
   });
 
-  it.each(['2099-01-01', '1999-01-01', '2025-11-25', '', 'constructor', 'x'.repeat(10_000)])(
-    'M3: the revision %.20j is not served',
-    async (version) => {
-      const made = await client();
-      const message = made.message('tools/list', {}, { id: 4, meta: { [VERSION]: version } });
-      const headers = { ...made.headersOf(message), 'mcp-protocol-version': version };
-      const { data } = await expectRefusal(await made.post(message, headers), { status: 400, code: -32022, id: 4 });
-      expect(data).toMatchObject({ requested: version });
-      expect((data as { supported: string[] }).supported).toContain(MODERN);
-    },
-  );
+  it.each<[name: string, version: string, requested?: string]>([
+    ['of the future', '2099-01-01'],
+    ['of the past', '1999-01-01'],
+    ['of the other era', '2025-11-25'],
+    ['without a character', ''],
+    ['that a prototype has', 'constructor'],
+    ['that is long', 'x'.repeat(10_000), `${'x'.repeat(200)}…`],
+  ])('M3: a revision %s is not served', async (_, version, requested = version) => {
+    const made = await client();
+    const message = made.message('tools/list', {}, { id: 4, meta: { [VERSION]: version } });
+    const headers = { ...made.headersOf(message), 'mcp-protocol-version': version };
+    const { data } = await expectRefusal(await made.post(message, headers), { status: 400, code: -32022, id: 4 });
+    expect(data).toMatchObject({ requested });
+    expect((data as { supported: string[] }).supported).toContain(MODERN);
+  });
 
   it.each([
     'initialize',

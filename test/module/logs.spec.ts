@@ -229,3 +229,24 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
     },
   );
 });
+
+describe.each(ONE_ADAPTER)('texts of clients in the log on %s', (adapter) => {
+  const HOSTILE = 'a\u001b[2J\u0085\u009b2J\u2028\u202e\u2066z';
+  const ESCAPED = String.raw`a\u001b[2J\u0085\u009b2J\u2028\u202e\u2066z`;
+
+  it('texts of clients in the log have no raw control characters, also in the errors of an app', async () => {
+    const quotes = ({ said }: { said: string }) => {
+      throw new Error(`No ${said}`);
+    };
+    const app = await TestApp.start({ adapter, tools: { quotes } });
+    const client = await app.client().initialize();
+    await (await client.call('quotes', { said: HOSTILE })).text();
+    await (await client.post(client.toolCall('quotes'), { 'mcp-protocol-version': 'é\u0085' })).text();
+    expect(app.log.texts('error')).toEqual([expect.stringContaining(`No ${ESCAPED}`)]);
+    // oxlint-disable-next-line no-control-regex -- that is the point
+    expect(
+      app.log.texts().filter((text) => /[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2060-\u2069]/.test(text)),
+    ).toEqual([]);
+    await app.close();
+  });
+});

@@ -1,8 +1,27 @@
 import { type CanActivate, Logger, type Type } from '@nestjs/common';
-import { shown } from '../protocol/errors.js';
+import { printable, shown } from '../protocol/errors.js';
+
+/** Escapes what could change a terminal: texts and stacks may quote a client. */
+export class OperatorLogger extends Logger {
+  override error(message: unknown, stack?: unknown): void {
+    if (stack === undefined) super.error(escaped(message));
+    else super.error(escaped(message), escaped(stack));
+  }
+  override warn(message: unknown): void {
+    super.warn(escaped(message));
+  }
+  override log(message: unknown): void {
+    super.log(escaped(message));
+  }
+  override debug(message: unknown): void {
+    super.debug(escaped(message));
+  }
+}
+
+const escaped = (text: unknown): unknown => (typeof text === 'string' ? printable(text) : text);
 
 /** Logs under the name of the library. */
-export const logger = new Logger('McpStreamable');
+export const logger = new OperatorLogger('McpStreamable');
 
 /**
  * The injection token of the function that reports an error of a store that no session waits for: to the app as an

@@ -8,7 +8,7 @@ import type { KnownSession } from '../sessions/live/live-sessions.js';
 import { EndpointExtensions } from '../handlers/methods/extensions.js';
 import { SessionRuntime } from '../sessions/live/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
-import { McpError, shutdownRefusal } from '../protocol/errors.js';
+import { excerpt, McpError, shutdownRefusal } from '../protocol/errors.js';
 import { type McpEra, PROTOCOL_VERSION_META_KEY } from '../protocol/era.js';
 import {
   LAST_EVENT_ID_HEADER,
@@ -218,7 +218,7 @@ function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders
   const { protocolVersion } = (message.params ?? {}) as { protocolVersion?: unknown };
   const named = typeof protocolVersion === 'string' ? protocolVersion : undefined;
   const requested = named ?? singleHeader(headers[PROTOCOL_VERSION_HEADER]);
-  const data = { supported: MODERN_REVISIONS, ...(requested !== undefined && { requested }) };
+  const data = { supported: MODERN_REVISIONS, ...(requested !== undefined && { requested: excerpt(requested) }) };
   throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
 }
 

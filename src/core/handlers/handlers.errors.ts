@@ -1,5 +1,5 @@
 import { BadRequestException, HttpException } from '@nestjs/common';
-import { RefusedCall } from '../protocol/errors.js';
+import { excerpt, RefusedCall } from '../protocol/errors.js';
 
 /** MCP's JSON-RPC code for a refusal that has none of its own: the specification leaves denials to HTTP. */
 const DENIED = -32000;
@@ -168,14 +168,13 @@ export class HandlerSkipped extends McpHandlerSignal {
 
 /** A message names at most so many problems. */
 const MAX_PROBLEMS = 8;
-const MAX_PROBLEM_CHARACTERS = 200;
 
 /** Returns the first problems, shortened. */
 export function problemsText(problems: readonly McpArgumentProblem[]): string {
   const first = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => {
     // The messages of some libraries already begin with the path.
     const text = (path === '' || message.startsWith(path) ? message : `${path}: ${message}`).replace(/\.$/, '');
-    return text.length <= MAX_PROBLEM_CHARACTERS ? text : `${text.slice(0, MAX_PROBLEM_CHARACTERS)}…`;
+    return excerpt(text);
   });
   const more = problems.length - first.length;
   return first.join('; ') + (more > 0 ? `; and ${more} more` : '');

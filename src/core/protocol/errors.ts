@@ -302,12 +302,38 @@ export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   // A long string is truncated first, to save escaping all of it.
   const json = toJson(typeof value === 'string' ? value.slice(0, SHOWN_CHARACTERS + 1) : value);
-  const cut = json.length > SHOWN_CHARACTERS ? `${json.slice(0, SHOWN_CHARACTERS)}…` : json;
-  return cut.replace(UNSEEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return printable(excerpt(json, SHOWN_CHARACTERS));
 }
 
-/** Control characters that JSON does not escape, and those that change how a terminal shows the text around them. */
-const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+/** Longer texts of other libraries are truncated. */
+const EXCERPT_CHARACTERS = 200;
+
+/**
+ * Shortens a text that another library has made, and that may quote what a client has sent.
+ *
+ * @param longest the number of characters that are kept
+ * @internal
+ */
+export function excerpt(text: string, longest = EXCERPT_CHARACTERS): string {
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+}
+
+/**
+ * Escapes the characters of a text that could change how a terminal shows the text around them, as JSON does. Tabs and ends of
+ * lines stay: stacks and texts of several lines have them.
+ *
+ * @internal
+ */
+export function printable(text: string): string {
+  return text.replace(UNSEEN, (characters) =>
+    characters.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  );
+}
+
+/** Control characters, separators of lines, characters that hide or turn texts around, and tags, which have two units. */
+const UNSEEN =
+  // oxlint-disable-next-line no-control-regex -- that is the point
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
 
 /**
  * `JSON.parse` accepts any depth, but `JSON.stringify` overflows the stack: an error text must not cause a second

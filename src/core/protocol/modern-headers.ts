@@ -1,5 +1,5 @@
 import { PROTOCOL_VERSION_META_KEY } from './era.js';
-import { McpError, shown } from './errors.js';
+import { excerpt, McpError, shown } from './errors.js';
 import {
   decodeHeaderValue,
   encodeHeaderValue,
@@ -112,6 +112,33 @@ export function paramHeadersFault(
   return undefined;
 }
 
+/**
+ * Names the header of revision or method that differs from the body; the text of the classifier would repeat both whole.
+ *
+ * @param message that the classifier has refused
+ * @returns `undefined` if neither differs
+ * @internal
+ */
+export function differentHeader(
+  headers: RequestHeaders,
+  { method, params }: JsonRpcRequest | JsonRpcNotification,
+): McpError | undefined {
+  const pairs: [string, string | undefined, string, unknown][] = [
+    [
+      'MCP-Protocol-Version',
+      singleHeader(headers[PROTOCOL_VERSION_HEADER]),
+      VERSION_SOURCE,
+      params?._meta?.[PROTOCOL_VERSION_META_KEY],
+    ],
+    ['Mcp-Method', singleHeader(headers[METHOD_HEADER]), 'method', method],
+  ];
+  for (const [header, got, source, value] of pairs) {
+    if (got === undefined || value === undefined || got.trim() === value) continue;
+    return refusal({ header: excerpt(got), body: different(header, got, source, value) });
+  }
+  return undefined;
+}
+
 /** `error.data.mismatch` has it, as in the SDK. */
 interface Mismatch {
   readonly header: string;
@@ -136,9 +163,9 @@ function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest):
     throw missing('Mcp-Name', source, value);
   }
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) throw refusal({ header: got, body: badlyEncoded('Mcp-Name', got) });
+  if (decoded === undefined) throw refusal({ header: excerpt(got), body: badlyEncoded('Mcp-Name', got) });
   if (value !== undefined && decoded !== value) {
-    throw refusal({ header: got, body: different('Mcp-Name', decoded, source, value) });
+    throw refusal({ header: excerpt(got), body: different('Mcp-Name', decoded, source, value) });
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { shown } from './errors.js';
+import { printable, shown } from './errors.js';
 
 describe('shown', () => {
   it.each([
@@ -28,5 +28,20 @@ describe('shown', () => {
     expect(shown('x'.repeat(99))).toBe(`"${'x'.repeat(99)}…`);
     expect(shown('x'.repeat(1_000_000))).toBe(`"${'x'.repeat(99)}…`);
     expect(shown({ a: 'x'.repeat(200) })).toHaveLength(101);
+  });
+});
+
+describe('printable', () => {
+  it('printable escapes every character that changes a terminal, but neither tabs nor ends of lines', () => {
+    const text = 'a\r\u001b[2J\u0085\u009b2J\u061c\u200d\u2028\u2029\u202e\u2066\ufff9\u{e0041}z';
+    expect(printable(text)).toBe(
+      String.raw`a\u000d\u001b[2J\u0085\u009b2J\u061c\u200d\u2028\u2029\u202e\u2066\ufff9\udb40\udc41z`,
+    );
+    expect(printable('Error: é 漢字 𝄞\n\tat run')).toBe('Error: é 漢字 𝄞\n\tat run');
+  });
+
+  it('printable keeps the meaning of JSON', () => {
+    const value = { text: '\\\u0085"\u2028\u{e0041}' };
+    expect(JSON.parse(printable(JSON.stringify(value)))).toEqual(value);
   });
 });

@@ -1,3 +1,4 @@
+import { excerpt } from './errors.js';
 import type * as tools from './sdk-tools.js';
 import type { ProtocolError as SdkProtocolError, SpecTypeName } from '@modelcontextprotocol/server';
 
@@ -60,7 +61,8 @@ export function checkedBySpec(type: SpecTypeName, value: unknown): SpecCheck {
   const outcome = schema['~standard'].validate(value);
   const [issue] = outcome.issues ?? [];
   if (!issue) return { value: outcome.value };
-  return { problem: { path: (issue.path ?? []).map(String).join('.'), message: issue.message } };
+  // Clients name members, and some messages of schemas name what they found.
+  return { problem: { path: excerpt((issue.path ?? []).map(String).join('.')), message: excerpt(issue.message) } };
 }
 
 interface LooseSchema {

@@ -12,7 +12,7 @@ import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../
 import { McpServerFactoryError } from '../../sessions/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../sessions/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../protocol/era.js';
-import { limitReached, McpError, retryLater, shutdownRefusal, shown } from '../../protocol/errors.js';
+import { excerpt, limitReached, McpError, retryLater, shutdownRefusal, shown } from '../../protocol/errors.js';
 import {
   PROTOCOL_VERSION_HEADER,
   type RequestHeaders,
@@ -118,7 +118,7 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
   const text = known
     ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send the negotiated version.`
     : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;
-  throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
+  throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested: excerpt(requested) } });
 }
 
 /** The parameters of `initialize` may have so many bytes as JSON: small objects take many times that in memory. */

@@ -3,7 +3,7 @@ import type { McpHttpCall } from '../../calls/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../calls/mcp-exchange.js';
 import { HandlerTable } from '../../handlers/registry/handler-table.js';
 import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../protocol/era.js';
-import { McpError, type McpErrorCode, shown } from '../../protocol/errors.js';
+import { excerpt, McpError, type McpErrorCode, shown } from '../../protocol/errors.js';
 import {
   METHOD_HEADER,
   NAME_HEADER,
@@ -14,11 +14,17 @@ import {
 import {
   type IncomingBody,
   isNotification,
+  isObject,
   isRequest,
   type JsonRpcNotification,
   type JsonRpcRequest,
 } from '../../protocol/json-rpc.js';
-import { checkStandardHeaders, mirrorHeaders, paramHeadersFault } from '../../protocol/modern-headers.js';
+import {
+  checkStandardHeaders,
+  differentHeader,
+  mirrorHeaders,
+  paramHeadersFault,
+} from '../../protocol/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../protocol/revisions.js';
 import { classifyInboundRequest } from '../../protocol/spec.js';
 import { BareRequests } from '../bare-requests.js';
@@ -122,7 +128,7 @@ function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeader
 }
 
 /** Throws the first fault that the SDK's classifier finds. @throws McpError */
-function classify(message: object, headers: RequestHeaders): void {
+function classify(message: JsonRpcRequest | JsonRpcNotification, headers: RequestHeaders): void {
   const outcome = classifyInboundRequest({
     httpMethod: 'POST',
     body: message,
@@ -132,7 +138,17 @@ function classify(message: object, headers: RequestHeaders): void {
   });
   if (outcome.kind !== 'reject') return;
   const { code, message: text, data } = outcome;
-  throw new McpError(CODES[code] ?? 'BAD_REQUEST', text, { data });
+  const known = CODES[code] ?? 'BAD_REQUEST';
+  const different = known === 'HEADER_MISMATCH' ? differentHeader(headers, message) : undefined;
+  throw different ?? new McpError(known, excerpt(text), { data: excerptsOf(data) });
+}
+
+/** Shortens the texts in data of the classifier: paths have names of a client. */
+function excerptsOf(data: unknown): unknown {
+  if (typeof data === 'string') return excerpt(data);
+  if (Array.isArray(data)) return data.map(excerptsOf);
+  if (!isObject(data)) return data;
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, excerptsOf(value)]));
 }
 
 const CODES: Readonly<Record<number, McpErrorCode>> = {
@@ -154,6 +170,6 @@ function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification): void 
 export function unsupportedRevision(requested: unknown, supported: readonly string[]): McpError {
   const text = `Protocol revision ${shown(requested)} is not supported here. Use one of the revisions in "data.supported".`;
   // The schema requires a string; any other value is shown in the message only.
-  const data = { supported, ...(typeof requested === 'string' && { requested }) };
+  const data = { supported, ...(typeof requested === 'string' && { requested: excerpt(requested) }) };
   return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
 }

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { McpStateError, McpUnknownStateError } from '../../calls/mcp-state.js';
-import { McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../protocol/errors.js';
+import { excerpt, McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../protocol/errors.js';
 import { isLocalCaller } from '../../protocol/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../protocol/spec.js';
 import { HandlerDeniedError, McpHandlerSignal, McpHandlerTimeoutError } from '../handlers.errors.js';
@@ -92,10 +92,15 @@ export function toReadFailure(error: unknown, failed: FailedHandler): Error {
  * @param asked the name or the URI that the client sent
  */
 export function notFound(kind: McpHandlerKind, asked: string): Error {
-  if (kind === 'resource' || kind === 'template') return new ResourceNotFoundError(asked);
+  if (kind === 'resource' || kind === 'template') return resourceNotFound(asked);
   const [what, list] = kind === 'tool' ? ['Tool', 'tools/list'] : ['Prompt', 'prompts/list'];
   const available = `"${list}" returns the available ${list.split('/', 1)[0]}.`;
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `${what} ${shown(asked)} not found. ${available}`);
+}
+
+/** Makes the error of a resource that does not exist. Its data has the whole URI, which is bounded (D29). */
+export function resourceNotFound(uri: string): Error {
+  return new ResourceNotFoundError(uri, `Resource not found: ${excerpt(uri)}`);
 }
 
 /** Describes how a client sees an error. */

@@ -5,7 +5,7 @@ import type {
   PromptMessage,
   ReadResourceResult,
 } from '@modelcontextprotocol/server';
-import { isInputRequiredResult, ResourceNotFoundError } from '../../protocol/spec.js';
+import { isInputRequiredResult } from '../../protocol/spec.js';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import {
   assertNoBlock,
@@ -19,6 +19,7 @@ import {
   textBlock,
   unsendable,
 } from './content.js';
+import { resourceNotFound } from './handler-failure.js';
 
 type Contents = ReadResourceResult['contents'][number];
 
@@ -42,7 +43,7 @@ interface ReadResource {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#reading-resources
  */
 export function toResourceResult(resource: ReadResource, value: unknown): ReadResourceResult | InputRequiredResult {
-  if (value === undefined || value === null) throw new ResourceNotFoundError(resource.uri);
+  if (value === undefined || value === null) throw resourceNotFound(resource.uri);
   if (isInputRequiredResult(value)) return value;
   const contents = (part: unknown): Contents => withUi(contentsOf(part, resource), resource);
   if (isObject(value) && Array.isArray(value['contents'])) {

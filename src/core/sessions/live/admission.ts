@@ -1,5 +1,5 @@
 import type { McpCall, McpSessionInfo } from '../../calls/mcp-call.js';
-import { McpError } from '../../protocol/errors.js';
+import { McpError, shown } from '../../protocol/errors.js';
 import {
   isInitializeRequest,
   isRequest,
@@ -44,11 +44,11 @@ export function admit(
     if (isInitializeRequest(request) === initialized) {
       const text = initialized
         ? 'This session is already initialized. Send "initialize" without Mcp-Session-Id to start another one.'
-        : `"${request.method}" came before "initialize". Initialize the session first.`;
+        : `${shown(request.method)} came before "initialize". Initialize the session first.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
     if (running.has(requestId)) {
-      const text = `A request with the id ${JSON.stringify(requestId)} is already in flight in this session. Give each request its own id.`;
+      const text = `A request with the id ${shown(requestId)} is already in flight in this session. Give each request its own id.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
   }
