@@ -1,6 +1,7 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
+import { assertOnlyOne } from '../core/common/async-options.js';
 import { McpClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import { isThenable, within } from '../core/common/promises.js';
@@ -13,6 +14,9 @@ import type { McpAuditRecord, McpAuditSink } from './audit-record.js';
 import { Redaction } from './redaction.js';
 
 const logger = new OperatorLogger('McpAudit');
+
+const ONE_AUDIT =
+  'it records the calls of all endpoints. For two places, give one "sink" whose write() gives each record to both.';
 
 /** A line about lost records comes at most every so many milliseconds. */
 const LOG_MS = 60_000;
@@ -61,8 +65,9 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
     return this.#writing.size;
   }
 
-  /** @throws McpOptionError when the app has no endpoint, or the sink cannot be used @internal */
+  /** @throws McpOptionError when the app has no endpoint or a second audit, or the sink cannot be used @internal */
   async onModuleInit(): Promise<void> {
+    assertOnlyOne(this.modules, 'McpAuditModule', McpAuditService, ONE_AUDIT);
     this.#sink = await this.#makeSink();
     const redaction = new Redaction(this.options, (error) => this.#report('The option "redact" failed', error));
     const endpoints = [...this.modules.values()].filter(({ providers }) => providers.has(CallObserver));

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { Observable, type Subscriber } from 'rxjs';
+import { assertOnlyOne } from '../core/common/async-options.js';
 import { McpClock, type ClockTimer } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
@@ -12,6 +13,8 @@ import { LiveEndpoint } from './live-endpoint.js';
 import { EventRing } from './live-events.js';
 import { LIVE_OPTIONS, type ResolvedLiveOptions } from './live.options.js';
 import { changeOf, type EndpointState, wholeOf } from './live-state.js';
+
+const ONE_PAGE = 'its page shows all endpoints. Further pages would switch off what the first one records.';
 
 /** Pages are updated every so many milliseconds. */
 const UPDATE_MS = 500;
@@ -52,11 +55,13 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   #lastSent = 0;
   #closed = false;
 
+  /** @throws McpOptionError when there is a second page: the platform would refuse its routes with a text of its own */
   constructor(
     @Inject(LIVE_OPTIONS) private readonly options: ResolvedLiveOptions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(McpClock) private readonly clock: McpClock,
   ) {
+    assertOnlyOne(modules, 'McpLiveModule', LiveFeed, ONE_PAGE);
     const limits = { keepAliveMs: KEEP_ALIVE_MS, maxBufferedBytes: MAX_BUFFERED_BYTES };
     this.responder = new McpResponder({ ...limits, clock });
   }

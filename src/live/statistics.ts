@@ -4,6 +4,8 @@ import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 const RECENT = 256;
 /** The table of tools has this many rows; an app with more handlers has the rest in one row. */
 const MOST_ROWS = 300;
+/** A server of the app may answer to any name that a client sends: a longer one has no row. */
+const LONGEST = 256;
 export const OTHERS = 'others';
 const QUIET: readonly number[] = [];
 /** The upper bounds of a histogram of durations. */
@@ -127,7 +129,7 @@ export class ToolStatistics {
 
   #times(kind: ToolRow['kind'], name: string): ToolTimes {
     const rows = this.#kinds[kind];
-    const own = rows.has(name) || rows.size < MOST_ROWS ? name : OTHERS;
+    const own = rows.has(name) || (rows.size < MOST_ROWS && name.length <= LONGEST) ? name : OTHERS;
     let times = rows.get(own);
     if (!times) rows.set(own, (times = new ToolTimes()));
     return times;

@@ -108,9 +108,43 @@ export function revisionOf(protocolVersion: string): string {
   return isLegacyRevision(protocolVersion) || isModernRevision(protocolVersion) ? protocolVersion : OTHER;
 }
 
-/** Returns the method of a call as a label of metrics: all unknown methods share one label, with any outcome. */
-export function methodOf({ call: { method }, handled }: McpCallEnd): string {
+/** Returns the method of a call as the name of a span: all unknown methods share one, with any outcome. */
+export function methodOf({ call: { method }, handled }: Pick<McpCallEnd, 'call' | 'handled'>): string {
   return handled || REQUEST_METHODS.has(method) ? method : OTHER;
+}
+
+/** Metrics have at most so many names of tools, prompts and methods that no specification has: each is a series for ever. */
+const MOST_NAMES = 1_000;
+
+/**
+ * Decides which names are labels of metrics. All tools of a catalogue share one, since each caller may have others. The number of
+ * all others is bounded: a server of the option `server` may answer to any name that a client sends.
+ */
+export class LabelNames {
+  readonly #known = new Set<string>();
+
+  /** @returns `_OTHER` for unknown methods */
+  method(end: McpCallEnd): string {
+    const method = methodOf(end);
+    return method === OTHER || REQUEST_METHODS.has(method) ? method : this.bounded(method);
+  }
+
+  /** Returns the name of the tool or prompt; `undefined` where none is called, or none is known. */
+  name({ call: { method, name }, handled, source }: McpCallEnd): string | undefined {
+    if (!handled || name === undefined || !Object.hasOwn(NAMED, method)) return undefined;
+    // No name of a tool has a dot and a star.
+    return source === undefined ? this.bounded(name) : `${source}.*`;
+  }
+
+  /** Returns a name, shortened, or `_OTHER` if there are too many. */
+  bounded(text: string): string {
+    const name = shortened(text);
+    if (!this.#known.has(name)) {
+      if (this.#known.size >= MOST_NAMES) return OTHER;
+      this.#known.add(name);
+    }
+    return name;
+  }
 }
 
 /** An attribute of a client has at most this many characters: names, URIs and ids have no other limit than the body. */

@@ -4,6 +4,7 @@ import type { JsonRpcRequest, JsonRpcResponse } from '../core/protocol/json-rpc.
 import {
   ATTR,
   CLIENT_OPERATION_DURATION,
+  LabelNames,
   namedAttributes,
   NETWORK,
   outcomeForSender,
@@ -51,6 +52,7 @@ interface SentRequest {
 export class OtelClientInstrumentation {
   readonly #options: Resolved<typeof OTEL_CLIENT_TABLE>;
   readonly #api: OpenTelemetryApi;
+  readonly #names = new LabelNames();
   #tracer: Tracer | undefined;
   #durations: Histogram | undefined;
 
@@ -84,7 +86,7 @@ export class OtelClientInstrumentation {
     const ended = (outcome: number | string, known = false): void => {
       const labels = {
         ...common,
-        ...namedAttributes(method, known ? target : undefined),
+        ...namedAttributes(method, known && target !== undefined ? this.#names.bounded(target) : undefined),
         ...outcomeForSender(outcome),
       };
       this.#metrics.record((performance.now() - began) / 1000, labels);

@@ -13,6 +13,7 @@ import {
   ATTR,
   BAGGAGE,
   CLIENT_OPERATION_DURATION,
+  LabelNames,
   methodOf,
   namedAttributes,
   NETWORK,
@@ -93,6 +94,7 @@ const OTEL_TABLE = {
 export class OtelInstrumentation implements McpInstrumentation {
   readonly #options: Resolved<typeof OTEL_TABLE>;
   readonly #api: OpenTelemetryApi;
+  readonly #names = new LabelNames();
   readonly #spans = new WeakMap<McpCallInfo, Span>();
   /** The keys of `_meta` that are taken from clients. */
   readonly #accepted: readonly string[];
@@ -126,7 +128,7 @@ export class OtelInstrumentation implements McpInstrumentation {
   ended(end: McpCallEnd): void {
     const { call, durationMs } = end;
     const outcome = outcomeForServer(end.outcome);
-    this.#metrics.operation.record(durationMs / 1000, { ...lowCardinality(end), ...outcome });
+    this.#metrics.operation.record(durationMs / 1000, { ...lowCardinality(end, this.#names), ...outcome });
     const span = this.#spans.get(call);
     if (!span) return;
     this.#spans.delete(call);
@@ -209,12 +211,12 @@ function histogramsOf(meter: Meter) {
   };
 }
 
-function lowCardinality(end: McpCallEnd): Attributes {
-  const { method, name, protocolVersion } = end.call;
+function lowCardinality(end: McpCallEnd, names: LabelNames): Attributes {
+  const { method, protocolVersion } = end.call;
   return {
     ...NETWORK,
-    ...namedAttributes(method, end.handled ? name : undefined),
-    [ATTR.METHOD]: methodOf(end),
+    ...namedAttributes(method, names.name(end)),
+    [ATTR.METHOD]: names.method(end),
     [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion),
   };
 }

@@ -7,7 +7,7 @@ import { systemClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import { within } from '../core/common/promises.js';
 import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
-import { ATTR, BUCKETS, methodOf, outcomeForServer, revisionOf } from '../otel/conventions.js';
+import { ATTR, BUCKETS, LabelNames, outcomeForServer, revisionOf } from '../otel/conventions.js';
 import { type McpCounts, McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { requirePromClient } from './prom-client-package.cjs';
 
@@ -107,8 +107,11 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
       'Resumptions that asked for events which the log had evicted.',
       ['endpoint'],
     );
+    const names = new LabelNames();
     for (const { endpoint, calls$, ends$, events$, refusals$ } of this.#services) {
-      this.#subscriptions.add(calls$.subscribe((end) => operation.observe(labelsOf(end), end.durationMs / 1000)));
+      this.#subscriptions.add(
+        calls$.subscribe((end) => operation.observe(labelsOf(end, names), end.durationMs / 1000)),
+      );
       this.#subscriptions.add(
         ends$.subscribe(({ protocolVersion, durationMs }) =>
           session.observe({ mcp_protocol_version: revisionOf(protocolVersion) }, durationMs / 1000),
@@ -187,13 +190,14 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
 const TAKEN =
   'The registry already has the metrics of an MCP endpoint. Import McpPrometheusModule.forRoot() once, in one module of the app; with several apps in one process, give each its own registry: McpPrometheusModule.forRoot({ registry: new Registry() }).';
 
-function labelsOf(end: McpCallEnd) {
-  const { method, name, protocolVersion } = end.call;
+function labelsOf(end: McpCallEnd, names: LabelNames) {
+  const { method, protocolVersion } = end.call;
+  const tool = method === 'tools/call' ? names.name(end) : undefined;
   const { [ATTR.ERROR_TYPE]: type } = outcomeForServer(end.outcome);
   return {
-    mcp_method_name: methodOf(end),
+    mcp_method_name: names.method(end),
     mcp_protocol_version: revisionOf(protocolVersion),
-    ...(method === 'tools/call' && end.handled && name !== undefined && { gen_ai_tool_name: name }),
+    ...(tool !== undefined && { gen_ai_tool_name: tool }),
     ...(type !== undefined && { error_type: type }),
   };
 }

@@ -178,6 +178,15 @@ describe('the audit of an app', () => {
     await app.shutDown();
   });
 
+  it('the audit of an app is one: a second one does not start, and says how to write to two places', async () => {
+    const error = await startFailure('fastify', () => ({
+      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot(), McpAuditModule.forRoot()],
+    }));
+    expect(error.message).toBe(
+      'The app has McpAuditModule 2 times. Import it once, in one module of the app: it records the calls of all endpoints. For two places, give one "sink" whose write() gives each record to both.',
+    );
+  });
+
   it('the audit of an app without an endpoint does not start, and says what to import', async () => {
     const error = await startFailure('fastify', () => ({ imports: [McpAuditModule.forRoot()] }));
     expect(error.message).toContain('Import McpStreamableModule.forRoot() too.');

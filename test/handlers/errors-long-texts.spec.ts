@@ -213,10 +213,8 @@ async function firstOf(response: RawResponse): Promise<string> {
   return JSON.stringify(stream.messages);
 }
 
-const HEADERS = [
-  ...['accept', 'authorization', 'content-encoding', 'content-type', 'cookie', 'host', 'last-event-id', 'mcp-method'],
-  ...['mcp-name', 'mcp-param-region', 'mcp-protocol-version', 'mcp-session-id', 'origin', 'x-forwarded-host'],
-];
+const HEADERS =
+  'accept authorization content-encoding content-type cookie host last-event-id mcp-method mcp-name mcp-param-region mcp-protocol-version mcp-session-id origin x-forwarded-host';
 
 describe.each(['decorated handlers', 'servers of the SDK'])('errors for callers of %s', (kind) => {
   const own = kind === 'decorated handlers';
@@ -302,7 +300,7 @@ describe.each(['decorated handlers', 'servers of the SDK'])('errors for callers 
 
   it('D35: errors repeat no long header', async () => {
     const client = await app.client().initialize(LATEST);
-    for (const header of HEADERS) {
+    for (const header of HEADERS.split(' ')) {
       const headers = { [header]: LONG };
       const responses = [
         await client.post(client.toolCall('nothing'), headers),

@@ -1,8 +1,8 @@
-import { type CanActivate, Injectable } from '@nestjs/common';
+import { type CanActivate, Injectable, Module } from '@nestjs/common';
 import { McpOptionError, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
 import { expect, it, describe } from 'vitest';
-import { serverInfo, startFailure } from '../support/app.js';
+import { serverInfo, startFailure, TestApp } from '../support/app.js';
 
 @Injectable()
 class Everyone implements CanActivate {
@@ -30,6 +30,22 @@ describe('McpLiveModule.forRoot()', () => {
     expect(make).toThrow(McpOptionError);
     expect(make).toThrow(text);
     expect(make).toThrow(expect.objectContaining({ option }));
+  });
+
+  it('two pages in one app do not start, also in two modules; one that is imported twice does', async () => {
+    const page = () => McpLiveModule.forRoot({ guards: [Everyone] });
+    const endpoint = McpStreamableModule.forRoot({ serverInfo });
+    const shop = (imports: object[]) => {
+      @Module({ imports: imports as never })
+      class Shop {}
+      return Shop;
+    };
+    const failure = await startFailure('fastify', () => ({ imports: [endpoint, shop([page()]), page()] }));
+    expect(failure).toBeInstanceOf(McpOptionError);
+    expect(failure.message).toContain('The app has McpLiveModule 2 times. Import it once, in one module of the app');
+    const once = page();
+    const app = await TestApp.of('fastify', { imports: [endpoint, shop([once]), once] });
+    await app.close();
   });
 
   it('without an endpoint in the app the start fails and says what to import', async () => {

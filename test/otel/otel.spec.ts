@@ -4,11 +4,14 @@ import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentele
 import { ClsModule, ClsService } from 'nestjs-cls';
 import {
   McpArgs,
+  McpCatalogue,
+  type McpCatalogueTool,
+  type McpCaller,
   McpCtx,
   McpStreamableModule,
   Tool,
   type McpContext,
-  type McpStreamableOptions,
+  type McpStreamableModuleOptions,
 } from 'nestjs-mcp-streamable';
 import { McpServer } from 'nestjs-mcp-streamable/server';
 import { StreamableClientTransport, type McpFetchLike } from 'nestjs-mcp-streamable/client';
@@ -21,7 +24,7 @@ import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 import { Telemetry } from './telemetry.js';
 import { TestApp, serverInfo } from '../support/app.js';
-import { Never } from '../support/users.js';
+import { as, Never, trustingGuard } from '../support/users.js';
 import { loneFetch } from '../support/ways.js';
 
 const WORK = 'work of the app';
@@ -60,6 +63,18 @@ class Tools {
   }
 }
 
+/** Each caller has a tool of its own. */
+@McpCatalogue()
+@Injectable()
+class Plugins {
+  list({ principal }: McpCaller): McpCatalogueTool[] {
+    return [{ name: `plugin_of_${principal}` }];
+  }
+  call(name: string): string {
+    return name;
+  }
+}
+
 const cls = ClsModule.forRoot({
   global: true,
   middleware: {
@@ -68,9 +83,12 @@ const cls = ClsModule.forRoot({
   },
 });
 
-function startApp(instrumentation: OtelInstrumentation, more: Partial<McpStreamableOptions> = {}): Promise<TestApp> {
+function startApp(
+  instrumentation: OtelInstrumentation,
+  more: Partial<McpStreamableModuleOptions> = {},
+): Promise<TestApp> {
   const endpoint = McpStreamableModule.forRoot({ serverInfo, instrumentation, ...more });
-  return TestApp.of('fastify', { imports: [cls, endpoint], providers: [Tools, Never] });
+  return TestApp.of('fastify', { imports: [cls, endpoint], providers: [Tools, Never, Plugins] });
 }
 
 let telemetry: Telemetry;
@@ -165,6 +183,18 @@ describe('OpenTelemetry', () => {
     expect(points[0]!.boundaries).toEqual([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]);
     const [session] = await telemetry.points('mcp.server.session.duration');
     expect(session).toMatchObject({ attributes: network, count: 1 });
+  });
+
+  it('a metric has one name for all tools of a catalogue, and a span that of the tool', async () => {
+    app = await startApp(new OtelInstrumentation(), { guards: [trustingGuard] });
+    for (const user of ['ann', 'bob'])
+      await new ModernClient(app.url, as(user)).ask('tools/call', { name: `plugin_of_${user}` });
+    const points = await telemetry.points('mcp.server.operation.duration');
+    expect(points).toMatchObject([{ count: 2, attributes: { 'gen_ai.tool.name': 'Plugins.*' } }]);
+    expect(telemetry.spans.map(({ attributes }) => attributes['gen_ai.tool.name'])).toEqual([
+      'plugin_of_ann',
+      'plugin_of_bob',
+    ]);
   });
 
   it('a span cuts long texts of clients, and a metric never has a method that a client invented, however its call ends', async () => {

@@ -1,7 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { Controller, Get, Header, Injectable } from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
-import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import {
+  McpArgs,
+  McpCatalogue,
+  type McpCatalogueTool,
+  type McpCaller,
+  type McpContext,
+  McpCtx,
+  McpStreamableModule,
+  Tool,
+} from 'nestjs-mcp-streamable';
 import { McpPrometheusModule } from 'nestjs-mcp-streamable/prometheus';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -9,6 +18,7 @@ import { z } from 'zod';
 import { ModernClient } from '../support/modern-client.js';
 import { LATEST } from '../support/raw-client.js';
 import { TestApp, serverInfo, startFailure } from '../support/app.js';
+import { as, trustingGuard } from '../support/users.js';
 
 let registry = new Registry();
 
@@ -38,6 +48,19 @@ class Tools {
   }
 }
 
+/** Each caller has a tool of its own. */
+@McpCatalogue()
+@Injectable()
+class Plugins {
+  list({ principal }: McpCaller): McpCatalogueTool[] {
+    return [{ name: `plugin_of_${principal}` }];
+  }
+  call(name: string): string {
+    if (name.endsWith('_0')) throw new Error('no');
+    return name;
+  }
+}
+
 describe('Prometheus', () => {
   let app: TestApp;
 
@@ -46,7 +69,7 @@ describe('Prometheus', () => {
     app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo, ...options }), McpPrometheusModule.forRoot({ registry })],
       controllers: [MetricsController],
-      providers: [Tools],
+      providers: [Tools, Plugins],
     });
   }
   afterEach(() => app.close());
@@ -97,6 +120,25 @@ describe('Prometheus', () => {
     }
     const types = [...(await scrape()).keys()].flatMap((name) => /count\{.*error_type="([^"]+)"/.exec(name)?.[1] ?? []);
     expect(types.toSorted()).toEqual(['-32042', '-32603', '_OTHER', 'tool_error']);
+  });
+
+  it('all tools of a catalogue are one label, however many callers have tools of their own', async () => {
+    await start({ guards: [trustingGuard] });
+    for (let n = 0; n < 20; n++) {
+      const client = new ModernClient(app.url, as(`user_${n}`));
+      await client.ask('tools/call', { name: `plugin_of_user_${n}` });
+      await client.ask('tools/call', { name: `plugin_of_user_${n + 1}` });
+    }
+    const counts = [...(await scrape())].filter(([name]) =>
+      name.startsWith('mcp_server_operation_duration_seconds_count'),
+    );
+    const labels = (text: string): string =>
+      `mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call",mcp_protocol_version="2026-07-28"${text}}`;
+    expect(Object.fromEntries(counts)).toEqual({
+      [labels(',gen_ai_tool_name="Plugins.*"')]: 19,
+      [labels(',gen_ai_tool_name="Plugins.*",error_type="tool_error"')]: 1,
+      [labels('')]: 20,
+    });
   });
 
   it('a scrape has gauges of sessions, readers and calls, and counters of refusals', async () => {

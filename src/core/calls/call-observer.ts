@@ -81,7 +81,8 @@ export class CallObserver {
     if (!begun || !this.#begun.delete(call)) return;
     const durationMs = performance.now() - begun.at;
     const handled = call.handled || outcome === 'ok';
-    const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, result };
+    const { source } = call;
+    const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, source, result };
     this.#notify((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
   }

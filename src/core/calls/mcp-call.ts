@@ -188,6 +188,8 @@ export class McpCall implements McpHttpCall {
   denied = false;
   /** Whether a handler was found for the call. @internal */
   handled = false;
+  /** Where its handler is from, if not from a decorator or the registry: the class of a catalogue. @internal */
+  source: string | undefined;
   /** Set if the results of its tool have a size limit. @internal */
   bound: ResultBound | undefined;
   /** Turns the call into a task; set before the call is served. @internal */

@@ -49,6 +49,11 @@ export interface McpCallEnd {
    * which would grow without bound. With the option `server` only calls that succeeded are known to have one.
    */
   readonly handled: boolean;
+  /**
+   * The class with `@McpCatalogue()` that the tool is from; `undefined` for all others. Each caller may have other tools of a
+   * catalogue: use this name, not theirs, as a label of metrics.
+   */
+  readonly source?: string | undefined;
   /** The result of a call that has one, that of a tool that failed included. */
   readonly result: object | undefined;
 }

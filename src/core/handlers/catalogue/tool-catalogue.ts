@@ -211,7 +211,7 @@ export class ToolCatalogue {
       );
     }
     table.assertServable(entry);
-    return entry;
+    return { ...entry, source: this.type.name };
   }
 
   #failed(error: unknown): void {

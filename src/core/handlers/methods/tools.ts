@@ -45,6 +45,7 @@ export function toolMethods(
       // The next time it is known.
       if (isThenable(tool)) return tool.then(() => call.serve(params, served));
       served.bound = tool.bound ?? boundOf?.(tool);
+      served.source = tool.source;
       served.onTool?.(tool.wire.inputSchema);
       served.watcher?.toolFound(tool.wire);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);

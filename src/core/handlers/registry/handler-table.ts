@@ -68,6 +68,8 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly bound: ResultBound | undefined;
   /** Whether it is a GET or HEAD route too. */
   readonly reads?: boolean | undefined;
+  /** The class of the catalogue that it is from. */
+  readonly source?: string;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
