@@ -60,7 +60,7 @@ const CHANGES = {
     stats: false,
     sizeOf: false,
   },
-  stateStore: { get: false, set: true, delete: true, add: false },
+  stateStore: { get: false, set: true, delete: true, add: false, compareAndSet: false },
 } satisfies {
   sessionStore: MethodsOf<McpSessionStore>;
   eventStore: MethodsOf<McpSharedEventStore>;

@@ -123,6 +123,13 @@ export interface McpBackend {
    * @throws when another endpoint of this process uses them
    */
   claim?(endpoint: { readonly name: string | undefined; readonly path: string }): void;
+  /**
+   * Checks whether nodes can read and write, at start and for each health check. Absent: health checks only read.
+   *
+   * @returns remarks for operators: the log has each of them once, and each health check has them as `warnings`
+   * @throws (rejects) while they cannot; McpOptionError if they never can: the app does not start
+   */
+  check?(): Promise<readonly string[]>;
 }
 
 const OPTION_TABLE = {

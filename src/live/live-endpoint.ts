@@ -302,6 +302,8 @@ export class LiveEndpoint {
       sessionStore: health?.sessionStore,
       eventStore: health?.eventStore,
       messageBus: health?.messageBus,
+      backend: health?.backend,
+      warnings: health?.warnings,
       rate: this.#tools.calls.values(now),
       failures: this.#tools.failures.values(now),
     };

@@ -6,6 +6,7 @@ import type { McpTaskStore } from '../tasks/task-store.js';
 import { McpOptionError } from '../core/common/options.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';
+import { probeRedis } from './connection/probe.js';
 import { RedisConnection, type ConnectionInternals } from './connection/redis-connection.js';
 import { RedisEventStore } from './log/redis-event-store.js';
 import type { RedisBackendOptions } from './redis.options.js';
@@ -29,6 +30,14 @@ export interface RedisBackend {
   readonly messageBus: McpMessageBus;
   /** @throws McpOptionError when another endpoint of this process has the same keys. The module calls it at start */
   claim(endpoint: { readonly name: string | undefined; readonly path: string }): void;
+  /**
+   * Checks whether Redis takes what nodes write, and whether its user has all permissions; health checks and the start of
+   * the app call it.
+   *
+   * @returns what operators should know, such as that Redis evicts keys
+   * @throws (rejects) RedisUnavailableError; McpOptionError when Redis refuses the database
+   */
+  check(): Promise<readonly string[]>;
   /** Closes the connections to Redis, as `messageBus.close()` does, which the module calls at shutdown. Idempotent. */
   close(): Promise<void>;
 }
@@ -70,7 +79,8 @@ export function makeRedisBackend(
   const stateStore = new RedisStateStore(connection);
   const taskStore = new RedisTaskStore(connection, known);
   const claim = (endpoint: ClaimingEndpoint): void => claimKeys(connection, endpoint);
-  return { sessionStore, stateStore, eventStore, taskStore, messageBus, claim, close: () => messageBus.close() };
+  const check = (): Promise<string[]> => probeRedis(connection);
+  return { sessionStore, stateStore, eventStore, taskStore, messageBus, claim, check, close: () => messageBus.close() };
 }
 
 /** The endpoints of this process, by their connections. Apps that start one endpoint repeatedly are nodes of one deployment. */

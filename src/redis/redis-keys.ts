@@ -33,11 +33,12 @@ export function decoded(code: string): string {
  *     mcp:{:tasks}:…                          tasks: see task.scripts.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
  *     mcp:{:bus}:nodes, :lost                 which nodes are alive, which have died: see heartbeat.ts
+ *     mcp:{:probe:<n>}:probe:<type>           what a health check writes, for a moment: see probe.ts
  *
  * The braces hold the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
  * tags. Codes have no colon, so `{:…}` is the tag of no session.
  *
- * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`. Channels are shared by all databases of a Redis.
+ * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`, `mcp:<db>:probe`. Channels are shared by all databases of a Redis.
  */
 export class RedisKeys {
   readonly sessions: string;
@@ -45,6 +46,7 @@ export class RedisKeys {
   readonly bus: string;
   readonly everyone: string;
   readonly gaps: string;
+  readonly probeChannel: string;
   /** The channel of a node begins with it; the code of the node follows. */
   readonly nodeChannel: string;
 
@@ -62,6 +64,7 @@ export class RedisKeys {
     this.nodeChannel = `${prefix}:${db}:node:`;
     this.everyone = `${prefix}:${db}:all`;
     this.gaps = `${prefix}:${db}:gaps`;
+    this.probeChannel = `${prefix}:${db}:probe`;
   }
 
   record(session: string): string {
@@ -79,6 +82,11 @@ export class RedisKeys {
 
   calls(node: string): string {
     return `${this.prefix}:{:node:${encoded(node)}}:calls`;
+  }
+
+  /** Names where a health check writes; the numbers lead to different slots. */
+  probe(slot: number): string {
+    return `${this.prefix}:{:probe:${slot}}:`;
   }
 
   /** Names the set of the tasks of a node that have not ended. */

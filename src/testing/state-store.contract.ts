@@ -87,6 +87,29 @@ const valueTests: Tests = {
     assert.equal(await store.get(`${P}:b`), 1);
   },
 
+  'compareAndSet replaces the value that a caller has read, for exactly one of many': async ({
+    store,
+    peer = store,
+  }) => {
+    if (!store.compareAndSet) return;
+    const key = `${P}:a`;
+    for (let round = 0; round < 3; round++) {
+      const read = await store.get(key);
+      const swap = (n: number) =>
+        (n % 2 ? peer : store).compareAndSet!(key, read, { list: [round, n, 'ü\u2028'] }, TTL_MS, { owner: P, max: 9 });
+      const outcomes = await Promise.all(Array.from({ length: 50 }, (_, n) => swap(n)));
+      assert.equal(outcomes.filter((outcome) => outcome === true).length, 1);
+      assert.ok(outcomes.every((outcome) => typeof outcome === 'boolean'));
+      assert.deepEqual(await peer.get(key), { list: [round, outcomes.indexOf(true), 'ü\u2028'] });
+    }
+    assert.equal(await store.compareAndSet(key, undefined, 1), false);
+    await store.delete(key);
+    assert.equal(await peer.compareAndSet!(key, { list: [] }, 1), false);
+    assert.equal(await peer.compareAndSet!(key, undefined, null), true);
+    assert.equal(await store.compareAndSet(key, null, 'plain'), true);
+    assert.equal(await store.get(key), 'plain');
+  },
+
   'what a caller does to a value changes nothing in the store': async ({ store }) => {
     const given = { data: { list: [1] } };
     await keep(store, `${P}:a`, 9, given);
@@ -145,6 +168,16 @@ const capTests: Tests = {
     assert.equal(await add('b'), 'full');
     assert.equal(await store.get(`${P}:b`), undefined);
     assert.equal(await add('a'), false);
+  },
+
+  'compareAndSet keeps the quota, and replaces a value whatever the quota': async ({ store, caps }) => {
+    if (caps === false || !store.compareAndSet) return;
+    const swap = (id: string, expected: unknown) =>
+      store.compareAndSet!(`${P}:${id}`, expected, { id }, TTL_MS, { owner: P, max: 1 });
+    assert.equal(await swap('a', undefined), true);
+    assert.equal(await swap('b', undefined), 'full');
+    assert.equal(await store.get(`${P}:b`), undefined);
+    assert.equal(await swap('a', { id: 'a' }), true);
   },
 
   'a quota refuses one value more, and changes nothing then': async ({ store, caps }) => {

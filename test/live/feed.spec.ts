@@ -1,7 +1,12 @@
 import { Logger } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable/live';
-import { InMemoryEventStore, InMemoryMessageBus } from 'nestjs-mcp-streamable/stores';
+import {
+  InMemoryEventStore,
+  InMemoryMessageBus,
+  InMemorySessionStore,
+  InMemoryStateStore,
+} from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -303,6 +308,26 @@ describe('the stream of the live page', () => {
     expect(reader.stream.ended).toBeUndefined();
     await clock.advance(500);
     expect(await reader.stream.end()).toBe('end');
+  });
+
+  it('the stream of the live page shows a backend that takes no writes, and what it remarks', async () => {
+    let full = false;
+    const backend = {
+      sessionStore: new InMemorySessionStore(clock),
+      stateStore: new InMemoryStateStore(clock),
+      eventStore: new InMemoryEventStore({}, clock),
+      messageBus: new InMemoryMessageBus(),
+      check: () => (full ? Promise.reject(new Error('full')) : Promise.resolve(['It evicts.'])),
+    };
+    await start({ backend });
+    const reader = await read();
+    await clock.advance(5_000);
+    await reader.until(({ first }) => first.facts['backend'] === 'up');
+    expect(reader.first.facts).toMatchObject({ warnings: ['It evicts.'] });
+    full = true;
+    await clock.advance(5_000);
+    await tick();
+    await reader.until(({ first }) => first.facts['backend'] === 'down');
   });
 
   it('the stream of the live page has no timer while no page reads', async () => {

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { McpHealthIndicator } from 'nestjs-mcp-streamable';
 import { RedisConnection } from 'nestjs-mcp-streamable/redis';
 import { TestApp } from '../support/app.js';
 import { log } from '../support/messages.js';
@@ -118,6 +119,16 @@ describeRedis('what a request costs in Redis', () => {
     expect(publishes()).toBe(1);
     rounds.end();
     for (const stream of [reader, resumed]) stream.destroy();
+  });
+
+  it('nodes: a health check sends four commands beside a ping, and waits for them at the same time', async () => {
+    rounds = new Rounds(room.redis.admin);
+    const { mcp } = await rounds.until(nodes[0]!.app.get(McpHealthIndicator).check());
+    expect(mcp.status).toBe('up');
+    // The activity of `initialize` may still be noted.
+    const asked = rounds.operations.filter((operation) => operation !== 'touch');
+    expect(asked.toSorted()).toEqual(['check', 'check', 'count', 'notes']);
+    expect(rounds.count).toBe(1);
   });
 
   describeCalls(0);

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { McpRegistry, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { TestApp } from '../support/app.js';
+import { gate, TestApp } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
@@ -14,7 +14,17 @@ class Tools {
   refund(): string {
     return 'refunded';
   }
+  @Tool({ name: 'search' })
+  search(): string {
+    return 'found';
+  }
+  @Tool({ name: 'export' })
+  export(): string {
+    return 'exported';
+  }
 }
+
+type Backend = ReturnType<RedisRoom['node']>;
 
 describeRedis('a tool that is switched off, in Redis', () => {
   let room: RedisRoom;
@@ -28,8 +38,8 @@ describeRedis('a tool that is switched off, in Redis', () => {
     await room.close();
   });
 
-  const start = async (): Promise<TestApp> => {
-    const app = await TestApp.start({ adapter: 'fastify', backend: room.node(), providers: [Tools] });
+  const start = async (change: (backend: Backend) => Backend = (backend) => backend): Promise<TestApp> => {
+    const app = await TestApp.start({ adapter: 'fastify', backend: change(room.node()), providers: [Tools] });
     apps.push(app);
     return app;
   };
@@ -46,5 +56,36 @@ describeRedis('a tool that is switched off, in Redis', () => {
     expect(await textOf(late)).toBe('The tool "refund" is switched off: Not now.');
     await late.app.get(McpRegistry).enable('refund');
     expect(await textOf(await start())).toBe('refunded');
+  });
+
+  it('tools that three nodes switch off at the same moment are all off on a node that starts after the others have died', async () => {
+    const names = ['refund', 'search', 'export'];
+    const all = gate();
+    let readers = 0;
+    /** Each node has read the store before another one writes, and no signal reaches another node. */
+    const racing = (backend: Backend): Backend => {
+      const { stateStore, messageBus } = backend;
+      messageBus.broadcast = () => {};
+      const get = stateStore.get.bind(stateStore);
+      stateStore.get = async (key) => {
+        const value = await get(key);
+        if (armed && ++readers === names.length) all.open();
+        if (armed) await all.promise;
+        return value;
+      };
+      return backend;
+    };
+    let armed = false;
+    const nodes = await Promise.all(names.map(() => start(racing)));
+    armed = true;
+    await Promise.all(nodes.map(({ app }, at) => app.get(McpRegistry).disable(names[at]!)));
+    // They die: none of them repairs what another one has undone.
+    await Promise.all(apps.splice(0).map((app) => app.shutDown()));
+    const late = await start();
+    const off = late.app
+      .get(McpRegistry)
+      .list('tool')
+      .filter(({ disabled }) => disabled);
+    expect(off.map(({ key }) => key).toSorted()).toEqual(names.toSorted());
   });
 });

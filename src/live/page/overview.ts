@@ -61,7 +61,8 @@ interface Part {
   readonly state: Facts['messageBus'];
 }
 
-function partsOf({ sessionStore, eventStore, messageBus, shared, node, nodes, draining }: Facts): Part[] {
+function partsOf(facts: Facts): Part[] {
+  const { sessionStore, eventStore, messageBus, backend, warnings = [], shared, node, nodes, draining } = facts;
   const others = nodes.filter((id) => id !== node);
   const beside = `this one; beside ${others.slice(0, 6).join(', ')}${others.length > 6 ? '…' : ''}`;
   const scope = shared ? 'shared' : 'in memory';
@@ -74,6 +75,7 @@ function partsOf({ sessionStore, eventStore, messageBus, shared, node, nodes, dr
     { name: 'Session store', note: scope, state: sessionStore },
     { name: 'Event store', note: scope, state: eventStore },
     { name: 'Message bus', note: shared ? plural(nodes.length, 'node') : scope, state: messageBus },
+    ...(backend ? [{ name: 'Backend', note: warnings.join(' ') || 'takes writes', state: backend }] : []),
     { name: `Node ${node}`, note: own, state: draining ? 'down' : 'up' },
   ];
 }

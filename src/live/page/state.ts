@@ -93,6 +93,9 @@ export interface Facts {
   readonly sessionStore: Check;
   readonly eventStore: Check;
   readonly messageBus: Check;
+  /** Both are absent while the backend has nothing to say. */
+  readonly backend?: Check;
+  readonly warnings?: readonly string[];
   readonly rate: readonly number[];
   readonly failures: readonly number[];
 }

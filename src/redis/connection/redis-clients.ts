@@ -20,8 +20,13 @@ export function ownClient(target: RedisClient | string, limits: ClientLimits): R
       `redisBackend() takes a URL such as "redis://localhost:6379", or an instance of Redis or Cluster of ioredis; got ${typeof target}.`,
     );
   }
-  if (!isCluster(target)) return target.duplicate(settings(limits));
+  if (!isCluster(target)) return target.duplicate({ ...settings(limits), ...checked(target) });
   return target.duplicate([], clusterSettings(target, limits));
+}
+
+/** Makes a client wait for the answer to SELECT, also one that skips Redis' own check: it could use database 0 before. */
+function checked({ options }: Redis): RedisOptions {
+  return options.db ? { enableReadyCheck: true } : {};
 }
 
 /**
@@ -90,6 +95,8 @@ function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
   return {
     lazyConnect: true,
     connectionName: CONNECTION_NAME,
+    // A Redis before 7.2 does not know the command, and users of Redis would need a permission more.
+    disableClientInfo: true,
     keyPrefix: '',
     enableOfflineQueue: false,
     autoResubscribe: false,

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { systemClock, type McpClock } from '../../core/common/clock.js';
+import { McpOptionError } from '../../core/common/options.js';
 import { within } from '../../core/common/promises.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
@@ -30,7 +31,8 @@ const BATCH = 64;
  *
  * It connects at its first use, so that importing the module does not keep the process alive. The first commands wait
  * for the first connection; from then on a command fails at once while there is none, and in time when there is no
- * answer. The client reconnects by itself, without end.
+ * answer. The client reconnects by itself, without end. A connection whose database Redis refuses is given up before a
+ * command uses it: ioredis would go on in database 0.
  *
  * @publicApi
  */
@@ -50,6 +52,8 @@ export class RedisConnection {
   readonly #time: string;
   readonly #scripts = new Map<RedisScript, LoadedScript>();
   #state: ConnectionState = { is: 'idle' };
+  /** Redis has refused the database; absent once it has taken it. */
+  #refused: McpOptionError | undefined;
 
   /**
    * @param target a URL, or an instance of ioredis, which is copied
@@ -65,8 +69,16 @@ export class RedisConnection {
     this.#limits = { commandTimeoutMs, retryMs: Math.min(LONGEST_RETRY_MS, Math.ceil(deadAfterMs / 4)) };
     this.#client = ownClient(target, this.#limits);
     this.keys = new RedisKeys(`${keyPrefixOf(target)}${prefix}`, databaseOf(this.#client));
-    this.#client.on('error', (error: unknown) => this.outages.failed('commands', error));
-    this.#client.on('ready', () => this.outages.works('commands'));
+    this.#client.on('error', (error: unknown) => this.outages.failed('commands', this.#refusalIn(error) ?? error));
+    this.#client.on('ready', () => {
+      this.#refused = undefined;
+      this.outages.works('commands');
+    });
+  }
+
+  /** @internal */
+  get isCluster(): boolean {
+    return isCluster(this.#client);
   }
 
   /** Connections with the same keys in the same Redis have the same place. @internal */
@@ -78,7 +90,7 @@ export class RedisConnection {
    * Runs a script, in one step.
    *
    * @param key the first key that it touches; the others have the same tag
-   * @throws RedisUnavailableError, RedisClosedError
+   * @throws RedisUnavailableError, RedisClosedError; McpOptionError while Redis refuses the database
    * @internal
    */
   run(script: RedisScript, key: string, ...args: (string | number)[]): Promise<unknown> {
@@ -96,7 +108,7 @@ export class RedisConnection {
 
   /**
    * @param operation for messages
-   * @throws RedisUnavailableError, RedisClosedError
+   * @throws RedisUnavailableError, RedisClosedError; McpOptionError while Redis refuses the database
    * @internal
    */
   async command<T>(operation: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -107,6 +119,7 @@ export class RedisConnection {
       return result;
     } catch (error) {
       if (this.#isClosed) throw new RedisClosedError(operation);
+      if (this.#refused) throw this.#refused;
       this.outages.failed('commands', error);
       throw new RedisUnavailableError(operation, error);
     }
@@ -130,6 +143,17 @@ export class RedisConnection {
 
   get #isClosed(): boolean {
     return this.#state.is === 'closed';
+  }
+
+  /** Gives up a connection whose database Redis refuses; the next attempt asks again. */
+  #refusalIn(error: unknown): McpOptionError | undefined {
+    const { command, message } = error as { command?: { name?: string }; message?: string };
+    if (command?.name !== 'select') return undefined;
+    const db = databaseOf(this.#client);
+    const text = `Redis has no database ${db} for this app: ${message}. Choose another one, such as redis://localhost:6379/0, or raise "databases" in the configuration of Redis; a cluster has database 0 only. To share a database, give each deployment a "prefix".`;
+    this.#refused = new McpOptionError('backend', text);
+    this.#client.disconnect(true);
+    return this.#refused;
   }
 
   #loaded(script: RedisScript): LoadedScript {

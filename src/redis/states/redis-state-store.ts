@@ -22,11 +22,22 @@ export class RedisStateStore implements McpStateStore {
   }
 
   async set(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
-    return (await this.#set(key, value, ttlMs, quota, 'always')) === KEPT || 'full';
+    return (await this.#set(key, value, ttlMs, quota)) === KEPT || 'full';
   }
 
   async add(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
-    const outcome = await this.#set(key, value, ttlMs, quota, 'if absent');
+    return this.compareAndSet(key, undefined, value, ttlMs, quota);
+  }
+
+  async compareAndSet(
+    key: string,
+    expected: unknown,
+    value: unknown,
+    ttlMs?: number,
+    quota?: McpStateQuota,
+  ): Promise<'full' | boolean> {
+    // No JSON text is empty.
+    const outcome = await this.#set(key, value, ttlMs, quota, JSON.stringify(expected) ?? '');
     return outcome === FULL ? 'full' : outcome === KEPT;
   }
 
@@ -35,11 +46,12 @@ export class RedisStateStore implements McpStateStore {
     value: unknown,
     ttlMs: number | undefined,
     quota: McpStateQuota | undefined,
-    when: 'always' | 'if absent',
+    expected?: string,
   ): Promise<unknown> {
     const { tag, id } = this.#place(key);
     const max = quota && Number.isFinite(quota.max) ? quota.max : NONE;
-    return this.connection.run(set, `${tag}:ids`, id, JSON.stringify(value), ttlMs ?? NONE, max, when);
+    const condition = expected === undefined ? [] : [expected];
+    return this.connection.run(set, `${tag}:ids`, id, JSON.stringify(value), ttlMs ?? NONE, max, ...condition);
   }
 
   async delete(key: string): Promise<boolean> {
@@ -55,7 +67,7 @@ export class RedisStateStore implements McpStateStore {
 
 /** Stands for no limit where a script takes a number. */
 const NONE = -1;
-/** The script that sets a value returns one of these, or 2 if there was one that had to be absent. */
+/** The script that sets a value returns one of these, or 2 if the current one is not the expected one. */
 const FULL = 0;
 const KEPT = 1;
 
@@ -64,8 +76,8 @@ local value = string.sub(KEYS[1], 1, -4)..'value:'..ARGV[1]
 `;
 
 /**
- * ARGV: id, value, milliseconds that it is kept, how many the owner may have (-1: no end, no quota), when. Returns 1 if it was
- * kept, 0 if the owner has too many, 2 if there is one already.
+ * ARGV: id, value, milliseconds that it is kept, how many the owner may have (-1: no end, no quota), and the value that it may
+ * replace ('': none; absent: any). Returns 1 if it was kept, 0 if the owner has too many, 2 if the current one is another.
  */
 const set = new RedisScript(
   'set state',
@@ -73,7 +85,7 @@ const set = new RedisScript(
 local ids, ttl, max = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local at = now()
 call('ZREMRANGEBYSCORE', ids, '-inf', int(at))
-if ARGV[5] == 'if absent' and call('EXISTS', value) == 1 then return 2 end
+if ARGV[5] and (call('GET', value) or '') ~= ARGV[5] then return 2 end
 if max >= 0 and call('EXISTS', value) == 0 and call('ZCARD', ids) >= max then return 0 end
 if ttl >= 0 then
   call('SET', value, ARGV[2], 'PX', ARGV[3])

@@ -29,6 +29,8 @@ const SIGNAL = 'switched';
 const KEPT_MS = 7 * 24 * 60 * 60 * 1_000;
 /** The store has so many milliseconds, at start, for a change, and for a call that has to know. */
 const STORE_LIMIT_MS = 5_000;
+/** Each attempt fails only because another node has written, so that many nodes may write at the same moment. */
+const MOST_ATTEMPTS = 100;
 
 /**
  * # What is switched off, on all nodes
@@ -36,12 +38,12 @@ const STORE_LIMIT_MS = 5_000;
  *     set() ──▶ this node ──signal──▶ the others
  *                  └──▶ state store ◀── nodes that start, and, once per sweep of the sessions, all: a signal may be lost
  *
- * All changes of an endpoint are one value in the store, without an end. It is read and written in two steps, so that two nodes
- * that change different handlers at the same moment may overwrite each other: every node knows all changes, and writes those that
- * the store lacks. Of two changes of one handler the later wins.
+ * All changes of an endpoint are one value in the store, without an end. A node replaces the value that it has read, and begins
+ * again if another node was quicker. In a store without `compareAndSet` two nodes may overwrite each other: every node knows all
+ * changes, and writes those that the store lacks. Of two changes of one handler the later wins.
  *
  * Invariants: what this node has switched and the store has not taken is `unsaved`, and no older record replaces it; a store
- * that fails changes nothing of what is known.
+ * that fails changes nothing of what is known; with `compareAndSet`, what `set()` has resolved for stays in the store.
  */
 @Injectable()
 export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnModuleDestroy {
@@ -134,8 +136,15 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
   }
 
   async #sync(): Promise<void> {
+    for (let attempts = 0; attempts < MOST_ATTEMPTS; attempts++) if (await this.#merge()) return;
+    throw new Error('The state store did not keep what is switched off.');
+  }
+
+  /** Takes what the store has, and writes what it lacks. @returns whether the store has everything */
+  async #merge(): Promise<boolean> {
     const key = `${this.#owner}:all`;
-    const stored = new Map(switchesIn(await this.store.get(key)).map((each) => [idOf(each), each]));
+    const found = await this.store.get(key);
+    const stored = new Map(switchesIn(found).map((each) => [idOf(each), each]));
     for (const [id, theirs] of stored) {
       const mine = this.#known.get(id);
       if (!mine || !this.#unsaved.has(id)) this.#take(theirs);
@@ -144,10 +153,16 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
     this.table.off.learn = undefined;
     this.#forgetOld();
     const all = [...this.#known.values()];
-    if (all.every((each) => stored.get(idOf(each))?.at === each.at)) return;
-    const kept = await this.store.set(key, all, undefined, { owner: this.#owner, max: Infinity });
-    if (kept === false || kept === 'full') throw new Error('The state store did not keep what is switched off.');
+    if (all.some((each) => stored.get(idOf(each))?.at !== each.at)) {
+      const quota = { owner: this.#owner, max: Infinity };
+      const kept = this.store.compareAndSet
+        ? await this.store.compareAndSet(key, found, all, undefined, quota)
+        : await this.store.set(key, all, undefined, quota);
+      if (kept === false && this.store.compareAndSet) return false;
+      if (kept === false || kept === 'full') throw new Error('The state store did not keep what is switched off.');
+    }
     for (const each of all) if (this.#known.get(idOf(each)) === each) this.#unsaved.delete(idOf(each));
+    return true;
   }
 
   /** Takes a change of another node, unless a later one is known. */

@@ -52,6 +52,16 @@ export class InMemoryStateStore implements McpStateStore {
     return this.#current(key) ? false : this.set(key, value, ttlMs, quota);
   }
 
+  async compareAndSet(
+    key: string,
+    expected: unknown,
+    value: unknown,
+    ttlMs?: number,
+    quota?: McpStateQuota,
+  ): Promise<'full' | boolean> {
+    return this.#current(key)?.json === JSON.stringify(expected) ? this.set(key, value, ttlMs, quota) : false;
+  }
+
   async delete(key: string): Promise<boolean> {
     const entry = this.#current(key);
     if (entry) this.#remove(key, entry);

@@ -43,6 +43,24 @@ export interface McpStateStore {
    * @returns `true`: set; `false`: there is a value already; `'full'`: refused, as {@link set} does
    */
   add?(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean>;
+
+  /**
+   * Sets a value if the current one is still `expected`, in one step for all nodes. Values are compared as JSON. Optional;
+   * without it, of two nodes that switch handlers off at the same moment one may undo the switch of the other in the store,
+   * until the next sweep of the sessions.
+   *
+   * @param expected a value that {@link get} returned; `undefined`: there is none
+   * @param ttlMs as of {@link set}
+   * @param quota as of {@link set}
+   * @returns `true`: set; `false`: the current value is another one; `'full'`: refused, as {@link set} does
+   */
+  compareAndSet?(
+    key: string,
+    expected: unknown,
+    value: unknown,
+    ttlMs?: number,
+    quota?: McpStateQuota,
+  ): Promise<'full' | boolean>;
 }
 
 /** The injection token of the {@link McpStateStore}. @publicApi */
