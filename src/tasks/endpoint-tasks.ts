@@ -17,7 +17,7 @@ import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../core/protocol/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall } from './task-call.js';
-import { ACTIVE, type McpStoredTask, type McpTaskStore, type McpNewTask } from './task-store.js';
+import { ACTIVE, type McpStoredTask, type McpTaskInfo, type McpTaskStore, type McpNewTask } from './task-store.js';
 import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
 
@@ -195,6 +195,10 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     if (!ID.test(id)) return undefined;
     const task = await this.#asking(() => this.store.get(id));
     return task && (!of || isOwner(of, task)) ? task : undefined;
+  }
+
+  list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]> {
+    return this.#asking(() => this.store.list(filter));
   }
 
   /** Cancels a task. @returns whether there was a task that had not ended */

@@ -21,16 +21,17 @@ export class McpTaskService {
    * Lists tasks without their results, the oldest first.
    *
    * @param filter `principal`: tasks of this caller; `null`: of anonymous callers
-   * @throws (rejects) the error of the store
+   * @throws (rejects) McpError UNAVAILABLE, with the error of the store as its cause
    */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]> {
-    return this.extension.tasks.store.list(filter);
+    return this.extension.tasks.list(filter);
   }
 
   /**
    * Reads a task.
    *
    * @returns the task with its questions, result or error; `undefined` if there is none, or it has expired
+   * @throws (rejects) as `list`
    */
   get(id: string): Promise<McpStoredTask | undefined> {
     return this.extension.tasks.find(id);
@@ -40,12 +41,13 @@ export class McpTaskService {
    * Cancels a task as its client would: its handler is aborted, on whichever node it runs.
    *
    * @returns whether there was a task that had not ended
+   * @throws (rejects) as `list`
    */
   cancel(id: string): Promise<boolean> {
     return this.extension.tasks.cancel(id);
   }
 
-  /** Counts the tasks. @throws (rejects) the error of the store */
+  /** Counts the tasks. @throws (rejects) as `list` */
   async counts(): Promise<McpTaskCounts> {
     const counts = { working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0, running: this.running };
     for (const { status } of await this.list()) counts[status]++;

@@ -450,6 +450,18 @@ describe('an unavailable store', () => {
     expect(tools.seen).toEqual([]);
   });
 
+  it('an unavailable store makes each method of McpTaskService reject with a typed error that names its error', async () => {
+    const { service, backend } = await faulty();
+    backend.away();
+    const id = 'x'.repeat(22);
+    const calls = [service.list(), service.get(id), service.cancel(id), service.counts()];
+    const cause = expect.objectContaining({ message: expect.stringMatching(/backend is away/) }) as Error;
+    for (const outcome of await Promise.allSettled(calls)) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { name: 'McpError', code: 'UNAVAILABLE', cause } });
+    }
+    backend.back();
+  });
+
   it('an unavailable store gets the end of a task when it is back', async () => {
     const { caller, backend, tools, clock } = await faulty();
     const id = await caller.begin('slow', { label: 'A' });

@@ -5,7 +5,7 @@
  * - `CALL_OVER`: the client request that it belongs to is over
  * - `CLIENT_LACKS_CAPABILITY`: the client did not declare the capability that it needs
  * - `SESSION_OVER`: the session has ended
- * - `STORE_UNAVAILABLE`: the event store failed; its error is the `cause`. Notifications also fail with it
+ * - `STORE_UNAVAILABLE`: a store failed; its error is the `cause`. Notifications, and all methods of `McpSessionService`, also fail with it
  * - `CANCELLED`: the `signal` of the request has aborted
  * - `INVALID_ANSWER`: the answer of the client does not match the request
  * - `CLIENT_ERROR`: the client answered with a JSON-RPC error, which is the `cause`, a `ProtocolError` of the SDK
@@ -32,4 +32,10 @@ export class McpServerRequestError extends Error {
   ) {
     super(message, options);
   }
+}
+
+/** Makes the error that an app gets when a store has failed. A handler that does not catch it sends its text to the client. */
+export function storeUnavailable(cause: unknown): McpServerRequestError {
+  const text = 'The storage of this server is unavailable. The request may be repeated: try again soon.';
+  return new McpServerRequestError('STORE_UNAVAILABLE', text, { cause });
 }

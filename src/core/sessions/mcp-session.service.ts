@@ -5,9 +5,9 @@ import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } fro
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
 import { TaskHost } from '../calls/mcp-tasks.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
-import { McpServerRequestError } from '../calls/server-request.error.js';
+import { McpServerRequestError, storeUnavailable } from '../calls/server-request.error.js';
 import { CallObserver } from '../calls/call-observer.js';
-import { McpSessionGoneError } from '../log/event-store.errors.js';
+import { McpEventStoreError, McpSessionGoneError } from '../log/event-store.errors.js';
 import type { McpEventStoreStats } from '../log/event-store.js';
 import { McpStream } from '../log/mcp-stream.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
@@ -25,6 +25,9 @@ import { type McpSessionRecord, McpSessionStore } from './store/session-store.js
  * Gives an app the sessions of one endpoint: to look at them, to talk to their clients, to end them.
  *
  * Inject it into any provider. An app with several endpoints injects by name: `@InjectMcp(McpSessionService, name)`.
+ *
+ * Each method that asks a store rejects with McpServerRequestError `STORE_UNAVAILABLE` when the store fails; the error of the
+ * store is its `cause`.
  *
  * @publicApi
  */
@@ -90,7 +93,7 @@ export class McpSessionService {
    * @returns whether there was such a session
    */
   async terminate(id: string): Promise<boolean> {
-    return !this.sessions.isInitializing(id) && this.sessions.end(id, 'terminated');
+    return !this.sessions.isInitializing(id) && this.#ask(id, () => this.sessions.end(id, 'terminated'));
   }
 
   /** Ends all sessions of the endpoint. @returns how many there were */
@@ -166,8 +169,8 @@ export class McpSessionService {
    * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
    * @returns the client's result, checked against the specification
    * @throws McpUnknownSessionError the session does not exist or has ended
-   * @throws McpServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over;
-   *   or the client answered with an error (`CLIENT_ERROR`, its `cause`)
+   * @throws McpServerRequestError nothing was sent: no stream is open, the client lacks the capability, the request is over, or a
+   *   store failed; or the client answered with an error (`CLIENT_ERROR`, its `cause`)
    * @throws ProtocolError the client did not answer in time
    */
   async request<M extends RequestMethod>(
@@ -176,8 +179,8 @@ export class McpSessionService {
     options: RequestOptions = {},
   ): Promise<ResultTypeMap[M]> {
     const live = await this.sessions.acquire(id).catch((error: unknown) => {
-      // The app gets the error of the store, not the one for HTTP.
-      throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
+      // That is the error for HTTP.
+      throw error instanceof McpError && error.cause !== undefined ? storeUnavailable(error.cause) : error;
     });
     if (!live) throw new McpUnknownSessionError(id);
     const { timeout, maxTotalTimeout, resetTimeoutOnProgress, signal, onprogress } = options;
@@ -193,8 +196,10 @@ export class McpSessionService {
 
   /** Returns the current counts, for health checks, metrics, and tests of what is left behind. */
   async counts(): Promise<McpCounts> {
-    const { sessions: logs, streams: loggedStreams, events, bytes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
-    return { sessions: await this.store.count(), ...this.nodeCounts(), logs, loggedStreams, events, bytes };
+    return this.#ask('', async () => {
+      const { sessions: logs, streams: loggedStreams, ...sizes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
+      return { sessions: await this.store.count(), ...this.nodeCounts(), logs, loggedStreams, ...sizes };
+    });
   }
 
   /** Returns the counts of this node, without calls to a store, which may be unavailable. */
@@ -233,12 +238,22 @@ export class McpSessionService {
   }
 
   async #records(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
-    const records = await this.store.list(filter);
+    const records = await this.#ask('', () => this.store.list(filter));
     return records.filter(({ id }) => !this.sessions.isInitializing(id));
   }
 
   async #record(id: string): Promise<McpSessionRecord | undefined> {
-    return this.sessions.isInitializing(id) ? undefined : this.store.get(id);
+    return this.sessions.isInitializing(id) ? undefined : this.#ask(id, () => this.store.get(id));
+  }
+
+  /** Runs a command of a store. @throws McpServerRequestError STORE_UNAVAILABLE */
+  async #ask<T>(id: string, command: () => Promise<T>): Promise<T> {
+    try {
+      return await command();
+    } catch (error) {
+      this.runtime.storeFault(id, error);
+      throw storeUnavailable(error);
+    }
   }
 
   /** Sends to all sessions, even if sending to one of them fails. */
@@ -262,8 +277,14 @@ export class McpSessionService {
     // Not live here: the client reads from the log, so an append is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
     const written = stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
-    // The session may have become live and read in the meantime.
-    return written.then(() => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM));
+    return written.then(
+      // The session may have become live and read in the meantime.
+      () => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM),
+      (error: Error) => {
+        if (!(error instanceof McpEventStoreError)) this.runtime.storeFault(id, error.cause, STANDALONE_STREAM);
+        throw error;
+      },
+    );
   }
 }
 
