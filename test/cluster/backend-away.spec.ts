@@ -2,7 +2,7 @@ import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestAppOptions, type TestTool } from '../support/app.js';
-import { gists, log } from '../support/messages.js';
+import { cancelOf, gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
@@ -13,6 +13,13 @@ import { eventually } from '../support/test-apps.js';
 const IDLE_MS = 1_800_000;
 const KEEP_ALIVE_MS = 15_000;
 const SERVER_REQUEST_TIMEOUT_MS = 300_000;
+
+/** The answer to a call whose answer the log did not take. */
+const lost = (id: unknown): unknown => ({
+  jsonrpc: '2.0',
+  id,
+  error: { code: -32000, message: expect.stringMatching(/^The storage .* lost the answer to this request/) as string },
+});
 
 describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (adapter) => {
   const recorded = new RecordedLog();
@@ -31,6 +38,11 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
       await ctx.log('info', word).catch((error: { message: string }) => outcomes.push(error.message));
     return 'said';
   };
+  const talksOnce: TestTool = async (_, ctx) => {
+    await ctx.log('info', 'one');
+    await hold.promise;
+    return 'said';
+  };
   const asks: TestTool = async (_, ctx, sessions) => {
     await sessions.request(ctx.session!.id, { method: 'ping' });
     return 'answered';
@@ -47,7 +59,7 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
   beforeEach(async () => {
     recorded.lines.length = 0;
     [clock, hold, outcomes] = [new ManualClock(), gate(), []];
-    await begin({ tools: { talks, asks, quick: () => 'quick' } });
+    await begin({ tools: { talks, talksOnce, asks, quick: () => 'quick' } });
     recorded.attach();
   });
   afterEach(async () => {
@@ -72,15 +84,23 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     a!.backend.away();
     hold.open();
     await clock.advance(60_000);
-    expect(await call.end()).toBe('cut');
-    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/away/)]));
-    // It comes back, and is held; then it hears that nothing follows.
-    const resumed = await (await client.get(call.events[0]!.id)).sse().opened();
+    expect(await call.end()).toBe('end');
+    expect(call.messages.slice(1)).toEqual([lost('c')]);
+    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/storage of this server is unavailable/)]));
     a!.backend.back();
     await clock.advance(5_000);
-    await resumed.end();
-    expect(resumed.messages).toEqual([]);
     expect((await client.call('quick', {}, { id: 'c' })).status).toBe(200);
+  };
+
+  /** Has the answer to the tool `talks` wait for more than half a minute, after its client has lost the connection. */
+  const giveUp = async (id: string): Promise<string> => {
+    const call = await (await client.call('talks', {}, { id })).sse().count(1);
+    call.destroy();
+    await a!.app.settled({ openResponses: 0 });
+    a!.backend.away();
+    hold.open();
+    await clock.advance(60_000);
+    return call.events[0]!.id!;
   };
 
   it('nodes: requests are refused with 503 and Retry-After, and served when the backend is back', async () => {
@@ -154,7 +174,10 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     const held = await client.get();
     expect(held.status).toBe(200);
     const stream = await held.sse().opened();
+    expect(stream.primes).toEqual([]);
     const resumed = await (await client.get('0_0')).sse().opened();
+    // Official clients forget a cursor that the response does not repeat.
+    expect(resumed.primes).toEqual(['0_0']);
     const { length } = stream.comments;
     await clock.advance(4 * KEEP_ALIVE_MS);
     await stream.until(({ comments }) => comments.length >= length + 3);
@@ -245,10 +268,97 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
     standalone.destroy();
   });
 
-  it('nodes: messages that wait for longer than half a minute fail, and their senders get an error', () =>
+  it('G13: messages that wait for longer than half a minute fail, their senders get an error, and so does the client', () =>
     expectLateMessagesFail());
 
-  it('nodes: methods of McpSessionService reject with the error of the store', async () => {
+  it('G13: a response whose answer waits for longer than half a minute gets that answer, without an event id', async () => {
+    const call = await (await client.call('talksOnce', {}, { id: 'c' })).sse().count(1);
+    away();
+    hold.open();
+    await clock.advance(60_000);
+    expect(await call.end()).toBe('end');
+    expect(gists(call.messages)).toEqual(['one', 'said']);
+    expect(call.events.map(({ id }) => id !== undefined)).toEqual([true, false]);
+    back();
+    await clock.advance(KEEP_ALIVE_MS);
+  });
+
+  it('G13: a response that has no event id yet gets an answer, too', async () => {
+    away();
+    const call = (await client.call('talks', {}, { id: 'c' })).sse();
+    await clock.advance(60_000);
+    expect(await call.end()).toBe('end');
+    expect([call.primes, call.messages]).toEqual([[], [lost('c')]]);
+    back();
+    await clock.advance(KEEP_ALIVE_MS);
+  });
+
+  it('G13: a client that comes back to a call that was given up gets an error at once, and is held when it comes again', async () => {
+    const cursor = await giveUp('c');
+    const told = (await client.get(cursor)).sse();
+    expect(await told.end()).toBe('end');
+    expect([told.primes, told.messages, told.events[0]!.id]).toEqual([[cursor], [lost('c')], undefined]);
+    // As clients do that take no error for an answer.
+    const held = await (await client.get(cursor)).sse().opened();
+    await clock.advance(4 * KEEP_ALIVE_MS);
+    expect([held.primes, held.messages, held.ended]).toEqual([[cursor], [], undefined]);
+    back();
+    await clock.advance(2_000);
+    expect(await held.end()).toBe('end');
+    const last = (await client.get(cursor)).sse();
+    expect(await last.end()).toBe('end');
+    expect(last.messages).toEqual([lost('c')]);
+    expect((await client.get(last.events[0]!.id)).status).toBe(405);
+  });
+
+  it('G13: a client that is held when its call is given up comes back for the error', async () => {
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
+    const cursor = call.events[0]!.id!;
+    call.destroy();
+    await a!.app.settled({ openResponses: 0 });
+    away();
+    hold.open();
+    const held = await (await client.get(cursor)).sse().opened();
+    await clock.advance(60_000);
+    expect(await held.end()).toBe('end');
+    expect([held.primes, held.messages]).toEqual([[cursor], []]);
+    const told = (await client.get(cursor)).sse();
+    expect(await told.end()).toBe('end');
+    expect(told.messages).toEqual([lost('c')]);
+    back();
+    await clock.advance(KEEP_ALIVE_MS);
+  });
+
+  it('G13: a client that comes back to another node after the outage gets the error from the log', async () => {
+    const cursor = await giveUp('c');
+    b!.backend.away();
+    await expectAway(await there.get(cursor), null);
+    back();
+    // Before the node that ran the call has reached the log.
+    const resumed = (await there.get(cursor)).sse();
+    await clock.advance(2_000);
+    expect(await resumed.end()).toBe('end');
+    expect(resumed.messages).toEqual([lost('c')]);
+    expect((await there.get(resumed.events[0]!.id)).status).toBe(405);
+  });
+
+  it('G13: each call of a batch that was given up has one answer', async () => {
+    const older = await a!.app.client().initialize('2025-03-26');
+    const calls = ['quick', 'talks', 'talksOnce', 'talks'].map((name, at) => older.toolCall(name, {}, { id: at + 1 }));
+    const batch = await (await older.post(calls)).sse().count(4);
+    expect((await older.post(cancelOf(4))).status).toBe(202);
+    away();
+    hold.open();
+    await clock.advance(60_000);
+    expect(await batch.end()).toBe('end');
+    const byId = new Map(batch.messages.filter(({ id }) => id).map((message) => [message.id, message]));
+    expect([gists([byId.get(1), byId.get(3)]), byId.get(2), byId.has(4)]).toEqual([['quick', 'said'], lost(2), false]);
+    back();
+    await clock.advance(KEEP_ALIVE_MS);
+    await older.delete();
+  });
+
+  it('nodes: methods of McpSessionService reject with a typed error that names the error of the store, which is logged', async () => {
     const { service } = b!.app;
     b!.backend.away();
     const { sessionId } = client as { sessionId: string };
@@ -263,12 +373,24 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
       service.request(sessionId, { method: 'ping' }),
       service.counts(),
     ];
+    const cause = expect.objectContaining({ message: expect.stringMatching(/failed: the backend is away$/) }) as Error;
     for (const outcome of await Promise.allSettled(calls)) {
       expect(outcome).toMatchObject({
         status: 'rejected',
-        reason: { name: 'Error', message: expect.stringMatching(/failed: the backend is away$/) },
+        reason: { name: 'McpServerRequestError', code: 'STORE_UNAVAILABLE', cause },
       });
     }
+    expect(errors()).toEqual([expect.stringMatching(/the backend is away$/)]);
+    b!.backend.back();
+    // The record can be read, and the log cannot be written.
+    b!.backend.refuse('append');
+    const sent = Promise.allSettled([service.notify(sessionId, log('x'))]);
+    await clock.advance(60_000);
+    expect(await sent).toMatchObject([{ reason: { name: 'McpServerRequestError', code: 'STORE_UNAVAILABLE' } }]);
+    expect(b!.events.at(-1)).toMatchObject({
+      type: 'store-fault',
+      error: { message: expect.stringMatching(/refuses/) },
+    });
   });
 
   it('nodes: the log of each node has one entry for each outage', async () => {
@@ -363,7 +485,7 @@ describe.each(ONE_ADAPTER)('while the shared backend is unavailable, on %s', (ad
       await eventually(() => expect(roots).toBe(2));
     });
 
-    it('nodes: messages that wait for longer than half a minute fail, and their senders get an error', () =>
+    it('G13: messages that wait for longer than half a minute fail, their senders get an error, and so does the client', () =>
       expectLateMessagesFail());
 
     it('S14: a session whose server was closed meanwhile ends when the backend is back', async () => {

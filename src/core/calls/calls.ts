@@ -35,7 +35,8 @@ const INTERNAL_ERROR = -32603;
  * | ending | the client gets | the handler's signal |
  * |---|---|---|
  * | answered | its result, or its error | – |
- * | cancelled by the client, or its stream is lost | nothing more (P9) | aborts |
+ * | cancelled by the client | nothing more (P9) | aborts |
+ * | its stream is given up | an error, from the stream (G13) | aborts |
  * | client gone (without a session) | nothing | aborts |
  * | timed out (`requestTimeoutMs`) | an error | aborts |
  * | session ended | an error | aborts |

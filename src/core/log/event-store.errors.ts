@@ -77,8 +77,29 @@ export class McpStreamOverflowError extends McpEventStoreError {
   }
 }
 
+/**
+ * The stream of a POST was given up, because the log did not take its messages (G13). It fails the responses that read the
+ * stream, which end with the answers.
+ *
+ * @internal
+ */
+export class StreamGivenUpError extends Error {
+  override readonly name = 'StreamGivenUpError';
+  constructor(
+    /** Of each open request, as JSON: its answer if it is known, otherwise an error. */
+    readonly answers: readonly string[],
+    cause: Error,
+  ) {
+    super('The stream was given up, because the event store did not take its messages.', { cause });
+  }
+}
+
+/** Answers a request whose answer the event log has lost, or never got. */
+export const ANSWER_LOST =
+  'The storage of this server has failed and lost the answer to this request, which may have had its effect. Repeat it if that does no harm.';
+
 /** Tells whether repeating the call would not help. */
-export const isFinal = (error: unknown): boolean => error instanceof McpEventStoreError;
+export const isFinal = (error: unknown): error is McpEventStoreError => error instanceof McpEventStoreError;
 
 /** Tells whether the stream or its session has ended, maybe on another node. */
 export const isOver = (error: unknown): boolean =>

@@ -31,7 +31,7 @@ async function setup(faults: EventStoreFaults = {}, scope: 'node' | 'shared' = '
     replacedHere: () => void heard.push('replaced'),
     evicted: (_, after, oldest) => void heard.push(`evicted: ${after} to ${oldest}`),
     idle: () => void heard.push('idle'),
-    failed: (_, error) => void heard.push(`failed: ${(error as Error).constructor.name}`),
+    failed: (_, error) => void heard.push(`failed: ${error.constructor.name}`),
     fault: (_, error) => void heard.push(`fault: ${(error as Error).constructor.name}`),
   };
   const environment = (nodeId: string): StreamEnvironment => ({
@@ -48,6 +48,8 @@ async function setup(faults: EventStoreFaults = {}, scope: 'node' | 'shared' = '
   const head = (id: string) => log.read('s', id, 0, 0);
   return { clock, log, store, reads, releases, heard, stream, head };
 }
+
+const UNAVAILABLE = { code: 'STORE_UNAVAILABLE', cause: expect.any(EventStoreFault) as Error };
 
 interface Reading {
   got: number[];
@@ -383,7 +385,8 @@ describe('a stream whose log refuses', () => {
     store.faults = {};
     await written;
     await clock.advance(0);
-    expect(readings.map(({ end }) => end)).toEqual([full, full]);
+    const givenUp = expect.objectContaining({ name: 'StreamGivenUpError', cause: full }) as Error;
+    expect(readings.map(({ end }) => end)).toEqual([givenUp, givenUp]);
     await expect(post.write(data)).rejects.toThrow(McpEventLogFullError);
     expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: McpEventLogFullError']);
     expect(heard.at(-1)).toBe('idle');
@@ -419,7 +422,7 @@ describe('a stream whose log refuses', () => {
     expect([reading.end, clock.pending]).toEqual([expect.any(McpSessionGoneError), 0]);
   });
 
-  it('a stream whose log refuses is ended in the log, so that a client that resumes it does not wait for ever', async () => {
+  it('G13: a stream whose log refuses is ended in the log with an error for each open request, which a client that resumes gets', async () => {
     const full = new McpEventLogFullError('post', 'eventLog.maxEvents');
     const { clock, log, store, stream, head } = await setup();
     const post = stream('post', [1, 2]);
@@ -431,14 +434,18 @@ describe('a stream whose log refuses', () => {
     store.faults = {};
     await clock.advance(0);
     expect(await written).toMatchObject([{ reason: full }]);
-    expect(await head('post')).toMatchObject({ last: 1, ended: true });
+    expect(await head('post')).toMatchObject({ last: 2, ended: true });
     expect(await log.unfinished('n')).toEqual([]);
     elsewhere.look();
     await clock.advance(0);
-    expect([reading.got, reading.end]).toEqual([[1], 'complete']);
+    expect([reading.got, reading.end]).toEqual([[1, 2], 'complete']);
+    const { events } = await log.read('s', 'post', 1, 9);
+    expect(events.map((event) => JSON.parse(event.data) as unknown)).toMatchObject([
+      { id: 2, error: { code: -32000 } },
+    ]);
   });
 
-  it('a stream whose log refuses is ended as soon as a log that was unavailable is back', async () => {
+  it('G13: a stream whose log refuses is ended as soon as a log that was unavailable is back', async () => {
     const { clock, store, stream, heard, head } = await setup({}, 'shared');
     const post = stream('post', [1]);
     await post.write(data);
@@ -446,11 +453,11 @@ describe('a stream whose log refuses', () => {
     read(post);
     const written = Promise.allSettled([post.write(data)]);
     await clock.advance(10 * RETRY.giveUpAfterMs);
-    expect(await written).toMatchObject([{ reason: expect.any(EventStoreFault) as unknown }]);
+    expect(await written).toMatchObject([{ reason: UNAVAILABLE }]);
     expect([post.settled, heard.includes('idle'), clock.pending]).toEqual([false, false, 1]);
     store.faults = {};
     await clock.advance(RETRY.maxDelayMs);
-    expect(await head('post')).toMatchObject({ last: 1, ended: true });
+    expect(await head('post')).toMatchObject({ last: 2, ended: true });
     expect([post.settled, heard.at(-1), clock.pending]).toEqual([true, 'idle', 0]);
   });
 
@@ -465,14 +472,21 @@ describe('a stream whose log refuses', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('a stream whose log refuses fails readers that come afterwards', async () => {
-    const { clock, stream, heard } = await setup(only('append'));
+  it('G13: a stream whose log refuses has answers for the first reader that comes afterwards; others wait for the log', async () => {
+    const { clock, store, stream, heard } = await setup(only('append'));
     const post = stream('post', [1]);
     const written = Promise.allSettled([post.write({})]);
     await clock.advance(1_000);
     expect(await written).toMatchObject([{ status: 'rejected' }]);
-    expect(read(post).end).toBeInstanceOf(EventStoreFault);
+    expect([post.hasAnswers, post.ending]).toEqual([true, undefined]);
+    const { answers } = read(post).end as { answers: string[] };
+    expect(answers.map((answer) => JSON.parse(answer) as unknown)).toMatchObject([{ id: 1, error: { code: -32000 } }]);
+    expect([post.hasAnswers, post.ending]).toEqual([false, expect.any(Promise)]);
     expect(heard).not.toContain('attached');
+    store.faults = {};
+    await clock.advance(RETRY.maxDelayMs);
+    await post.ending;
+    expect(heard.at(-1)).toBe('idle');
   });
 
   it('a stream whose log refuses is released if it is the standalone stream, so that another object can continue it', async () => {
@@ -481,8 +495,8 @@ describe('a stream whose log refuses', () => {
     const reading = read(standalone);
     const written = Promise.allSettled([standalone.write(data)]);
     await clock.advance(1_000);
-    expect(await written).toMatchObject([{ reason: expect.any(EventStoreFault) as unknown }]);
-    expect(reading.end).toBeInstanceOf(EventStoreFault);
+    expect(await written).toMatchObject([{ reason: UNAVAILABLE }]);
+    expect(reading.end).toMatchObject(UNAVAILABLE);
     expect(heard.at(-1)).toBe('idle');
     store.faults = {};
     const successor = stream('0');

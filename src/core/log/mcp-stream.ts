@@ -3,8 +3,9 @@ import { deferred, type Deferred, isThenable, type MaybePromise } from '../commo
 import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../calls/mcp-exchange.js';
+import { errorResponse, REQUEST_FAILED } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
-import { isFinal, isOver } from './event-store.errors.js';
+import { ANSWER_LOST, isFinal, isOver, StreamGivenUpError } from './event-store.errors.js';
 import {
   isShared,
   type McpSharedEventStore,
@@ -16,7 +17,7 @@ import { SharedReaders, type SharedStream } from './shared-readers.js';
 import { StreamReader } from './stream-reader.js';
 import { LocalReaders, type StreamReaders } from './stream-readers.js';
 import type { StreamEnvironment } from './stream.options.js';
-import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
+import { type Settlement, StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
 const FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
 const LOOK: StreamSignal = { first: 0, events: [], ended: false };
@@ -30,6 +31,9 @@ const LOOK: StreamSignal = { first: 0, events: [], ended: false };
  *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
  *       └──append refused──▶ failed: its owner is notified
  *
+ * A stream of a POST whose append was retried in vain is given up (G13): its readers end with an answer to each open
+ * request, and its end is appended, with errors, as soon as the log takes it.
+ *
  * Most streams `0` are never written, and others are never read, so parts are created only when needed.
  */
 export class McpStream implements SharedStream {
@@ -41,8 +45,8 @@ export class McpStream implements SharedStream {
   /** Settles when a stream that begins here has its first append, or fails; `undefined` once it has begun. */
   #begun: Deferred<void> | undefined;
   #over = false;
-  /** Is set when the log has refused an append; `ending` as long as the stream is still to be ended in the log. */
-  #failure: { readonly error: unknown; ending?: Retry } | undefined;
+  /** Is set when the log has refused an append. */
+  #failure: Failure | undefined;
 
   constructor(
     readonly id: string,
@@ -71,6 +75,15 @@ export class McpStream implements SharedStream {
   }
   get over(): boolean {
     return this.#over;
+  }
+  /** Tells whether the stream was given up, and the next reader gets the answers: none has got them, and the log has not. */
+  get hasAnswers(): boolean {
+    return this.#failure?.ending?.told === false;
+  }
+  /** Settles when the log has the end of a stream that was given up, whose answers a reader has got. */
+  get ending(): Promise<void> | undefined {
+    const { ending } = this.#failure ?? {};
+    return ending?.told ? ending.done : undefined;
   }
 
   /**
@@ -111,7 +124,8 @@ export class McpStream implements SharedStream {
    *
    * @param last index of the newest event that was logged when the response was asked for; absent: that is the cursor
    * @param started called when the response is known to be the newest reader, on all nodes
-   * @throws (errors) McpStreamNotFoundError, McpSessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
+   * @throws (errors) McpStreamNotFoundError, McpSessionGoneError, EventsEvictedError, StreamGivenUpError, or the fault of the
+   *   log that outlasted all retries
    */
   subscribe(
     observer: Observer<McpStoredEvent>,
@@ -124,7 +138,7 @@ export class McpStream implements SharedStream {
     if (this.#over || failed) {
       started();
       if (this.#over) observer.complete();
-      else observer.error(this.#failure!.error);
+      else this.#tell(this.#failure!, observer);
       return Subscription.EMPTY;
     }
     const open = this.#state === 'idle' || this.#state === 'appending';
@@ -182,7 +196,7 @@ export class McpStream implements SharedStream {
   end(): void {
     this.#over = true;
     this.#retry?.cancel();
-    this.#failure?.ending?.cancel();
+    this.#failure?.ending?.retry.cancel();
     this.#readers?.complete();
     this.#signal$?.complete();
   }
@@ -209,7 +223,7 @@ export class McpStream implements SharedStream {
       },
       lost: () => this.observer?.lost?.(this),
       rested: () => this.#settleDown(),
-      failed: (error) => this.#fail(error),
+      failed: (error, unanswered) => this.#fail(error, unanswered),
     });
   }
 
@@ -228,7 +242,7 @@ export class McpStream implements SharedStream {
     return this.#readers?.appended(reader) ?? false;
   }
 
-  #fail(error: unknown): void {
+  #fail(error: Error, unanswered: readonly Settlement[]): void {
     this.#failure = { error };
     this.#hasBegun();
     if (isOver(error)) {
@@ -237,34 +251,46 @@ export class McpStream implements SharedStream {
     } else {
       this.#retry?.cancel();
       // Comes first: until it is done, this object must not be released, although its readers are.
-      this.#endLog(error);
-      this.#readers?.fail(error);
+      if (this.requests && !this.#over) this.#giveUp(error, unanswered);
+      else this.#readers?.fail(error);
     }
     this.observer?.failed(this, error);
     this.#settleDown();
   }
 
   /**
-   * Ends a failed stream in the log: so that it can be removed, its requests are settled, and no client that resumes
-   * waits for events that never follow. Retries until the log is available, or the session is over.
+   * Ends a failed stream in the log: so that it can be removed, its requests are settled, and each client that resumes
+   * gets an answer. Retries until the log is available, or the session is over, with which the log is removed.
    */
-  #endLog(error: unknown): void {
-    // The log is removed with its session.
-    if (this.#over || !this.requests) return;
-    const { store, retry, clock } = this.environment;
-    const ending = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
-    this.#failure = { error, ending };
-    const options = { writer: randomToken(), seq: 1, end: true };
+  #giveUp(error: Error, unanswered: readonly Settlement[]): void {
+    const { store, clock } = this.environment;
+    const patience = { ...this.environment.retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
+    const [retry, done] = [new Retry(patience, clock, isFinal), deferred()];
+    const errors = unanswered.map(({ request }) => JSON.stringify(errorResponse(request, REQUEST_FAILED, ANSWER_LOST)));
+    const settles = unanswered.map(({ request }) => request);
+    const options = { writer: randomToken(), seq: 1, newest: this.#writer!.last, settles, end: true };
     const end = async (): Promise<void> => {
       try {
-        const { reader } = await ending.run(() => store.append(this.session, this.id, [], options));
+        const { reader } = await retry.run(() => store.append(this.session, this.id, errors, options));
         this.#appended(reader);
       } finally {
         this.#failure = { error };
+        done.resolve();
         this.#settleDown();
       }
     };
+    // Answers may be large, and the log may stay away: they are only for the clients that are connected now.
+    const answers = unanswered.map(({ answer }, at) => answer ?? errors[at]!);
+    const told = this.readers > 0;
+    this.#failure = { error: new StreamGivenUpError(errors, error), ending: { retry, done: done.promise, told } };
     this.inBackground(end);
+    this.#readers?.fail(new StreamGivenUpError(answers, error));
+  }
+
+  /** Fails a reader that comes after the stream has failed. */
+  #tell({ error, ending }: Failure, observer: Observer<McpStoredEvent>): void {
+    if (ending) ending.told = true;
+    observer.error(error);
   }
 
   #settleDown(): void {
@@ -322,6 +348,17 @@ export class McpStream implements SharedStream {
   }
 }
 
+interface Failure {
+  readonly error: Error;
+  /** The stream is still to be ended in the log. */
+  readonly ending?: {
+    readonly retry: Retry;
+    readonly done: Promise<void>;
+    /** A reader has got the answers. */
+    told: boolean;
+  };
+}
+
 export interface StreamObserver {
   attached(stream: McpStream): void;
   detached(stream: McpStream): void;
@@ -332,7 +369,7 @@ export interface StreamObserver {
   /** The stream has nothing to write and no reader: the object may be released; its log stays. */
   idle(stream: McpStream): void;
   /** The log has refused a message, and the stream is lost. It is called once. */
-  failed(stream: McpStream, error: unknown): void;
+  failed(stream: McpStream, error: Error): void;
   /** The log has lost events that were sent, maybe before a client got them. */
   lost?(stream: McpStream): void;
   /** A tick has found that another node has ended the stream. */

@@ -69,6 +69,12 @@ function watch(promise: Promise<unknown>): { outcome: unknown } {
 
 const slow = (ms: number): EventStoreFaults => ({ delay: ({ method }) => (method === 'append' ? ms : 0) });
 const outage: EventStoreFaults = { failBefore: ({ method }) => method === 'append' };
+/** What callers get of a log that stayed away. */
+const unavailable = expect.objectContaining({
+  name: 'McpServerRequestError',
+  code: 'STORE_UNAVAILABLE',
+  cause: expect.any(EventStoreFault) as Error,
+}) as Error;
 
 describe('a writer', () => {
   it('a writer is idle, appending while an append is in flight, and idle again', async () => {
@@ -199,11 +205,31 @@ describe('an unknown outcome', () => {
     expect(writer.state).toBe('appending');
     await clock.advance(100);
     expect(writer.state).toBe('failed');
-    expect(failures).toEqual([expect.any(EventStoreFault)]);
+    expect(failures).toEqual([unavailable]);
     expect(outcomes.map(({ outcome }) => outcome)).toEqual([failures[0], failures[0]]);
     await expect(writer.push({ data: '3' })).rejects.toBe(failures[0]);
     expect(signals).toEqual([]);
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe('a writer that fails', () => {
+  it('G13: a writer that fails names the requests that the log may not know as settled, with their answers', async () => {
+    const failed = vi.fn<WriterTarget['failed']>();
+    const opens = { node: 'n', requests: ['logged', 'in flight', 'cancelled', 'queued', 'open'] };
+    const { clock, writer, store } = await setup({}, { failed, opens });
+    await writer.push({ data: '1', settles: 'logged' });
+    store.faults = outage;
+    void writer.push({ data: '2', settles: 'in flight' });
+    void writer.push({ settles: 'cancelled' });
+    void writer.push({ data: '3', settles: 'queued' });
+    await clock.advance(POLICY.giveUpAfterMs + 100);
+    const unanswered = [
+      { request: 'in flight', answer: '2' },
+      { request: 'queued', answer: '3' },
+      { request: 'open', answer: undefined },
+    ];
+    expect(failed.mock.calls).toEqual([[unavailable, unanswered]]);
   });
 });
 
@@ -214,7 +240,7 @@ describe('a failed append whose promise is not awaited', () => {
     void writer.push({ data: '1' });
     void writer.push({ data: '2' });
     await clock.advance(POLICY.giveUpAfterMs + 100);
-    expect([writer.state, failures]).toEqual(['failed', [expect.any(EventStoreFault)]]);
+    expect([writer.state, failures]).toEqual(['failed', [unavailable]]);
   });
 });
 
@@ -307,7 +333,7 @@ describe('the queue of entries for a failing log', () => {
     // The append that is under way decides for itself.
     expect(underWay.outcome).toBe('pending');
     await clock.advance(1_000);
-    expect(underWay.outcome).toBeInstanceOf(EventStoreFault);
+    expect(underWay.outcome).toEqual(overflow);
     expect(failures).toHaveLength(1);
     expect(clock.pending).toBe(0);
   });
@@ -401,7 +427,7 @@ describe('flushed()', () => {
     retry.cancel();
     await clock.advance(0);
     expect(flushed.outcome).toBe('logged');
-    expect(pushed.outcome).toBeInstanceOf(EventStoreFault);
+    expect(pushed.outcome).toEqual(unavailable);
     expect(clock.pending).toBe(0);
   });
 });

@@ -1,7 +1,8 @@
 import { deferred, DONE, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
+import { storeUnavailable } from '../calls/server-request.error.js';
 import type { RequestId } from '../protocol/json-rpc.js';
-import { McpStreamEndedError, McpStreamOverflowError } from './event-store.errors.js';
+import { isFinal, McpStreamEndedError, McpStreamOverflowError } from './event-store.errors.js';
 import type { McpAppendOptions, McpAppendResult, McpEventStore, McpReaderRef } from './event-store.js';
 
 /**
@@ -18,10 +19,13 @@ import type { McpAppendOptions, McpAppendResult, McpEventStore, McpReaderRef } f
  *                        │ └──committed with `end`───────▶ ended
  *                        └──refused, or retried in vain──▶ failed
  *
- * `ended` and `failed` are final. While an append is being retried the queue is bounded by `maxQueuedBytes`.
+ * `ended` and `failed` are final. While an append is being retried the queue is bounded by `maxQueuedBytes`. A writer that
+ * has failed says which requests the log may not know as settled, with their answers if it has them.
  */
 export class StreamWriter {
   #state: WriterState = IDLE;
+  /** The entries of the append in flight, or of the last one. */
+  #batch: Batch | undefined;
   /** The entries that wait for the append in flight, and their promise. */
   #queued: QueuedBatch | undefined;
   #queuedBytes = 0;
@@ -29,11 +33,14 @@ export class StreamWriter {
   #done = DONE;
   #seq = 0;
   #opens: McpAppendOptions['opens'];
+  /** The requests of the stream that are not settled in the log. */
+  #unsettled: readonly RequestId[];
   /** The index of the newest event that it has written. */
   #last = 0;
 
   constructor(private readonly target: WriterTarget) {
     this.#opens = target.opens;
+    this.#unsettled = target.opens?.requests ?? [];
   }
 
   get state(): WriterState['is'] {
@@ -48,7 +55,8 @@ export class StreamWriter {
    * Queues an entry.
    *
    * @returns settles when the entry is in the log
-   * @throws (rejects) McpStreamEndedError, McpStreamOverflowError, or the error that made the stream fail
+   * @throws (rejects) McpStreamEndedError, McpStreamOverflowError, another McpEventStoreError, or McpServerRequestError
+   *   STORE_UNAVAILABLE with the error of the store as its cause
    */
   push(entry: StreamEntry): Promise<void> {
     switch (this.#state.is) {
@@ -69,15 +77,13 @@ export class StreamWriter {
   }
 
   #enqueue(entry: StreamEntry, retrying: boolean): Promise<void> {
+    const { stream, maxQueuedBytes } = this.target;
     this.#queuedBytes += (entry.data?.length ?? 0) * 2;
-    if (retrying && this.#queuedBytes > this.target.maxQueuedBytes) {
-      const overflow = new McpStreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
-      this.#fail(overflow);
-      return Promise.reject(overflow);
-    }
     if (this.#queued) add(entry, this.#queued.batch);
     else this.#queued = { batch: batchOf(entry), done: deferred() };
-    return this.#queued.done.promise;
+    const { promise } = this.#queued.done;
+    if (retrying && this.#queuedBytes > maxQueuedBytes) this.#fail(new McpStreamOverflowError(stream, maxQueuedBytes));
+    return promise;
   }
 
   /**
@@ -86,6 +92,7 @@ export class StreamWriter {
    */
   #commit(batch: Batch): Promise<void> {
     this.#state = APPENDING;
+    this.#batch = batch;
     const options = this.#optionsOf(batch);
     const first = this.#append(batch, options);
     if (!isThenable(first)) {
@@ -101,10 +108,9 @@ export class StreamWriter {
       attempt,
       (result) => this.#committed(batch, result),
       (error) => {
-        this.#fail(error);
         // Even if no caller awaits it.
         void quiet(appended);
-        throw error;
+        throw this.#fail(error);
       },
     );
     this.#done = appended;
@@ -120,7 +126,7 @@ export class StreamWriter {
     }
   }
 
-  #committed({ events, end }: Batch, { first, lost, reader }: McpAppendResult): void {
+  #committed({ events, settles, end }: Batch, { first, lost, reader }: McpAppendResult): void {
     // Before readers get it: they may write in turn, and the log works again.
     this.#noteRetrying(false);
     this.#last = first + events.length - 1;
@@ -128,6 +134,7 @@ export class StreamWriter {
     // log nevertheless.
     if (this.#state.is === 'failed') return;
     if (end) this.#end();
+    else if (settles) this.#unsettled = this.#unsettled.filter((id) => !settles.some(({ request }) => request === id));
     this.target.committed({ first, events, ended: end }, reader);
     if (lost) this.target.lost?.();
     if (end) return;
@@ -147,7 +154,7 @@ export class StreamWriter {
     const opens = batch.reopens ? this.target.opens : this.#opens;
     if (opens) options.opens = opens;
     if (this.target.opens) options.newest = this.#last;
-    if (settles) options.settles = settles;
+    if (settles) options.settles = settles.map(({ request }) => request);
     if (end) options.end = true;
     this.#opens = undefined;
     return options;
@@ -163,12 +170,21 @@ export class StreamWriter {
     this.#release();
   }
 
-  #fail(error: unknown): void {
-    if (this.#state.is === 'failed') return;
+  /** @returns what the callers of `push` get */
+  #fail(cause: unknown): Error {
+    if (this.#state.is === 'failed') return this.#state.error;
+    const error = isFinal(cause) ? cause : storeUnavailable(cause);
     this.#state = { is: 'failed', error };
+    const lost = [this.#batch, this.#queued?.batch].flatMap((batch) => batch?.settles ?? []);
     this.#queued?.done.reject(error);
     this.#release();
-    this.target.failed(error);
+    const unanswered = this.#unsettled.flatMap((request): Settlement[] => {
+      const settled = lost.find((one) => one.request === request);
+      // A request that was cancelled is settled without an answer, and gets none.
+      return settled && settled.answer === undefined ? [] : [settled ?? { request, answer: undefined }];
+    });
+    this.target.failed(error, unanswered);
+    return error;
   }
 
   #release(): void {
@@ -215,14 +231,21 @@ export interface WriterTarget {
   lost?(): void;
   /** Is called when everything is committed and nothing waits. */
   rested?(): void;
-  failed(error: unknown): void;
+  /** @param unanswered the requests that the log may not know as settled, with their answers if there are any */
+  failed(error: Error, unanswered: readonly Settlement[]): void;
+}
+
+/** A request that is settled by its answer, or without one. */
+export interface Settlement {
+  readonly request: RequestId;
+  readonly answer: string | undefined;
 }
 
 type WriterState =
   | { readonly is: 'idle' }
   | { readonly is: 'appending'; readonly retrying: boolean }
   | { readonly is: 'ended' }
-  | { readonly is: 'failed'; readonly error: unknown };
+  | { readonly is: 'failed'; readonly error: Error };
 
 const IDLE: WriterState = { is: 'idle' };
 const APPENDING: WriterState = { is: 'appending', retrying: false };
@@ -230,7 +253,7 @@ const RETRYING: WriterState = { is: 'appending', retrying: true };
 
 interface Batch {
   readonly events: string[];
-  settles: RequestId[] | undefined;
+  settles: Settlement[] | undefined;
   end: boolean;
   reopens: boolean;
 }
@@ -243,7 +266,7 @@ interface QueuedBatch {
 function batchOf({ data, settles, end = false, reopens = false }: StreamEntry): Batch {
   return {
     events: data === undefined ? [] : [data],
-    settles: settles === undefined ? undefined : [settles],
+    settles: settles === undefined ? undefined : [{ request: settles, answer: data }],
     end,
     reopens,
   };
@@ -251,7 +274,7 @@ function batchOf({ data, settles, end = false, reopens = false }: StreamEntry): 
 
 function add({ data, settles, end, reopens }: StreamEntry, batch: Batch): void {
   if (data !== undefined) batch.events.push(data);
-  if (settles !== undefined) (batch.settles ??= []).push(settles);
+  if (settles !== undefined) (batch.settles ??= []).push({ request: settles, answer: data });
   if (end) batch.end = true;
   if (reopens) batch.reopens = true;
 }

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
 import { type McpLostNode, McpMessageBus } from './message-bus.js';
-import { McpEventStoreError } from '../log/event-store.errors.js';
+import { ANSWER_LOST, McpEventStoreError } from '../log/event-store.errors.js';
 import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../log/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../protocol/errors.js';
 import { LiveSessions } from '../sessions/live/live-sessions.js';
@@ -10,9 +10,6 @@ import { SessionRuntime } from '../sessions/live/session-runtime.js';
 
 const NODE_DIED =
   'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';
-
-const ANSWER_LOST =
-  'The storage of this server has failed and lost the answer to this request, which may have had its effect. Repeat it if that does no harm.';
 
 /**
  * # Ends the calls that no handler will answer

@@ -7,7 +7,7 @@ import { TaskHost } from '../calls/mcp-tasks.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import { McpServerRequestError, storeUnavailable } from '../calls/server-request.error.js';
 import { CallObserver } from '../calls/call-observer.js';
-import { McpEventStoreError, McpSessionGoneError } from '../log/event-store.errors.js';
+import { McpSessionGoneError } from '../log/event-store.errors.js';
 import type { McpEventStoreStats } from '../log/event-store.js';
 import { McpStream } from '../log/mcp-stream.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
@@ -280,8 +280,8 @@ export class McpSessionService {
     return written.then(
       // The session may have become live and read in the meantime.
       () => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM),
-      (error: Error) => {
-        if (!(error instanceof McpEventStoreError)) this.runtime.storeFault(id, error.cause, STANDALONE_STREAM);
+      (error: unknown) => {
+        if (error instanceof McpServerRequestError) this.runtime.storeFault(id, error.cause, STANDALONE_STREAM);
         throw error;
       },
     );

@@ -1,4 +1,3 @@
-import { DONE, quiet } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
 import { McpEventStoreError } from '../../log/event-store.errors.js';
@@ -8,7 +7,7 @@ import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } 
 import type { Related } from '../live/related-calls.js';
 import { cancelledError, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
-import { McpServerRequestError } from '../../calls/server-request.error.js';
+import { McpServerRequestError, storeUnavailable } from '../../calls/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from '../live/session-runtime.js';
 import type { SessionInbox } from '../other-nodes.js';
@@ -65,7 +64,7 @@ export class OutgoingMessages {
     const requests = (this.#requests ??= this.#makeRequests());
     const { message, answer } = requests.issue(question, options, call);
     const sent = call?.exchange ? call.exchange.send(JSON.stringify(message)) : this.#standalone(message);
-    sent.catch((error: unknown) => requests.withdraw(message.id, unsent(message.method, error)));
+    sent.catch((error: unknown) => requests.withdraw(message.id, error));
     this.runtime.asked(message, this.session.info, answer);
     return answer;
   }
@@ -130,13 +129,7 @@ export class OutgoingMessages {
   }
 
   #standalone(message: JsonRpcNotification | JsonRpcRequest): Promise<void> {
-    const written = this.streams.standalone.write({ data: JSON.stringify(message) });
-    if (written === DONE) return DONE;
-    return quiet(
-      written.catch((error: unknown) => {
-        throw unsent(message.method, error);
-      }),
-    );
+    return this.streams.standalone.write({ data: JSON.stringify(message) });
   }
 
   #assertUnderstood({ method, params }: OutboundMessage): void {
@@ -151,7 +144,7 @@ export class OutgoingMessages {
   async #assertReader(method: string): Promise<void> {
     const read = await this.streams.hasReader().catch((error: unknown) => {
       this.runtime.storeFault(this.session.info.id, error, STANDALONE_STREAM);
-      throw unsent(method, error);
+      throw error instanceof McpEventStoreError ? error : storeUnavailable(error);
     });
     if (this.#over) throw new McpServerRequestError('SESSION_OVER', SESSION_OVER);
     if (read) return;
@@ -188,13 +181,6 @@ export class OutgoingMessages {
   #unknownResponse(requestId: RequestId | undefined): void {
     this.runtime.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
   }
-}
-
-/** Makes the error for a handler whose message the log did not take; the client may see its text. */
-function unsent(method: string, error: unknown): unknown {
-  if (error instanceof McpEventStoreError || error instanceof McpServerRequestError) return error;
-  const text = `"${method}" could not be sent: the storage of this server is unavailable. The request may be repeated: try again soon.`;
-  return new McpServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
 }
 
 /** Late notifications that match it are still useful to the client, and go to the standalone stream (P8). */

@@ -3,7 +3,12 @@ import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
 import type { McpReply, StreamFlow } from '../../calls/mcp-exchange.js';
 import type { ExchangeSink, SinkEntry } from '../../calls/exchange.js';
-import { McpEventStoreError, McpSessionGoneError, McpStreamNotFoundError } from '../../log/event-store.errors.js';
+import {
+  McpEventStoreError,
+  McpSessionGoneError,
+  McpStreamNotFoundError,
+  StreamGivenUpError,
+} from '../../log/event-store.errors.js';
 import type { McpStoredEvent } from '../../log/event-store.js';
 import { McpStream, type StreamObserver } from '../../log/mcp-stream.js';
 import { NO_DATA } from '../../log/stream-reader.js';
@@ -102,9 +107,10 @@ export class SessionStreams implements StreamObserver {
       const text = `Last-Event-ID "${shown}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`;
       throw new McpError('BAD_REQUEST', text);
     }
-    // The client knows the id of the stream before its first append is complete.
-    const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
-    if (begun) return { kind: 'events', open: (flow) => this.#held$(begun, cursor, flow) };
+    // The client knows the id of the stream before its first append is complete; or it was given the answers, and comes back.
+    const { begun, ending } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
+    const awaited = begun ?? ending;
+    if (awaited) return { kind: 'events', open: (flow) => this.#held$(awaited, cursor, flow) };
     let start: Start | undefined;
     try {
       start = await this.#find(cursor);
@@ -126,10 +132,12 @@ export class SessionStreams implements StreamObserver {
   /** @returns where a response begins; `undefined` when there is nothing left to send, now or ever */
   async #find(cursor: Cursor | undefined): Promise<Start | undefined> {
     const streamId = cursor?.stream ?? STANDALONE_STREAM;
+    const stream = this.#stream(streamId);
+    if (cursor && stream.hasAnswers) return { streamId, after: cursor.index, last: cursor.index, cursor };
     try {
-      const { last, delivered, ended } = await this.#stream(streamId).head();
+      const { last, delivered, ended } = await stream.head();
       const after = Math.min(cursor?.index ?? delivered, last);
-      return ended && after === last ? undefined : { streamId, after, last, cursor: cursor?.index ?? after };
+      return ended && after === last ? undefined : { streamId, after, last, cursor };
     } catch (error) {
       if (!(error instanceof McpStreamNotFoundError)) throw error;
       const id = formatEventId(streamId, cursor!.index);
@@ -144,11 +152,12 @@ export class SessionStreams implements StreamObserver {
 
   /**
    * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again. If that
-   * took so long that its client may have opened a newer one, it ends, and a client that still waits comes back.
+   * took so long that its client may have opened a newer one, it ends, and a client that still waits comes back: with its
+   * cursor, which official clients forget unless the response has repeated it.
    *
-   * @param begun settles when the log may know the stream
+   * @param awaited settles when the log may know the stream, or its end
    */
-  #held$(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
+  #held$(awaited: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<McpEvent> {
     return new Observable((subscriber) => {
       if (this.#ended) return subscriber.complete();
       const { retry, clock } = this.runtime;
@@ -160,10 +169,10 @@ export class SessionStreams implements StreamObserver {
         held.delete(subscriber);
         waiting.cancel();
       });
-      subscriber.next(COMMENT);
+      subscriber.next(cursor ? this.#head(cursor.stream, cursor.index) : COMMENT);
       const since = clock.now();
       const find = () => waiting.run(() => this.#find(cursor));
-      (begun ? begun.then(find) : find())
+      (awaited ? awaited.then(find) : find())
         .then((start) => {
           if (!start || clock.now() - since >= this.runtime.comeBackMs) return subscriber.complete();
           held.delete(subscriber);
@@ -181,17 +190,15 @@ export class SessionStreams implements StreamObserver {
 
   /**
    * Returns the events of one response: the client's cursor, then the events after it. The id of a new stream is not
-   * sent before the stream is in the log: a client that resumes on another node must find it there.
+   * sent before the stream is in the log: a client that resumes on another node must find it there. A cursor that the client
+   * has named is repeated at once: the client forgets it if the response ends before the log has made it the reader.
    */
-  events$(
-    stream: McpStream,
-    after: number,
-    { flow, headOnly, last, cursor = after }: ResponseOptions,
-  ): Observable<McpEvent> {
+  events$(stream: McpStream, after: number, { flow, headOnly, last, cursor }: ResponseOptions): Observable<McpEvent> {
     return new Observable((subscriber) => {
       const { begun } = stream;
-      const events = new ResponseEvents(stream.id, subscriber, this, this.#head(stream.id, cursor));
+      const events = new ResponseEvents(stream.id, subscriber, this, this.#head(stream.id, cursor?.index ?? after));
       const begin = (): void => events.begin();
+      if (cursor) begin();
       const hidden = begun !== undefined && this.session.primes;
       void begun?.then(() => {
         begin();
@@ -276,10 +283,11 @@ export class SessionStreams implements StreamObserver {
   idle(stream: McpStream): void {
     if (this.#streams?.get(stream.id) === stream) this.#streams.delete(stream.id);
   }
-  failed(stream: McpStream, error: unknown): void {
+  failed(stream: McpStream, error: Error): void {
     // The end of a session has an event of its own.
     if (!(error instanceof McpSessionGoneError)) {
-      this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
+      // A fault of the store is the cause of the error that handlers get.
+      this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error: error.cause ?? error });
     }
     this.session.streamFailed(stream, error);
     this.suspect(error);
@@ -348,6 +356,11 @@ class ResponseEvents implements Observer<McpStoredEvent> {
   }
 
   error(error: unknown): void {
+    if (error instanceof StreamGivenUpError) {
+      // Without an id: the log has no such events, and a client that comes back does so with the last one that it has.
+      for (const data of error.answers) this.response.next({ data });
+      return this.response.complete();
+    }
     this.owner.suspect(error);
     this.response.error(error);
   }
@@ -388,8 +401,8 @@ export interface ResponseOptions {
   readonly headOnly?: boolean;
   /** Index of the newest event that was logged when the response was asked for; absent: there is none after the cursor. */
   readonly last?: number;
-  /** The index that the client names, which may be past the end (G5). */
-  readonly cursor?: number;
+  /** The cursor that the client names, which may be past the end (G5). */
+  readonly cursor?: Cursor | undefined;
 }
 
 interface Start {
@@ -397,7 +410,8 @@ interface Start {
   readonly after: number;
   /** The log has events up to this index. */
   readonly last: number;
-  readonly cursor: number;
+  /** The cursor that the client names. */
+  readonly cursor: Cursor | undefined;
 }
 
 const COMMENT: McpEvent = {};
