@@ -212,7 +212,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   async #stop(): Promise<void> {
     // First: the next process may be waiting for the end of this one.
     this.devStores?.close();
-    await this.endpoint.drain();
+    const leftMs = await this.endpoint.drain();
+    await this.gates.drain(leftMs);
     this.reader.close();
     await this.endpoint.close();
     await this.responder.drain(LAST_READS_MS);

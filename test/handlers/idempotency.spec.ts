@@ -14,7 +14,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gate, ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
-import { shared } from '../support/doubles.js';
+import { double, shared } from '../support/doubles.js';
 import { NodeBackend } from '../support/node-backend.js';
 import { Deployment, type Member } from '../support/nodes.js';
 import { eventually, testApps } from '../support/test-apps.js';
@@ -373,6 +373,47 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     expect(effectsOf(app)).toEqual(['slow 1']);
   });
 
+  it.each([
+    ['null', null],
+    ['a number', 5],
+    ['a text', 'running'],
+    ['a list', []],
+    ['an empty object', {}],
+    ['a record without a state', { args: 'a', run: 'r' }],
+    ['a state of another version', { args: 'a', run: 'r', state: 'paused' }],
+    ['a call of no node', { args: 'a', run: 'r', state: 'running', node: null }],
+    ['a result that is none', { args: 'a', run: 'r', state: 'done', result: 'paid' }],
+  ])('a call whose key has %s in the store does not run, and asks the store once', async (_what, value) => {
+    const store = new InMemoryStateStore();
+    const asked: string[] = [];
+    const stateStore = reported(store, (method, key) => asked.push(`${method} ${key}`));
+    const app = await start({ stateStore });
+    const args = { requestId: 'r', amount: 1 };
+    await call(app, 'pay', args);
+    const [key = ''] = asked.flatMap((each) => /^add (.*:i\..*)$/.exec(each)?.[1] ?? []);
+    await store.set(key, value);
+    asked.length = 0;
+    const texts = await Promise.all(Array.from({ length: 5 }, () => call(app, 'pay', args)));
+    for (const text of texts) expect(text).toContain('an entry for this call that the server cannot read');
+    expect(asked.length).toBeLessThan(20);
+    expect(await store.get(key)).toEqual(value);
+    expect(effectsOf(app)).toEqual(['pay 1']);
+    expect(app.log.texts('error').join()).toContain('is no record of a call');
+  });
+
+  it('a call over a store that refuses a key and does not have it does not run, and does not ask for ever', async () => {
+    const store = new InMemoryStateStore();
+    let asked = 0;
+    const stateStore = reported(store, () => asked++);
+    const add: typeof store.add = (key, ...rest) =>
+      key.includes(':i.') ? stateStore.delete(key) : store.add(key, ...rest);
+    const app = await start({ stateStore: double(stateStore, { add }) });
+    const text = await call(app, 'pay', { requestId: 'r', amount: 1 });
+    expect(text).toContain('an entry for this call that the server cannot read');
+    expect(asked).toBeLessThan(50);
+    expect(effectsOf(app)).toEqual([]);
+  });
+
   it('a registered tool is idempotent too', async () => {
     const app = await start();
     let runs = 0;
@@ -551,7 +592,7 @@ describe('idempotent tools on several nodes', () => {
     await Bank.began.promise;
     slow.store.away();
     await clock.advance(31_000);
-    expect(await call(other.app, 'slow', args)).toContain('whether it had an effect is not known');
+    expect(await patiently(clock, call(other.app, 'slow', args))).toContain('whether it had an effect is not known');
     const stuck = Bank.door;
     Bank.door = gate();
     Bank.door.open();
@@ -562,6 +603,93 @@ describe('idempotent tools on several nodes', () => {
     await first;
     await clock.advance(10_000);
     expect(await call(other.app, 'slow', args)).toBe('slow 1');
+    await deployment.close();
+  });
+
+  it('a result of a node that lives is found after an outage of the store, however long, before the key is told to be unknown', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [one, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(one.app, 'slow', args);
+    await Bank.began.promise;
+    for (const { store } of nodes) store.away();
+    Bank.door.open();
+    expect(await first).toBe('slow 1');
+    await clock.advance(3_600_000);
+    expect(await call(one.app, 'slow', args)).toBe('slow 1');
+    for (const { store } of nodes) store.back();
+    for (const _ of [1, 2]) expect(await patiently(clock, call(other.app, 'slow', args))).toBe('slow 1');
+    expect(effectsOf(other.app)).toEqual([]);
+    await deployment.close();
+  });
+
+  it('a call that goes on through an outage of the store has its key until it ends', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [one, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(one.app, 'slow', args);
+    await Bank.began.promise;
+    for (const { store } of nodes) store.away();
+    await clock.advance(60_000);
+    for (const { store } of nodes) store.back();
+    const repeat = call(other.app, 'slow', args);
+    await clock.advance(20_000);
+    Bank.door.open();
+    expect(await patiently(clock, repeat)).toBe('slow 1');
+    expect(await first).toBe('slow 1');
+    expect(effectsOf(other.app)).toEqual([]);
+    await deployment.close();
+  });
+
+  it('a result that would be over when the store is back frees its key', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [one, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(one.app, 'brief', args);
+    await Bank.began.promise;
+    for (const { store } of nodes) store.away();
+    Bank.door.open();
+    expect(await first).toBe('brief 1');
+    await clock.advance(60_000);
+    for (const { store } of nodes) store.back();
+    await clock.advance(5_000);
+    expect(await call(other.app, 'brief', args)).toBe('brief 1');
+    expect(effectsOf(other.app)).toEqual(['brief 1']);
+    await deployment.close();
+  });
+
+  it('a node that stops stores a result within drainMs, when the store is back', async () => {
+    const { clock, deployment, nodes } = await pair({ drainMs: 10_000 });
+    const [leaves, stays] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(leaves.app, 'slow', args);
+    await Bank.began.promise;
+    leaves.store.away();
+    Bank.door.open();
+    await first;
+    clock.setTimeout(() => leaves.store.back(), 4_000);
+    await deployment.stop(leaves);
+    expect(await call(stays.app, 'slow', args)).toBe('slow 1');
+    expect(effectsOf(stays.app)).toEqual([]);
+    await deployment.close();
+  });
+
+  it('a node that stops while the store is away logs what repeats learn, and they learn that', async () => {
+    const { clock, deployment, nodes } = await pair({ drainMs: 1_000 });
+    const [leaves, stays] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(leaves.app, 'slow', args);
+    await Bank.began.promise;
+    leaves.store.away();
+    Bank.door.open();
+    await first;
+    await deployment.stop(leaves);
+    expect(nodes.flatMap(({ app }) => app.log.texts('error')).join()).toMatch(
+      /without having stored the ends.*\(1\).*the next call.*is not known, and the one after that runs the tool again/,
+    );
+    const repeats = [await patiently(clock, call(stays.app, 'slow', args)), await call(stays.app, 'slow', args)];
+    expect(repeats).toEqual([expect.stringContaining('whether it had an effect is not known'), 'slow 1']);
+    expect(effectsOf(stays.app)).toEqual(['slow 1']);
     await deployment.close();
   });
 
@@ -601,14 +729,19 @@ describe('idempotent tools on several nodes', () => {
     await deployment.close();
   });
 
-  async function pair() {
+  async function pair(options: Partial<TestAppOptions> = {}) {
     [Bank.door, Bank.began] = [gate(), gate()];
     const clock = new ManualClock();
     const deployment = new Deployment(clock);
     const stateStore = new InMemoryStateStore(clock);
     const member = async () => {
       const backend = new NodeBackend();
-      const node = await deployment.member({ adapter, stateStore: backend.over(stateStore), providers: [Bank] });
+      const node = await deployment.member({
+        adapter,
+        stateStore: backend.over(stateStore),
+        providers: [Bank],
+        ...options,
+      });
       Object.assign(node.backend, { die: both(node.backend, backend) });
       return Object.assign(node, { store: backend });
     };
@@ -629,4 +762,25 @@ function both(one: NodeBackend, other: NodeBackend): () => void {
     die();
     other.die();
   };
+}
+
+/** Turns the clock until there is an answer. */
+async function patiently<T>(clock: ManualClock, answer: Promise<T>): Promise<T> {
+  const there = answer.then(() => true);
+  while (!(await Promise.race([there, clock.advance(1_000).then(() => false)])));
+  return answer;
+}
+
+/** A store that reports each call. */
+function reported(store: InMemoryStateStore, report: (method: string, key: string) => void): InMemoryStateStore {
+  return new Proxy(store, {
+    get: (target, method) => {
+      const value: unknown = Reflect.get(target, method, target);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]): unknown => {
+        report(String(method), String(args[0]));
+        return Reflect.apply(value, target, args);
+      };
+    },
+  });
 }

@@ -280,6 +280,34 @@ describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
     expect((await carted(ann)).cart).not.toBe((await carted(ann)).cart);
   });
 
+  it.each([
+    ['null', null],
+    ['a text', 'dark'],
+    ['a list', [1]],
+    ['data that is no object', { data: 'dark', usedAt: 0 }],
+    ['data without a time', { data: { theme: 'dark' } }],
+  ])('state for which the store has %s is neither read nor replaced', async (_what, value) => {
+    const store = new InMemoryStateStore();
+    const keys: string[] = [];
+    const stateStore: McpStateStore = {
+      get: (key) => {
+        keys.push(key);
+        return store.get(key);
+      },
+      set: (...args) => store.set(...args),
+      delete: (key) => store.delete(key),
+    };
+    const app = await start({ stateStore });
+    const ann = await modern(app, as('ann'));
+    await ann.call('prefer', { theme: 'dark' });
+    const key = keys.at(-1)!;
+    await store.set(key, value);
+    const { text, isError } = await ann.call('prefer', { theme: 'light' });
+    expect([isError, text]).toEqual([true, expect.stringContaining('storage of this server is unavailable')]);
+    expect(await store.get(key)).toEqual(value);
+    expect(app.log.texts('error').join('\n')).toContain('is no state');
+  });
+
   it('state in a Keyv that fails is reported to the client and to the operator', async () => {
     const refuse = () => Promise.reject(new Error('the disk is full'));
     const storage = Object.assign(new Map<string, unknown>(), { set: refuse });

@@ -153,10 +153,17 @@ export class McpEndpoint {
     this.#usualDrainMs = 0;
   }
 
-  /** Refuses new calls, and waits for running calls and the work of extensions, for `drainMs` at most. */
-  async drain(): Promise<void> {
+  /**
+   * Refuses new calls, and waits for running calls and the work of extensions, for `drainMs` at most.
+   *
+   * @returns how many milliseconds of `drainMs` are left
+   */
+  async drain(): Promise<number> {
     const limitMs = this.#drainMs ?? this.#usualDrainMs;
+    const { clock } = this.legacy.runtime;
+    const until = clock.now() + limitMs;
     await Promise.all([this.#calls.shutdown.drain(limitMs), this.extensions.drain(limitMs)]);
+    return Math.max(0, until - clock.now());
   }
 
   /** Answers every open call and ends every stream of this node, after `drain()`. */

@@ -45,6 +45,20 @@ export class ClaimStore {
     return this.#asking(() => this.store.delete(key));
   }
 
+  /**
+   * Reports a value with which no call can be decided.
+   *
+   * @param what is wrong with it, for operators
+   * @returns the error for the caller
+   */
+  unreadable(what: string): McpStateError {
+    const cause = new Error(`The state store cannot be used: ${what}.`);
+    this.fault(cause);
+    const message =
+      'The storage of this server has an entry for this call that the server cannot read, so it is not known whether this call has run before. The tool did not run.';
+    return new McpStateError('STORE_UNAVAILABLE', message, { cause });
+  }
+
   async #asking<T>(ask: () => Promise<T>): Promise<T> {
     try {
       return await ask();

@@ -1,7 +1,9 @@
 import type { McpClock } from '../../common/clock.js';
-import { type Deferred, deferred } from '../../common/promises.js';
+import { type Deferred, deferred, within } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
+import { shown } from '../../protocol/errors.js';
+import { isObject } from '../../protocol/json-rpc.js';
 import { HandlerCancelled } from '../handlers.errors.js';
 import type { ToolIdempotency } from '../decorators/tool-effects.js';
 import type { McpStateQuota } from '../state/state-store.js';
@@ -11,8 +13,15 @@ import type { NodeLease } from './node-lease.js';
 /** A repeat looks after so many milliseconds whether the call on another node has ended, at most after a second. */
 const FIRST_LOOK_MS = 100;
 const LAST_LOOK_MS = 1_000;
-/** A result that cannot be stored is tried again for so many milliseconds. */
-const PATIENCE = { firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: 60_000 };
+/** A result that cannot be stored is tried again after so many milliseconds, until the store has it or this node stops. */
+const PATIENCE = { firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: Infinity };
+/**
+ * The lease of a node must be missing for so many milliseconds: after an outage of the store, a node that lives renews its lease, and
+ * stores its results, within five seconds.
+ */
+const MISSING_MS = 8_000;
+/** A caller learns that its store contradicts itself after so many keys that were taken and were not there. */
+const MAX_VANISHED = 10;
 
 /** A call holds its key for so many milliseconds at least, though its result is kept for less: it may run for long. */
 const RUNNING_MS = 86_400_000;
@@ -35,7 +44,7 @@ export type CallEnd =
   /** Those that wait get its result, later ones run. */
   | { readonly kind: 'passing'; readonly result: object }
   /** It had no effect: a repeat runs. */
-  | { readonly kind: 'free' }
+  | { readonly kind: 'free'; readonly vanished?: boolean }
   /** It may have had an effect: the next repeat learns that, and the one after it runs. */
   | { readonly kind: 'unknown' };
 
@@ -65,6 +74,8 @@ interface Flight {
   waiting: number;
   /** Ends the pause between two looks. */
   wake: (() => void) | undefined;
+  /** The time since when the lease of the node that runs the call is missing. */
+  missingSince: number | undefined;
 }
 
 /**
@@ -78,12 +89,15 @@ interface Flight {
  * after the one of another node; repeats wait for the flight, and take nothing else.
  *
  * Invariants:
- * - a key is claimed before the method runs, and its result is stored before it is answered, unless the store is away
+ * - a key is claimed before the method runs, and its result is stored before it is answered, unless the store is away; then it is
+ *   stored when the store is back, and repeats on this node get it meanwhile
  * - a flight leaves `#flights` when the store has its end; a free key leaves at once, and those that wait try again
  * - without callers that wait, no look is planned
  */
 export class IdempotentCalls {
   readonly #flights = new Map<string, Flight>();
+  /** The ends of calls that the store does not have yet. */
+  readonly #late = new Set<Promise<void>>();
   readonly #retry: Retry;
 
   constructor(
@@ -103,10 +117,10 @@ export class IdempotentCalls {
    * @throws (rejects) McpStateError; HandlerCancelled
    */
   async enter(place: KeyPlace, signal: () => AbortSignal): Promise<Claim | object> {
-    for (;;) {
+    for (let vanished = 0; ;) {
       let flight = this.#flights.get(place.key);
       if (!flight) {
-        flight = { args: place.args, held: deferred(), end: deferred(), waiting: 1, wake: undefined };
+        flight = newFlight(place.args);
         this.#flights.set(place.key, flight);
         const claim = await this.#begin(place, flight);
         if (claim) return claim;
@@ -119,11 +133,22 @@ export class IdempotentCalls {
       }
       const told = await this.#waitFor(flight, signal());
       if (told.kind !== 'free') return resultOf(told);
+      if (told.vanished && ++vanished >= MAX_VANISHED)
+        throw this.store.unreadable(`it refuses to add a value under "${place.key}", and has none there`);
     }
   }
 
-  /** Stops trying to store results: this node stops. */
+  /** Waits until the store has the ends of all calls, for `limitMs` at most. */
+  async drain(limitMs: number): Promise<void> {
+    if (this.#late.size > 0 && limitMs > 0) await within(Promise.all(this.#late), limitMs, this.clock);
+  }
+
+  /** Stops trying to store the ends of calls: this node stops. */
   close(): void {
+    if (this.#late.size > 0)
+      this.report(
+        `The state store does not answer, so this node stops without having stored the ends of its last idempotent calls (${this.#late.size}). When the store is back, the next call with one of their keys learns that the end is not known, and the one after that runs the tool again.`,
+      );
     this.#retry.cancel();
   }
 
@@ -172,18 +197,19 @@ export class IdempotentCalls {
   async #end(place: KeyPlace, flight: Flight, run: string, end: CallEnd): Promise<void> {
     const { key } = place;
     const told = bounded(end, place.options);
-    const write = (): Promise<unknown> => this.#write(place, run, told);
     try {
-      await write();
+      await this.#write(place, run, told);
     } catch {
       if (told.kind === 'free') this.#settle(key, flight, told);
       flight.end.resolve(told);
-      void this.#retry
-        .run(write)
-        .catch(() =>
-          this.report('The result of an idempotent call could not be stored: its repeats wait until its key expires.'),
-        )
-        .finally(() => this.#left(key, flight, told));
+      const endedAt = this.clock.now();
+      // It fails when this node stops, which close() has reported.
+      const late = this.#retry.run(() => this.#write(place, run, told, endedAt)).catch(() => {});
+      const stored = late.then(() => {
+        this.#late.delete(stored);
+        this.#left(key, flight, told);
+      });
+      this.#late.add(stored);
       return;
     }
     this.#left(key, flight, told);
@@ -194,14 +220,18 @@ export class IdempotentCalls {
     this.#settle(key, flight, told);
   }
 
-  async #write({ key, args, quota, options }: KeyPlace, run: string, told: Told): Promise<void> {
-    const record = recordOf(told, { args, run });
-    if (!record || record.state === 'unknown') {
+  /** @param endedAt of a call whose end the store did not take at once */
+  async #write({ key, args, quota, options }: KeyPlace, run: string, told: Told, endedAt?: number): Promise<void> {
+    const ageMs = endedAt === undefined ? 0 : this.clock.now() - endedAt;
+    // What the store would no longer have frees the key.
+    const record = ageMs < options.ttlMs ? recordOf(told, { args, run }) : undefined;
+    const hasResult = record !== undefined && record.state !== 'unknown';
+    if (!hasResult || endedAt !== undefined) {
       // A node that seemed dead may have lost its key to another call, whose result repeats get.
-      const now = (await this.store.get(key)) as StoredCall | undefined;
-      if (now?.run !== run) return;
+      const now = await this.store.get(key);
+      if (now === undefined ? !hasResult : !(isStoredCall(now) && now.run === run)) return;
     }
-    await (record ? this.store.set(key, record, options.ttlMs, quota) : this.store.delete(key));
+    await (record ? this.store.set(key, record, options.ttlMs - ageMs, quota) : this.store.delete(key));
   }
 
   // ---- the call that runs elsewhere, or has run --------------------------------------------------------------------
@@ -219,11 +249,11 @@ export class IdempotentCalls {
   async #endOf(place: KeyPlace, flight: Flight): Promise<Told> {
     let run: string | undefined;
     for (let delayMs = FIRST_LOOK_MS; ; delayMs = Math.min(2 * delayMs, LAST_LOOK_MS)) {
-      const found = await this.#look(place);
+      const found = await this.#look(place, flight);
       // Another call may have claimed the key meanwhile: those that wait look after that one, unless its end is unknown.
       if (!found || (run !== undefined && found.run !== run)) {
         const wasUnknown = run !== undefined && (await this.store.get(freedKey(place, run))) !== undefined;
-        return { kind: wasUnknown ? 'unknown' : 'free' };
+        return wasUnknown ? { kind: 'unknown' } : { kind: 'free', vanished: run === undefined };
       }
       if (found.args !== flight.args) return { kind: 'other arguments' };
       flight.held.resolve();
@@ -236,12 +266,22 @@ export class IdempotentCalls {
   }
 
   /** Reads what the store has. A call whose node has gone has an unknown end. */
-  async #look({ key }: KeyPlace): Promise<StoredCall | undefined> {
-    const found = (await this.store.get(key)) as StoredCall | undefined;
-    if (found?.state !== 'running' || (await this.lease.isAlive(found.node))) return found;
+  async #look(place: KeyPlace, flight: Flight): Promise<StoredCall | undefined> {
+    const found = await this.#read(place);
+    if (found?.state !== 'running') return found;
+    const node = await this.lease.of(found.node);
+    flight.missingSince = node === 'missing' ? (flight.missingSince ?? this.clock.now()) : undefined;
+    if (node !== 'ended' && this.clock.now() - (flight.missingSince ?? Infinity) < MISSING_MS) return found;
     // It may have ended just before the lease did.
-    const again = (await this.store.get(key)) as StoredCall | undefined;
+    const again = await this.#read(place);
     return again?.state === 'running' && again.run === found.run ? { ...again, state: 'unknown' } : again;
+  }
+
+  /** @throws (rejects) McpStateError also for what is no record of a call: the tool must not run, and the key stays as it is */
+  async #read({ key }: KeyPlace): Promise<StoredCall | undefined> {
+    const value = await this.store.get(key);
+    if (value === undefined || isStoredCall(value)) return value;
+    throw this.store.unreadable(`what it has under "${key}" is no record of a call: ${shown(value)}`);
   }
 
   /** Frees the key of a call, once: a second one could free it for a call that has begun since. */
@@ -283,6 +323,25 @@ export class Claim {
   /** Ends the call; called once. Resolves when the store has it, or is away. */
   end(end: CallEnd): Promise<void> {
     return this.finish(end);
+  }
+}
+
+function newFlight(args: string): Flight {
+  return { args, held: deferred(), end: deferred(), waiting: 1, wake: undefined, missingSince: undefined };
+}
+
+/** Another version, or another program, may have written what is under a key. */
+function isStoredCall(value: unknown): value is StoredCall {
+  if (!isObject(value) || typeof value['args'] !== 'string' || typeof value['run'] !== 'string') return false;
+  switch (value['state']) {
+    case 'running':
+      return typeof value['node'] === 'string';
+    case 'done':
+      return isObject(value['result']);
+    case 'large':
+      return typeof value['bytes'] === 'number';
+    default:
+      return value['state'] === 'unknown';
   }
 }
 

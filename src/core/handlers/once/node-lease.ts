@@ -1,15 +1,18 @@
 import type { ClockTimer, McpClock } from '../../common/clock.js';
 import type { ClaimStore } from './claim-store.js';
 
-/** Other nodes think that a node runs nothing more when it has not renewed its lease for so many milliseconds. */
-const LEASE_MS = 30_000;
-const RENEW_MS = LEASE_MS / 3;
+/** A lease expires when its node has not renewed it for so many milliseconds. */
+const LEASE_MS = 20_000;
+const RENEW_MS = LEASE_MS / 4;
+/** It is remembered for so many milliseconds that a node has ended. */
+const ENDED_MS = 600_000;
 
 /**
  * # The sign that the claims of this node are of calls that run
  *
- * A claim names its node. While a node has claims, it keeps a value in the store that expires by itself: when that is gone, the
- * calls of the node have ended, however the process did. A bus that sees the node die removes it earlier.
+ * A claim names its node. While a node has claims, it keeps a value in the store that expires by itself: when that is missing for
+ * longer than an outage of the store explains, the calls of the node have ended, however the process did. A node that leaves, and a
+ * bus that sees it die, say so earlier.
  *
  * The lease is in the store before the first claim is, and there is one timer, while there are claims.
  */
@@ -46,13 +49,15 @@ export class NodeLease {
     this.#timer = undefined;
   }
 
-  /** Returns whether the calls of a node may run. @throws (rejects) McpStateError */
-  async isAlive(node: string): Promise<boolean> {
-    return (await this.store.get(this.#keyOf(node))) !== undefined;
+  /** Says whether the calls of a node may run. @throws (rejects) McpStateError */
+  async of(node: string): Promise<'held' | 'missing' | 'ended'> {
+    if ((await this.store.get(this.#keyOf(node))) !== undefined) return 'held';
+    return (await this.store.get(this.#endOf(node))) === undefined ? 'missing' : 'ended';
   }
 
-  /** Ends the lease of a node that has died, or leaves. @throws (rejects) McpStateError */
+  /** Ends the lease of a node that has died, or leaves. One that goes on after all renews it. @throws (rejects) McpStateError */
   async end(node: string): Promise<void> {
+    await this.store.set(this.#endOf(node), true, ENDED_MS, { owner: this.owner, max: Infinity });
     await this.store.delete(this.#keyOf(node));
   }
 
@@ -72,5 +77,9 @@ export class NodeLease {
 
   #keyOf(node: string): string {
     return `${this.owner}:${node}`;
+  }
+
+  #endOf(node: string): string {
+    return `${this.owner}:${node}.ended`;
   }
 }

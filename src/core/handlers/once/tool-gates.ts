@@ -144,6 +144,11 @@ export class ToolGates {
     return this.#lease.end(node);
   }
 
+  /** Waits until the store has the results of all calls that have ended, for `limitMs` at most. */
+  drain(limitMs: number): Promise<void> {
+    return this.#calls.drain(limitMs);
+  }
+
   /** Called when all calls of this node have been ended, and before its stores close. */
   async leave(): Promise<void> {
     this.#calls.close();

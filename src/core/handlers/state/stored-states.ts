@@ -5,6 +5,7 @@ import { Turns } from '../../common/promises.js';
 import { type McpHttpCall, routeText } from '../../calls/mcp-call.js';
 import { type McpPrincipalState, type McpState, McpStateError, McpUnknownStateError } from '../../calls/mcp-state.js';
 import { limitText, shown } from '../../protocol/errors.js';
+import { isObject } from '../../protocol/json-rpc.js';
 import type { McpStateStore, McpStateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 
@@ -122,8 +123,13 @@ export class StoredStates {
     return this.#turns.run(key, () => this.#asking(() => this.store.delete(key)));
   }
 
-  async #get({ key }: StatePlace): Promise<Kept | undefined> {
-    return (await this.#asking(() => this.store.get(key))) as Kept | undefined;
+  #get({ key }: StatePlace): Promise<Kept | undefined> {
+    return this.#asking(async () => {
+      const kept = await this.store.get(key);
+      if (kept === undefined || isKept(kept)) return kept;
+      // It is not replaced: another version, or another program, may still need it.
+      throw new Error(`What the state store has under "${key}" is no state: ${shown(kept)}.`);
+    });
   }
 
   #set({ key, quota }: StatePlace, data: Data): Promise<'full' | boolean | void> {
@@ -238,6 +244,10 @@ class StoredState implements McpState {
   get #own(): boolean {
     return this.place.handle === undefined;
   }
+}
+
+function isKept(value: unknown): value is Kept {
+  return isObject(value) && isObject(value['data']) && typeof value['usedAt'] === 'number';
 }
 
 function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
