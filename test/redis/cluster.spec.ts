@@ -3,7 +3,7 @@ import { Cluster, Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { eventStoreContract, messageBusContract, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
 import { freePort } from '../../bench/harness/free-port.js';
-import { describeRedis, RedisServer } from '../support/redis.js';
+import { describeRedis, documentedRules, RedisServer } from '../support/redis.js';
 import { testBackend } from '../support/redis-room.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
@@ -93,6 +93,36 @@ describeRedis(
       }
       // What is left of a log expires by itself.
       expect(await eventStore.unfinished('n')).toEqual([]);
+      await dispose();
+    });
+
+    it('a Redis Cluster of three masters gets along with the documented permissions', async () => {
+      const rules = documentedRules('a cluster');
+      const ofMasters = (...command: [string, ...string[]]): Promise<unknown[]> =>
+        Promise.all(cluster.nodes('master').map((node) => node.call(...command)));
+      await ofMasters('ACL', 'SETUSER', 'mcp', ...rules);
+      const startups = servers.map(({ port }) => ({ host: '127.0.0.1', port }));
+      const redisOptions = { username: 'mcp', password: 'PASSWORD' };
+      const own = new Cluster(startups, { lazyConnect: true, redisOptions });
+      const backend = testBackend(own);
+      await backend.messageBus.connected();
+      expect(await backend.check()).toEqual([]);
+      await backend.eventStore.open('s');
+      expect(await backend.stateStore.set('o:a', 1)).toBe(true);
+      await backend.messageBus.ping();
+      await backend.close();
+      own.disconnect();
+      expect((await ofMasters('ACL', 'LOG')).flat()).toEqual([]);
+    });
+
+    it('a Redis Cluster of three masters is found to be full when one of them is', async () => {
+      const { made, dispose } = nodes();
+      const [, full] = cluster.nodes('master');
+      await made[0].check();
+      await full!.config('SET', 'maxmemory', '1');
+      await expect.poll(() => made[0].check().catch(String)).toContain('OOM command not allowed');
+      await full!.config('SET', 'maxmemory', '0');
+      expect(await made[0].check()).toEqual([]);
       await dispose();
     });
   },

@@ -9,16 +9,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { gate, TestApp } from '../support/app.js';
 import { at } from '../support/nodes.js';
-import { describeRedis, RedisServer } from '../support/redis.js';
+import { describeRedis, documentedRules, RedisServer } from '../support/redis.js';
 import { TaskCaller } from '../tasks/tasks-app.js';
 
 const ROOT = new URL('../../', import.meta.url);
-/** The rules of docs/redis.md, as arguments of ACL SETUSER. */
-const RULES = /redis-cli ACL SETUSER mcp ([^`]+)```/
-  .exec(readFileSync(new URL('docs/redis.md', ROOT), 'utf8'))![1]!
-  .replaceAll(/\\\n|'|\\(?=\|)/g, '')
-  .trim()
-  .split(/\s+/);
+const RULES = documentedRules();
 const ALLOWED = RULES.flatMap((rule) => (rule.startsWith('+') ? [rule.slice(1)] : []));
 /** What a node can do without, or needs only when it connects. */
 const SPARED = ['info', 'select', 'subscribe', 'client|setname'];

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -117,4 +117,16 @@ export async function ended(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'):
   const gone = once(child, 'exit');
   child.kill(signal);
   await gone;
+}
+
+/** The rules for a user of Redis, as docs/redis.md has them: arguments of ACL SETUSER. */
+export function documentedRules(where: 'one Redis' | 'a cluster' = 'one Redis'): string[] {
+  const page = readFileSync(new URL('../../docs/redis.md', import.meta.url), 'utf8').replaceAll('\\|', '|');
+  const [, block] = /redis-cli ACL SETUSER mcp ([^`]+)```/.exec(page)!;
+  const rules = block!
+    .replaceAll(/\\\n|'/g, '')
+    .trim()
+    .split(/\s+/);
+  const [, line] = /a Redis Cluster needs ([^\n]+) too\./.exec(page)!;
+  return where === 'one Redis' ? rules : [...rules, ...line!.match(/\+[\w|]+/g)!];
 }
