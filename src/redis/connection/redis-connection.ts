@@ -54,6 +54,8 @@ export class RedisConnection {
   #state: ConnectionState = { is: 'idle' };
   /** Redis has refused the database; absent once it has taken it. */
   #refused: McpOptionError | undefined;
+  /** Whether it has refused it on the connection of now: ioredis 5 says "ready" all the same. */
+  #refusedNow = false;
 
   /**
    * @param target a URL, or an instance of ioredis, which is copied
@@ -70,7 +72,9 @@ export class RedisConnection {
     this.#client = ownClient(target, this.#limits);
     this.keys = new RedisKeys(`${keyPrefixOf(target)}${prefix}`, databaseOf(this.#client));
     this.#client.on('error', (error: unknown) => this.outages.failed('commands', this.#refusalIn(error) ?? error));
+    this.#client.on('connect', () => (this.#refusedNow = false));
     this.#client.on('ready', () => {
+      if (this.#refusedNow) return;
       this.#refused = undefined;
       this.outages.works('commands');
     });
@@ -150,8 +154,9 @@ export class RedisConnection {
     const { command, message } = error as { command?: { name?: string }; message?: string };
     if (command?.name !== 'select') return undefined;
     const db = databaseOf(this.#client);
-    const text = `Redis has no database ${db} for this app: ${message}. Choose another one, such as redis://localhost:6379/0, or raise "databases" in the configuration of Redis; a cluster has database 0 only. To share a database, give each deployment a "prefix".`;
+    const text = `Redis has no database ${db} for this app: ${message}. Choose one that exists and that the user of Redis may select, such as redis://localhost:6379/0. To share a database, give each deployment a "prefix".`;
     this.#refused = new McpOptionError('backend', text);
+    this.#refusedNow = true;
     this.#client.disconnect(true);
     return this.#refused;
   }
@@ -255,7 +260,7 @@ class OutageLog {
       this.#logged = true;
       this.#loggedAt = this.clock.now();
       this.#logger.error(
-        `Redis is unavailable: ${describe(cause)}. Requests in sessions are answered with 503, and open streams stay open, until Redis is available again.`,
+        `Redis is unavailable: ${describe(cause).replace(/\.$/, '')}. Requests in sessions are answered with 503, and open streams stay open, until Redis is available again.`,
       );
     }
     this.#failing.add(part);
