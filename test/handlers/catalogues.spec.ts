@@ -345,6 +345,47 @@ describe('a catalogue of tools per caller', () => {
     expect(lines.map((line) => /it has "(\w+)"/.exec(line)?.[1])).toEqual(['confirm', 'idempotency', 'maxConcurrent']);
   });
 
+  it('a catalogue of tools per caller leaves out what has a function or an unknown property, also after another caller got a tool of the same text', async () => {
+    const plain = { name: 'remove', description: 'Removes all', _meta: {} };
+    const hidden = Object.create({ maxConcurrent: 1 }, Object.getOwnPropertyDescriptors(plain)) as object;
+    const others: Record<string, object> = {
+      bob: { ...plain, confirm: () => 'Really?' },
+      cid: { ...plain, guards: [() => false] },
+      dan: { ...plain, visible: () => false },
+      eve: { ...plain, _meta: { view: () => 'x' } },
+      fay: { ...plain, onlyFor: undefined, description: () => 'Removes all' },
+      gus: { ...plain, toJSON: () => plain },
+      hal: hidden,
+    };
+    lists = ({ principal = '' }) => [(others[principal] ?? plain) as McpCatalogueTool];
+    await start();
+    expect(await listed(client('ann'))).toEqual(['status', 'remove']);
+    for (const user of Object.keys(others)) {
+      expect(await listed(client(user))).toEqual(['status']);
+      const { error } = await client(user).ask('tools/call', { name: 'remove' });
+      expect(error).toMatchObject({ code: -32602 });
+    }
+    const lines = app.log.texts().filter((line) => line.includes('A tool is left out'));
+    const named = lines.map((line) => /"remove" of Plugins.*it has "(\w+)"|its "(\w+)" is a function/.exec(line));
+    expect(named.map((match) => match?.[1] ?? match?.[2])).toEqual([
+      'confirm',
+      'guards',
+      'visible',
+      'view',
+      'description',
+      'toJSON',
+      'maxConcurrent',
+    ]);
+  });
+
+  it('a catalogue of tools per caller keeps tools apart whose only difference JSON has no number for', async () => {
+    const sizes: Record<string, unknown> = { ann: Infinity, bob: null };
+    lists = ({ principal = '' }) => [{ name: 'sized', maxResultBytes: sizes[principal] }] as McpCatalogueTool[];
+    await start();
+    expect(await listed(client('ann'))).toEqual(['status', 'sized']);
+    expect(await listed(client('bob'))).toEqual(['status']);
+  });
+
   it('a catalogue of tools per caller serves so many tools of a list of 100,000, and logs that', async () => {
     lists = () => named(...Array.from({ length: 100_000 }, (_, n) => `t${String(n)}`));
     await start();

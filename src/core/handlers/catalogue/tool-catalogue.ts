@@ -35,8 +35,23 @@ export interface CatalogueParts {
 }
 
 const NONE: CallersTools = new Map();
-/** These options of `@Tool()` are promises that no catalogue keeps: a tool that has one in spite of its type is left out. */
-const NOT_IN_CATALOGUES = ['confirm', 'idempotency', 'maxConcurrent'];
+/** A property that is missing here does not compile. */
+const PROPERTIES = Object.keys({
+  name: true,
+  title: true,
+  description: true,
+  icons: true,
+  _meta: true,
+  annotations: true,
+  inputSchema: true,
+  outputSchema: true,
+  task: true,
+  timeoutMs: true,
+  maxResultBytes: true,
+  textMirror: true,
+} satisfies Record<keyof McpCatalogueTool, true>) as (keyof McpCatalogueTool)[];
+/** These options of other tools are promises that no catalogue keeps. */
+const PROMISES = ['confirm', 'idempotency', 'maxConcurrent', 'guards', 'visible'];
 /** A tool has at most so many characters as JSON. */
 const MAX_CHARACTERS = 262_144;
 /** So many tools are made in one turn of the event loop: a schema that is not known takes a millisecond. */
@@ -164,11 +179,12 @@ export class ToolCatalogue {
     let made = 0;
     for (const tool of listed.slice(0, maxTools)) {
       try {
-        const text = textOf(tool);
+        const options = this.#optionsOf(tool);
+        const text = this.#textOf(options);
         let entry = this.#known.get(text);
         if (!entry) {
           if (++made % IN_ONE_TURN === 0) await new Promise(setImmediate);
-          entry = this.#entryOf(tool as McpCatalogueTool);
+          entry = this.#entryOf(options);
           this.#known.set(text, entry);
         }
         if (entries.has(entry.key))
@@ -181,28 +197,53 @@ export class ToolCatalogue {
     return new Map([...entries].toSorted(([one], [other]) => (one < other ? -1 : 1)));
   }
 
+  /**
+   * Returns what a tool is made of, all of which is in its text: equal texts are one entry.
+   *
+   * @throws TypeError; McpHandlerDefinitionError for a property that no tool of a catalogue has
+   */
+  #optionsOf(tool: unknown): McpCatalogueTool {
+    if (!isObject(tool)) throw new TypeError(`A tool must be an object; got ${shown(tool)}.`);
+    const names = [...Object.keys(tool), ...PROMISES];
+    const unknown = names.find((name) => !PROPERTIES.includes(name as never) && tool[name] !== undefined);
+    if (unknown === undefined)
+      return Object.fromEntries(
+        PROPERTIES.flatMap((name) => (tool[name] === undefined ? [] : [[name, tool[name]]])),
+      ) as unknown as McpCatalogueTool;
+    const advice = PROMISES.includes(unknown)
+      ? ': the tool would run without it. Use @Tool() or McpRegistry, or decide in "call".'
+      : `. Return objects with these properties only: ${PROPERTIES.join(', ')}.`;
+    const reason = `it has ${shown(unknown)}, which a tool of a catalogue cannot have${advice}`;
+    throw new McpHandlerDefinitionError(this.#originOf(tool), reason);
+  }
+
+  /** @throws TypeError for what is no JSON; McpHandlerDefinitionError */
+  #textOf(options: McpCatalogueTool): string {
+    const text = JSON.stringify(options, (key, value: unknown) => {
+      if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+      if (typeof value !== 'function') return value;
+      const reason = `its ${shown(key)} is a function. A tool of a catalogue is data: equal tools of all callers are one.`;
+      throw new McpHandlerDefinitionError(this.#originOf(options), reason);
+    });
+    if (text.length <= MAX_CHARACTERS) return text;
+    const reason = `it has ${text.length} characters as JSON; the limit is ${MAX_CHARACTERS}.`;
+    throw new McpHandlerDefinitionError(this.#originOf(options), reason);
+  }
+
+  #originOf({ name }: { readonly name?: unknown }): string {
+    return `${typeof name === 'string' ? shown(name) : '(without a name)'} of ${this.origin}`;
+  }
+
   /** @throws McpHandlerDefinitionError */
-  #entryOf(tool: McpCatalogueTool): ToolEntry {
+  #entryOf(options: McpCatalogueTool): ToolEntry {
     const { table, failures, schemas: compiler, clock } = this.parts;
-    const { name, title, description, icons, _meta, annotations, inputSchema, outputSchema } = tool;
-    const { task, timeoutMs, maxResultBytes, textMirror } = tool;
-    const described = { name, title, description, icons, _meta, annotations, inputSchema, outputSchema };
-    const options = { ...described, task, timeoutMs, maxResultBytes, textMirror };
-    const origin = `${typeof name === 'string' ? shown(name) : '(without a name)'} of ${this.origin}`;
-    const ignored = NOT_IN_CATALOGUES.find((option) => Reflect.get(tool, option) !== undefined);
-    if (ignored !== undefined) {
-      throw new McpHandlerDefinitionError(
-        origin,
-        `it has "${ignored}", which a tool of a catalogue cannot have: the tool would run without it. Use @Tool() or McpRegistry, or decide in "call".`,
-      );
-    }
-    const given = Object.entries(options).filter(([, value]) => value !== undefined);
-    const entry = toolEntry(Object.fromEntries(given), {
+    const origin = this.#originOf(options);
+    const entry = toolEntry(options, {
       origin,
       compiler,
       failures,
       clock,
-      runner: (validate) => this.invoker.named(name, validate),
+      runner: (validate) => this.invoker.named(options.name, validate),
     });
     if (entry.paramHeaders.length > 0) {
       throw new McpHandlerDefinitionError(
@@ -221,14 +262,4 @@ export class ToolCatalogue {
       `list() of ${this.origin} failed, so its tools are missing. It is asked again for the next request; further failures are not logged until it answers. ${inspected(error)}`,
     );
   }
-}
-
-/** @throws TypeError */
-function textOf(tool: unknown): string {
-  if (!isObject(tool)) throw new TypeError(`A tool must be an object; got ${shown(tool)}.`);
-  const text = JSON.stringify(tool);
-  if (text.length <= MAX_CHARACTERS) return text;
-  throw new TypeError(
-    `The tool ${shown(tool['name'])} has ${text.length} characters as JSON; the limit is ${MAX_CHARACTERS}.`,
-  );
 }
