@@ -65,6 +65,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxAnonymousStates: NOT_COUNTS,
   maxStateBytes: NOT_COUNTS,
   maxBodyBytes: [...NOT_COUNTS, Infinity],
+  maxBodyValues: [...NOT_COUNTS, Infinity],
   bodyTimeoutMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
   minBodyBytesPerSecond: [-1, 1.5, Number.NaN, Infinity, '5', null],
   keepAliveMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
@@ -163,6 +164,13 @@ describe('the options of an endpoint', () => {
     expect(resolve({ serverInfo, maxSessions: 7 }, true).maxAnonymousSessions).toBe(4);
     expect(resolve({ serverInfo, maxSessions: 7, auth }).maxAnonymousSessions).toBe(4);
     expect(resolve({ serverInfo, maxSessions: 7, maxAnonymousSessions: 5 }, true).maxAnonymousSessions).toBe(5);
+  });
+
+  it('a body has fewer values by default where a server of the SDK reads it', () => {
+    const server = (): never => undefined as never;
+    expect(resolve({ serverInfo }).maxBodyValues).toBe(100_000);
+    expect(resolve({ serverInfo, server }).maxBodyValues).toBe(10_000);
+    expect(resolve({ serverInfo, server, maxBodyValues: 7 }).maxBodyValues).toBe(7);
   });
 
   it('instructions of an empty string, as from an environment variable, are none', () => {

@@ -18,7 +18,7 @@ import type { EndpointName } from './core/calls/endpoint-name.js';
 import type { McpInstrumentation } from './core/calls/mcp-instrumentation.js';
 import { HANDLER_TABLE, type McpHandlerOptions } from './core/handlers/handlers.options.js';
 import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
-import { HTTP_TABLE, type McpHttpOptions } from './core/http/http.options.js';
+import { HTTP_TABLE, maxBodyValues, type McpHttpOptions } from './core/http/http.options.js';
 import { type McpServerCardOption, SERVER_CARD_TABLE, CARD_NAMES } from './core/http/server-card.options.js';
 import { type McpProtocolOptions, PROTOCOL_TABLE } from './core/eras/protocol.options.js';
 import { EXTENSION_TABLE, type McpExtensionOptions } from './core/handlers/methods/capabilities.js';
@@ -170,6 +170,7 @@ export function resolveEndpointOptions(given: unknown, { guarded }: Pick<Endpoin
   return {
     ...options,
     auth: auth && resolveAuthOptions(auth),
+    maxBodyValues: maxBodyValues(options, options.server !== undefined),
     maxAnonymousSessions: maxAnonymousSessions(options, guarded || auth !== undefined),
   };
 }

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { isThenable } from '../core/common/promises.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
-import { canonicalJson } from '../core/handlers/questions/request-state.js';
+import { canonicalJson } from '../core/protocol/values.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { namesOf, type ResolvedAuditOptions } from './audit.options.js';
 import type { McpAuditRecord } from './audit-record.js';

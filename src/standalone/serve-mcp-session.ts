@@ -4,7 +4,7 @@ import type { McpReply, PendingReply } from '../core/calls/mcp-exchange.js';
 import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../core/eras/mcp-endpoint.js';
 import { hostOriginPolicy } from '../core/http/edge/edge-policy.js';
 import { methodNotAllowed, refusalOf } from '../core/http/edge/http-edge.js';
-import { HTTP_TABLE, type McpHttpOptions } from '../core/http/http.options.js';
+import { HTTP_TABLE, maxBodyValues, type McpHttpOptions } from '../core/http/http.options.js';
 import { refuse } from '../core/http/mcp-exception.filter.js';
 import { McpRequestReader } from '../core/http/mcp-incoming.js';
 import { McpController } from '../core/http/mcp.controller.js';
@@ -33,7 +33,7 @@ export function serveMcpSession(
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const { clock } = session;
   const resolved = resolveOptions(HTTP_TABLE, options);
-  const reader = new McpRequestReader(resolved, clock);
+  const reader = new McpRequestReader({ ...resolved, maxBodyValues: maxBodyValues(resolved, true) }, clock);
   const responder = new McpResponder({ ...resolved, clock });
   const policy = hostOriginPolicy(resolved, () => {});
   const endpoint = new SessionEndpoint(session);

@@ -87,13 +87,18 @@ export async function serveMcpStdio(
   const resolved = resolveOptions(STDIO_TABLE, options);
   const { drainMs, input = process.stdin, output, principal, request } = resolved;
   await app.init();
-  const { endpoint, clock, maxBodyBytes } = endpointOf(app, resolved.endpoint);
+  const { endpoint, clock, limits } = endpointOf(app, resolved.endpoint);
   const [streams, restore] = output ? [streamsOf(input, output), () => {}] : takeStdout(input);
   const caller = {
     principal,
     request: () => ({ ...request, headers: { ...(request['headers'] as object | undefined) } }),
   };
-  const connection = new StdioConnection(endpoint, caller, streams, { maxLineBytes: maxBodyBytes, drainMs, clock });
+  const connection = new StdioConnection(endpoint, caller, streams, {
+    maxLineBytes: limits.maxBodyBytes,
+    maxValues: limits.maxBodyValues,
+    drainMs,
+    clock,
+  });
   let closing = false;
   const stop = () => {
     closing = true;
@@ -110,7 +115,7 @@ interface ServedEndpoint {
   readonly endpoint: McpEndpoint;
   readonly names: EndpointName;
   readonly clock: McpClock;
-  readonly maxBodyBytes: number;
+  readonly limits: ResolvedHttpOptions;
 }
 
 /** @throws McpOptionError */
@@ -120,8 +125,8 @@ function endpointOf(app: INestApplicationContext, wanted: string | undefined): S
     const part = (token: unknown): unknown => providers.get(token as never)?.instance;
     const endpoint = part(McpEndpoint);
     if (!(endpoint instanceof McpEndpoint)) return [];
-    const { maxBodyBytes } = part(MCP_OPTIONS) as ResolvedHttpOptions;
-    return [{ endpoint, names: part(ENDPOINT_NAME) as EndpointName, clock: part(McpClock) as McpClock, maxBodyBytes }];
+    const [names, clock] = [part(ENDPOINT_NAME) as EndpointName, part(McpClock) as McpClock];
+    return [{ endpoint, names, clock, limits: part(MCP_OPTIONS) as ResolvedHttpOptions }];
   });
   const chosen = wanted === undefined ? all : all.filter(({ names }) => [names.name, names.path].includes(wanted));
   if (chosen.length === 1) return chosen[0]!;

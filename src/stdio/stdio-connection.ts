@@ -74,7 +74,12 @@ export class StdioConnection {
     private readonly endpoint: McpEndpoint,
     private readonly caller: StdioCaller,
     private readonly streams: StdioStreams,
-    private readonly options: { readonly maxLineBytes: number; readonly drainMs: number; readonly clock: McpClock },
+    private readonly options: {
+      readonly maxLineBytes: number;
+      readonly maxValues: number;
+      readonly drainMs: number;
+      readonly clock: McpClock;
+    },
   ) {
     this.#lines = new Lines(options.maxLineBytes);
     const { input, output } = streams;
@@ -120,7 +125,7 @@ export class StdioConnection {
     try {
       const text = this.#textOf(line);
       if (text.trim() === '') return;
-      body = readMessages(text);
+      body = readMessages(text, this.options.maxValues);
       if (this.#waiting) this.#waiting.push(body);
       else this.#receive(body);
     } catch (error) {

@@ -98,6 +98,21 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await app.settled({ sessions: 1, inFlight: 0 });
     });
 
+    it('E16: a body of many values is refused with the id of its request, and one long text is not', async () => {
+      await start({ maxBodyValues: 2_000 });
+      const client = await app.client().initialize();
+      const list = Array.from({ length: 2_000 }, () => 1);
+      const refused = await client.post(client.toolCall('echo', { list }, { id: 'many' }));
+      await expectRefusal(refused, { status: 413, code: -32000, id: 'many', says: ['2000 values', '"maxBodyValues"'] });
+      // A batch has no id.
+      const batch = await client.post([client.toolCall('echo', { list })]);
+      await expectRefusal(batch, { status: 413, code: -32000, id: null });
+      expect(called).toEqual([]);
+      const text = '[1,1],{'.repeat(2_000);
+      expect((await (await client.call('echo', { text })).json()).result.content[0].text).toBe(text);
+      await app.settled({ sessions: 1, inFlight: 0 });
+    });
+
     it('E6: the size of a body is measured in bytes, and may be exactly the limit', async () => {
       await start({ maxBodyBytes: 1_000 });
       const client = await app.client().initialize();

@@ -170,6 +170,16 @@ describe('lines of the input', () => {
     await client.end();
   });
 
+  it('E16: lines of the input with many values are answered with an error for their request, and what follows is served', async () => {
+    const client = await LineClient.of(await start({ maxBodyValues: 1_000 }));
+    await client.initialize();
+    const list = Array.from({ length: 1_000 }, () => 1);
+    const { error } = await client.answer(client.request('tools/call', call('echo', { text: 'x', list })));
+    expect(error).toMatchObject({ code: -32000, message: expect.stringContaining('"maxBodyValues"') });
+    expect(text(await client.answer(client.request('tools/call', call('echo', { text: 'on' }))))).toBe('on');
+    await client.end();
+  });
+
   it('lines of the input are all answered once when the client sends a flood of them', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();

@@ -282,6 +282,16 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('keep', { list: 1n })).rejects.toThrow(TypeError);
   });
 
+  it('E16: a tool that the app calls itself is not called with more values than a client may send', async () => {
+    await start({ maxBodyValues: 1_000 });
+    const list = Array.from({ length: 1_000 }, () => 1);
+    await expect(tools.callTool('keep', { list })).rejects.toMatchObject({
+      code: 'PAYLOAD_TOO_LARGE',
+      message: expect.stringContaining('"maxBodyValues"'),
+    });
+    expect(textOf(await tools.callTool('keep', { list: list.slice(10) }))).toBe('undefined');
+  });
+
   it('a tool that the app calls itself has the caller that the options name, or an anonymous one; its guards decide', async () => {
     await start();
     expect(textOf(await tools.callTool('who'))).toBe('undefined undefined');

@@ -1,5 +1,6 @@
 import { BadRequestException, HttpException } from '@nestjs/common';
 import { excerpt, RefusedCall } from '../protocol/errors.js';
+import { isLarger } from '../protocol/values.js';
 
 /** MCP's JSON-RPC code for a refusal that has none of its own: the specification leaves denials to HTTP. */
 const DENIED = -32000;
@@ -72,12 +73,23 @@ export class McpArgumentsError extends BadRequestException {
   override readonly name = 'McpArgumentsError';
   readonly code = 'ARGUMENTS';
 
-  constructor(
-    /** Lists all problems; the message names the first ones, shortened. */
-    readonly problems: readonly McpArgumentProblem[],
-  ) {
+  /** Lists the first 100 problems, with shortened texts; the message names fewer. */
+  readonly problems: readonly McpArgumentProblem[];
+
+  constructor(problems: readonly McpArgumentProblem[]) {
     super(`The arguments are not valid: ${problemsText(problems)}.`);
+    this.problems = problems.slice(0, MAX_KEPT_PROBLEMS).map(({ path, message }) => ({
+      path: excerpt(path),
+      message: excerpt(message),
+    }));
   }
+}
+
+/** @throws McpArgumentsError for arguments that have more values */
+export function assertValues(args: unknown, max: number): void {
+  if (!isLarger(args, max)) return;
+  const message = `they have more than ${max} values ("maxValues"). Send fewer at once, or as one text`;
+  throw new McpArgumentsError([{ path: '', message }]);
 }
 
 /**
@@ -168,6 +180,7 @@ export class HandlerSkipped extends McpHandlerSignal {
 
 /** A message names at most so many problems. */
 const MAX_PROBLEMS = 8;
+const MAX_KEPT_PROBLEMS = 100;
 
 /** Returns the first problems, shortened. */
 export function problemsText(problems: readonly McpArgumentProblem[]): string {

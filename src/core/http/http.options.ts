@@ -1,4 +1,5 @@
 import { count, functionOf, type OptionTable, type Resolved, timer } from '../common/options.js';
+import { MAX_VALUES } from '../protocol/values.js';
 import { type McpResponseOptions, RESPONSE_TABLE } from '../calls/response.options.js';
 import { HOST_ORIGIN_TABLE, type HostOriginOptions } from './edge/host-origin.js';
 import { defaultPrincipal, type McpPrincipalFunction } from './principal.js';
@@ -28,6 +29,15 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    */
   maxBodyBytes?: number;
   /**
+   * Limits the values in the body of a POST: items of lists and members of objects; an empty list or object counts once
+   * more. A body with more gets 413 before it is parsed. A text is one value, however long it is. Lines over stdio and
+   * calls of `McpToolCaller` have the same limit. A higher value lets one request use more time and memory, since the
+   * schemas take microseconds and kilobytes for each value that does not fit.
+   *
+   * @default 100000; 10000 with the option `server`, since the SDK's servers look for all faults of a request
+   */
+  maxBodyValues?: number;
+  /**
    * Limits the milliseconds in which the body of a request must arrive. A request whose body takes longer gets 408.
    * Raise the value for clients on slow networks.
    *
@@ -47,10 +57,19 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
 export const HTTP_TABLE = {
   principal: functionOf(defaultPrincipal),
   maxBodyBytes: count(4 * 1024 ** 2),
+  maxBodyValues: count(undefined),
   bodyTimeoutMs: timer(30_000),
   minBodyBytesPerSecond: count(1_024, { min: 0 }),
   ...RESPONSE_TABLE,
   ...HOST_ORIGIN_TABLE,
 } satisfies OptionTable<McpHttpOptions>;
 
-export type ResolvedHttpOptions = Resolved<typeof HTTP_TABLE>;
+export type ResolvedHttpOptions = Resolved<typeof HTTP_TABLE> & { readonly maxBodyValues: number };
+
+/** The SDK's servers look for all faults of a request. */
+const MAX_VALUES_OF_SERVERS = 10_000;
+
+/** @param bySdk whether a server of the SDK serves the requests */
+export function maxBodyValues({ maxBodyValues }: Resolved<typeof HTTP_TABLE>, bySdk: boolean): number {
+  return maxBodyValues ?? (bySdk ? MAX_VALUES_OF_SERVERS : MAX_VALUES);
+}

@@ -84,7 +84,7 @@ export class McpRequestReader {
   constructor(
     private readonly options: Pick<
       ResolvedHttpOptions,
-      'maxBodyBytes' | 'bodyTimeoutMs' | 'minBodyBytesPerSecond' | 'principal'
+      'maxBodyBytes' | 'maxBodyValues' | 'bodyTimeoutMs' | 'minBodyBytesPerSecond' | 'principal'
     >,
     private readonly clock: McpClock,
     private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
@@ -148,7 +148,8 @@ export class McpRequestReader {
     const early: unknown = strained || counts ? await this.options.principal(request) : undefined;
     const refusal = strained ? this.#refusal(request, early) : undefined;
     const held = counts ? this.#hold(request, response, this.held, early) : undefined;
-    const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held)) : NO_BODY;
+    const { maxBodyValues } = this.options;
+    const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held), maxBodyValues) : NO_BODY;
     request[BODY] = body;
     if (refusal && body.messages.some(isRequest)) throw refusal;
     const returned: unknown = strained || counts ? early : this.options.principal(request);

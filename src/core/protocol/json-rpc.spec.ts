@@ -17,9 +17,9 @@ import {
   readMessages,
 } from './json-rpc.js';
 
-function refusalOf(text: string): McpError {
+function refusalOf(text: string, maxValues?: number): McpError {
   try {
-    readMessages(text);
+    readMessages(text, maxValues);
   } catch (error) {
     if (error instanceof McpError) return error;
     throw error;
@@ -212,7 +212,7 @@ describe('readMessages', () => {
     ['version', `{"jsonrpc":${'[{"a":'.repeat(200_000)}1${'}]'.repeat(200_000)}}`],
     ['escaped key', `{"jsonrpc":${'[{"\\u005f":'.repeat(200_000)}1${'}]'.repeat(200_000)}}`],
   ])('readMessages stays upright under deep nesting: %s', (_, text) => {
-    expect(refusalOf(text)).toMatchObject({ code: 'INVALID_REQUEST' });
+    expect(refusalOf(text, 1e6)).toMatchObject({ code: 'INVALID_REQUEST' });
   });
 });
 
@@ -324,5 +324,50 @@ describe('beside the SDK', () => {
       if (ourKind(text) === 'refused') continue;
       expect(sdkKind(readMessages(text).messages[0])).toBe(ourKind(text));
     }
+  });
+
+  describe('with many values', () => {
+    const many = (count: number): number[] => Array.from({ length: count }, () => 1);
+    const call = (args: object, more: object = {}) => ({ ...request, params: { name: 'x', arguments: args }, ...more });
+
+    it('E16: many values are refused before they are parsed, and as many as allowed are taken', () => {
+      // Beside the list: four members, two parameters, and one argument.
+      const text = JSON.stringify(call({ list: many(1_000) }));
+      expect(readMessages(text, 1_007).messages).toHaveLength(1);
+      const refused = refusalOf(text, 1_006);
+      expect(refused).toMatchObject({ code: 'PAYLOAD_TOO_LARGE', status: 413, option: 'maxBodyValues' });
+      expect(refused.message).toMatch(/more than 1006 values .*as one text.*"maxBodyValues"/);
+      expect(refusalOf(`${text.slice(0, -1)}, no JSON`, 1_006).code).toBe('PAYLOAD_TOO_LARGE');
+    });
+
+    it('E16: many values by default are 100,000', () => {
+      expect(read(call({ list: many(99_900) })).messages).toHaveLength(1);
+      expect(refusal(call({ list: many(100_001) })).code).toBe('PAYLOAD_TOO_LARGE');
+    });
+
+    it('E16: many values are refused with the id of a lone request, wherever it stands', () => {
+      const params = { list: many(1_000) };
+      const of = (message: object): unknown => refusalOf(JSON.stringify(message), 1_000).requestId;
+      expect(of({ jsonrpc: '2.0', id: 'a"b', method: 'x', params })).toBe('a"b');
+      expect(of({ method: 'x', params: { ...params, id: 5 }, jsonrpc: '2.0', id: 7 })).toBe(7);
+      expect(of({ params, id: 7, method: 'é'.repeat(100) })).toBe(7);
+      expect(of({ jsonrpc: '2.0', id: { id: 7 }, method: 'x', params })).toBeNull();
+      expect(of({ jsonrpc: '2.0', method: 'x', params: { ...params, id: 5 } })).toBeNull();
+      // With the id of a response, the client would take it for the answer to a request of its own.
+      expect(of({ jsonrpc: '2.0', id: 7, result: { ...params, method: 'x' } })).toBeNull();
+      expect(of([{ jsonrpc: '2.0', id: 7, method: 'x', params }])).toBeNull();
+    });
+
+    it('E16: many values in "_meta" are refused alone, in a batch, and in a notification', () => {
+      const withMeta = (count: number) => ({ params: { _meta: { list: many(count) } } });
+      expect(read({ ...request, ...withMeta(990) }).messages).toHaveLength(1);
+      const refused = refusal({ ...request, ...withMeta(1_001) });
+      expect(refused).toMatchObject({ code: 'INVALID_REQUEST', requestId: request.id });
+      expect(refused.message).toContain('"_meta" must have at most 1000 values');
+      expect(refusal([request, { ...notification, ...withMeta(1_001) }]).message).toMatch(
+        /^Message 1 of the batch.*"_meta"/,
+      );
+      expect(read({ ...request, params: { name: 'x', list: many(2_000), _meta: { a: 1 } } }).messages).toHaveLength(1);
+    });
   });
 });

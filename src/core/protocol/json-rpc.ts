@@ -7,6 +7,7 @@ import type {
 } from '@modelcontextprotocol/server';
 
 import { McpError, shown } from './errors.js';
+import { hasMoreValues, isLarger, MAX_VALUES, shortMembersOf } from './values.js';
 
 // Defined beside McpError, which uses it, to avoid a circular import.
 export { errorResponse } from './errors.js';
@@ -96,6 +97,9 @@ const MAX_ID_LENGTH = 256;
  */
 const MAX_DEPTH = 512;
 
+/** The `_meta` of a request or notification has at most this many values: it is read before its method is known. */
+const MAX_META_VALUES = 1_000;
+
 const RELATED_TASK_META_KEY = 'io.modelcontextprotocol/related-task';
 
 /** Tells whether a message of sound structure is a request. @internal */
@@ -136,25 +140,46 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
  * Which method, how many messages, and whether a batch is allowed at all, is decided elsewhere (E9).
  *
  * @param text the body, decoded; a byte order mark in front is skipped
- * @throws McpError `PARSE_ERROR` if it is empty or not JSON; `INVALID_REQUEST` if a message of it is not JSON-RPC 2.0,
- * with the `requestId` of a lone request that has a sound one
+ * @param maxValues it may have so many values (E16)
+ * @throws McpError `PAYLOAD_TOO_LARGE` if it has more values; `PARSE_ERROR` if it is empty or not JSON; `INVALID_REQUEST`
+ * if a message of it is not JSON-RPC 2.0; with the `requestId` of a lone request that has a sound one
  * @internal
  */
-export function readMessages(text: string): IncomingBody {
+export function readMessages(text: string, maxValues = MAX_VALUES): IncomingBody {
+  if (hasMoreValues(text, maxValues)) throw tooManyValues(maxValues, idInText(text));
   const body = parseJson(text);
   // Each level takes two characters: a short body needs no look.
   if (text.length > 2 * MAX_DEPTH && isDeeper(body, MAX_DEPTH)) {
     const problem = `The body is nested more than ${MAX_DEPTH} levels deep. Send flatter parameters.`;
     throw new McpError('INVALID_REQUEST', problem, { requestId: requestIdOf(body) });
   }
+  const check = text.length > MAX_META_VALUES ? checkLargeMessage : checkMessage;
   if (!Array.isArray(body)) {
-    const message = checkMessage(body);
+    const message = check(body);
     if (typeof message !== 'string') return { batch: false, messages: [message] };
     throw new McpError('INVALID_REQUEST', message, { requestId: requestIdOf(body) });
   }
   if (body.length === 0)
     throw new McpError('INVALID_REQUEST', 'The batch is empty: []. Send at least one JSON-RPC 2.0 message.');
-  return { batch: true, messages: body.map(readBatchedMessage) };
+  const messages = body.map((value, position) => {
+    const message = check(value);
+    if (typeof message !== 'string') return message;
+    throw new McpError('INVALID_REQUEST', `Message ${position} of the batch (counted from 0): ${message}`);
+  });
+  return { batch: true, messages };
+}
+
+/** @internal */
+export function tooManyValues(max: number, requestId: RequestId | null = null): McpError {
+  const text = `The message has more than ${max} values (items of lists and members of objects). Send less at once, or as one text, or raise "maxBodyValues".`;
+  return new McpError('PAYLOAD_TOO_LARGE', text, { option: 'maxBodyValues', requestId });
+}
+
+/** Returns the id of a lone request that is not parsed. */
+function idInText(text: string): RequestId | null {
+  // A text of MAX_ID_LENGTH characters, all of them escaped, and its name.
+  const members = shortMembersOf(text, 8 * MAX_ID_LENGTH);
+  return typeof members['method'] === 'string' ? requestIdOf(members) : null;
 }
 
 /** Tells whether a value has more levels. It recurses into `levels` levels at most. */
@@ -166,12 +191,6 @@ function isDeeper(value: unknown, levels: number): boolean {
   return false;
 }
 
-function readBatchedMessage(value: unknown, position: number): JsonRpcMessage {
-  const message = checkMessage(value);
-  if (typeof message !== 'string') return message;
-  throw new McpError('INVALID_REQUEST', `Message ${position} of the batch (counted from 0): ${message}`);
-}
-
 /**
  * Returns the id of a request. A response has the id of a request of this server: with it, the client would take the
  * refusal for the answer to its own request.
@@ -181,6 +200,14 @@ function requestIdOf(value: unknown): RequestId | null {
   const { id, method, result, error } = value as RawMessage;
   const response = method === undefined && (result !== undefined || error !== undefined);
   return !response && isRequestId(id) ? id : null;
+}
+
+/** Checks a message of a body that is long enough for a large `_meta`. @returns the same as {@link checkMessage} */
+function checkLargeMessage(value: unknown): JsonRpcMessage | string {
+  const message = checkMessage(value);
+  if (typeof message === 'string' || !('method' in message) || !isLarger(message.params?._meta, MAX_META_VALUES))
+    return message;
+  return `"_meta" must have at most ${MAX_META_VALUES} values (items of lists and members of objects). Send less.`;
 }
 
 /** @returns the message, or the text of its fault */

@@ -51,25 +51,70 @@ export interface SpecCheck {
 }
 
 /**
- * Checks a value against a type of the specification.
+ * Checks a value against a type of the specification, up to its first problem.
  *
  * @returns the value with the fields that the type has, or its first problem
  * @internal
  */
 export function checkedBySpec(type: SpecTypeName, value: unknown): SpecCheck {
-  const schema = specTypeSchemas[type] as unknown as LooseSchema;
-  const outcome = schema['~standard'].validate(value);
+  // The schemas of the specification are synchronous.
+  const outcome = firstProblem(specTypeSchemas[type], value) as CheckOutcome;
   const [issue] = outcome.issues ?? [];
-  if (!issue) return { value: outcome.value };
+  if (!issue) return { value: (outcome as { value?: unknown }).value };
   // Clients name members, and some messages of schemas name what they found.
   return { problem: { path: excerpt((issue.path ?? []).map(String).join('.')), message: excerpt(issue.message) } };
 }
 
-interface LooseSchema {
-  readonly '~standard': {
-    validate(value: unknown): {
-      readonly value?: unknown;
-      readonly issues?: readonly { readonly message: string; readonly path?: readonly unknown[] }[];
-    };
-  };
+/**
+ * Checks a value against a Standard Schema, up to its first problem where the library can stop there.
+ *
+ * Zod stops from 4.6 on by `abortEarly`, which its own `z.validate()` sets, except at checks (`.min()`, `.refine()`) and
+ * in records. ArkType tells whether there is a problem, without naming it. Other libraries look for all problems.
+ *
+ * @internal
+ */
+export function firstProblem(schema: unknown, value: unknown): CheckOutcome | Promise<CheckOutcome> {
+  const { '~standard': standard, safeParse, safeParseAsync, allows } = schema as AnyStandard;
+  if (standard.vendor === 'zod' && safeParse && safeParseAsync) {
+    try {
+      return zodOutcome(safeParse.call(schema, value, STOP));
+    } catch {
+      // A check is asynchronous, or throws: it runs again, as in the schema's own `~standard`.
+      return safeParseAsync.call(schema, value, STOP).then(zodOutcome);
+    }
+  }
+  if (standard.vendor === 'arktype' && allows && !allows.call(schema, value)) return UNNAMED_PROBLEM;
+  return standard.validate(value) as CheckOutcome | Promise<CheckOutcome>;
+}
+
+const STOP = { abortEarly: true };
+const UNNAMED_PROBLEM = {
+  issues: [{ message: 'does not match the schema. It has too many values to say where: send fewer to learn it' }],
+};
+
+function zodOutcome({ success, data, error }: ZodOutcome): CheckOutcome {
+  return success ? { value: data } : { issues: error!.issues };
+}
+
+/** The outcome of a check by a Standard Schema. @internal */
+export type CheckOutcome =
+  { readonly value: unknown; readonly issues?: undefined } | { readonly issues: readonly CheckIssue[] };
+
+/** @internal */
+export interface CheckIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+interface ZodOutcome {
+  readonly success: boolean;
+  readonly data?: unknown;
+  readonly error?: { readonly issues: readonly CheckIssue[] };
+}
+
+interface AnyStandard {
+  readonly '~standard': { readonly vendor: string; validate(value: unknown): unknown };
+  readonly safeParse?: (value: unknown, context: object) => ZodOutcome;
+  readonly safeParseAsync?: (value: unknown, context: object) => Promise<ZodOutcome>;
+  readonly allows?: (value: unknown) => boolean;
 }

@@ -14,6 +14,7 @@ import { STANDALONE_STREAM } from '../protocol/events.js';
 import { changeOf, reachesLevel } from '../protocol/notifications.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
+import { isLarger, MAX_CHECKED_VALUES } from '../protocol/values.js';
 import { type LiveSession, LiveSessions } from './live/live-sessions.js';
 import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
@@ -304,6 +305,10 @@ const RESULTS: Readonly<Record<string, SpecTypeName>> = {
 function checkedResult({ method, params }: OutboundMessage, result: unknown): unknown {
   const withTools = params?.['tools'] !== undefined || params?.['toolChoice'] !== undefined;
   const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
+  if (type && isLarger(result, MAX_CHECKED_VALUES)) {
+    const text = `The answer of the client to "${method}" has more than ${MAX_CHECKED_VALUES} values.`;
+    throw new McpServerRequestError('INVALID_ANSWER', text);
+  }
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
   if (!problem) return value;
   const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;

@@ -156,6 +156,15 @@ export interface ToolOptions<
    * @default each call runs
    */
   idempotency?: IdempotencyOptions<EffectArguments<Input>>;
+  /**
+   * Limits the values in the arguments: items of lists and members of objects; an empty list or object counts once more.
+   * A call with more is refused before its arguments are checked. A higher limit than the default lets one call use more
+   * time and memory. The whole message has the limit `maxBodyValues` of the endpoint too.
+   *
+   * @default 5000 if the library of the schema looks for all problems in a list: class-validator, Valibot, Zod below 4.6,
+   *   and Zod for lists of what has checks (`z.array(z.string().min(1))`), records, transforms and strict objects; else none
+   */
+  maxValues?: number;
   /** Limits the result, in bytes of JSON. `Infinity` disables the limit. @default that of the endpoint */
   maxResultBytes?: number;
   /** Decides whether structured content is repeated as a text block. @default that of the endpoint */
@@ -457,6 +466,7 @@ export const HANDLER_OPTION_NAMES = {
     confirm: true,
     idempotency: true,
     maxResultBytes: true,
+    maxValues: true,
     textMirror: true,
   }),
   resource: namesOf<ResourceOptions>({

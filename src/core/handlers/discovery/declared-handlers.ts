@@ -30,7 +30,7 @@ import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.js';
-import { SchemaCompiler } from '../schema/schema-compiler.js';
+import { MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
 import { parameterDocs } from '../schema/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
 import { isReadRoute, routeToolOptions } from './route-tools.js';
@@ -199,7 +199,8 @@ export class DeclaredHandlers {
   }
 
   /** Returns the options of a tool. Options of `@Tool()` have precedence over those that its route implies. */
-  #toolOptions({ host, methodName, origin }: Declared, options: ToolOptions): ToolOptions {
+  #toolOptions(declared: Declared, options: ToolOptions): ToolOptions {
+    const { host, methodName, origin } = declared;
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
     const confirm = confirmOf(type.prototype as object, methodName);
@@ -207,12 +208,23 @@ export class DeclaredHandlers {
       const reason = 'it has @Confirm() and the option "confirm". Remove one of them.';
       throw new McpHandlerDefinitionError(origin, reason);
     }
-    const all = confirm ? { ...options, confirm } : options;
+    const { maxValues = this.#mostOfPipes(declared) } = options;
+    const all = { ...options, ...(confirm && { confirm }), ...(maxValues !== undefined && { maxValues }) };
     return isRouteMethod(method) ? routeToolOptions(all, { host: type, method, methodName, origin }) : all;
   }
 
+  /** Returns how many values arguments may have that a `ValidationPipe` checks: it looks for all problems. */
+  #mostOfPipes({ host, methodName, origin }: Declared): number | undefined {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName)!;
+    const { args } = layoutOf(type, methodName, origin);
+    const isPiped = ({ type: taken, pipes }: (typeof args)[number]): boolean =>
+      isClass(taken) && isValidated(this.config, type, method, pipes);
+    return args.some(isPiped) ? MAX_UNSTOPPED_VALUES : undefined;
+  }
+
   /** Returns the schema that is made of a route, if none was written for it. */
-  #routeOf(declared: Declared, { inputSchema, rename = {} }: ToolOptions): RouteSchema | undefined {
+  #routeOf(declared: Declared, { inputSchema, maxValues, rename = {} }: ToolOptions): RouteSchema | undefined {
     const { host, methodName, origin } = declared;
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
@@ -229,6 +241,7 @@ export class DeclaredHandlers {
       rename,
       piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
       closed: this.#isClosed(declared),
+      maxValues,
       documented: (place) => parameterDocs([method, type], place),
     });
   }

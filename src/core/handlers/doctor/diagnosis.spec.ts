@@ -68,6 +68,20 @@ describe('the doctor', () => {
     expect(rulesOf({ annotations: { readOnlyHint: false, destructiveHint: true } })).toEqual([]);
   });
 
+  it('the doctor names a library of schemas that is outdated once, with its tools', () => {
+    const tools = ['find', 'list', 'read'].map((name, at) => ({
+      wire: { ...HEALTHY, name, description: `Does ${name} in a way of its own` },
+      ...(at > 0 && { outdated: 'Zod 4.4.1' }),
+    }));
+    const [found, ...others] = diagnoseTools(tools).findings.filter(({ rule }) => rule === 'outdated-library');
+    expect(found).toMatchObject({
+      tool: undefined,
+      severity: 'warning',
+      problem: expect.stringMatching(/Zod 4\.4\.1 \(list, read\)/),
+    });
+    expect(others).toEqual([]);
+  });
+
   it('the doctor examines a schema that is none, and one with 200,000 odd names', () => {
     expect(rulesOf(schema({ type: 'object', properties: null }))).toEqual([]);
     expect(rulesOf(property({ type: 'object', properties: null }))).toEqual([]);

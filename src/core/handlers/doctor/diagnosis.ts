@@ -28,6 +28,7 @@ const RULES = {
   'many-tools': 'warning',
   'heavy-list': 'warning',
   'heavy-tool': 'warning',
+  'outdated-library': 'warning',
   'schema-format': 'warning',
 } as const;
 
@@ -63,6 +64,8 @@ export interface ExaminedTool {
   readonly wire: Readonly<Tool>;
   /** Whether it is a GET or HEAD route too. */
   readonly reads?: boolean | undefined;
+  /** Names the library of its schema, if a newer version checks large arguments within limits. */
+  readonly outdated?: string | undefined;
 }
 
 const MAX_NAME = 64;
@@ -92,6 +95,7 @@ export function diagnoseTools(
   const findings = [
     ...tools.flatMap((tool) => [...nameFindings(tool), ...textFindings(tool), ...schemaFindings(tool)]),
     ...similarFindings(tools),
+    ...libraryFindings(tools),
     ...weightFindings(weights, tokens),
     ...Array.from(largest, ([tool, size]) => largeResult(tool, size)),
   ];
@@ -185,6 +189,15 @@ function similarFindings(tools: readonly ExaminedTool[]): McpFinding[] {
     const advice = 'Say in each description when to use this tool and not the other, or merge the tools.';
     return finding('similar-text', first, `has nearly the same description as ${named(others)}`, advice);
   });
+}
+
+function libraryFindings(tools: readonly ExaminedTool[]): McpFinding[] {
+  const old = tools.filter(({ outdated }) => outdated !== undefined);
+  if (old.length === 0) return [];
+  const problem = `has schemas of ${old[0]!.outdated} (${named(old.map(({ wire }) => wire.name))}), which finds each fault of large arguments`;
+  const advice =
+    'Install zod 4.6 or later, which stops at the first one; below it, a tool takes 5,000 values ("maxValues").';
+  return [finding('outdated-library', undefined, problem, advice)];
 }
 
 function weightFindings(weights: McpDiagnosis['weights'], tokens: number): McpFinding[] {

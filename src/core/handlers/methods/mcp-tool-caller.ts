@@ -7,6 +7,7 @@ import type {
 } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { lastValueFrom, Observable, type Subscriber } from 'rxjs';
+import { MCP_OPTIONS } from '../../common/options.js';
 import { DONE, type MaybePromise } from '../../common/promises.js';
 import {
   type CallingClient,
@@ -23,9 +24,10 @@ import { logError } from '../../calls/operator-log.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { SessionRuntime } from '../../sessions/live/session-runtime.js';
 import { shutdownRefusal } from '../../protocol/errors.js';
-import type { JsonRpcRequest, RequestId } from '../../protocol/json-rpc.js';
+import { type JsonRpcRequest, type RequestId, tooManyValues } from '../../protocol/json-rpc.js';
 import { LATEST_LEGACY_REVISION } from '../../protocol/revisions.js';
 import { ProtocolError } from '../../protocol/spec.js';
+import { hasMoreValues } from '../../protocol/values.js';
 
 /** A tool call emits progress, any number of times, then the result. @publicApi */
 export type McpToolCallEvent =
@@ -77,7 +79,10 @@ export interface McpToolCallOptions {
 @Injectable()
 export class McpToolCaller {
   /** @internal */
-  constructor(@Inject(SessionRuntime) private readonly runtime: SessionRuntime) {}
+  constructor(
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
+    @Inject(MCP_OPTIONS) private readonly limits: { readonly maxBodyValues: number },
+  ) {}
 
   /**
    * Calls a tool.
@@ -88,7 +93,7 @@ export class McpToolCaller {
    *   is logged
    * @returns the result; `isError` says that the tool has failed
    * @throws (rejects) ProtocolError the error that a client would get, for an unknown tool, for example; McpError
-   *   UNAVAILABLE when the app has closed; TypeError for arguments that JSON cannot write; the reason of `signal`
+   *   UNAVAILABLE when the app has closed, PAYLOAD_TOO_LARGE above `maxBodyValues`; TypeError for arguments that JSON cannot write; the reason of `signal`
    */
   callTool(
     name: string,
@@ -161,7 +166,12 @@ export class McpToolCaller {
       // Calls that run may call others while the app drains.
       if (calls.shutdown.is === 'stopped') throw shutdownRefusal();
       const client = new ClientWithin(subscriber, options);
-      const call = new McpCall(httpOf(options), requestOf(method, params, options), client, client);
+      const call = new McpCall(
+        httpOf(options),
+        requestOf(method, params, options, this.limits.maxBodyValues),
+        client,
+        client,
+      );
       calls.add(call);
       calls.dispatch(call);
       return () => calls.cancel(call, new Error('The caller unsubscribed from the result.'));
@@ -206,11 +216,13 @@ function listedTool({
 
 let lastId = 0;
 
-/** Returns the request as a client would send it. @throws TypeError for what JSON cannot write */
-function requestOf(method: string, given: object, { meta }: McpToolCallOptions): JsonRpcRequest {
+/** Returns the request as a client would send it. @throws TypeError for what JSON cannot write; McpError PAYLOAD_TOO_LARGE */
+function requestOf(method: string, given: object, { meta }: McpToolCallOptions, maxValues: number): JsonRpcRequest {
   const id = `within-${++lastId}`;
   const params = { ...given, _meta: { ...meta, progressToken: id } };
-  return { jsonrpc: '2.0', id, method, params: JSON.parse(JSON.stringify(params)) as typeof params };
+  const text = JSON.stringify(params);
+  if (hasMoreValues(text, maxValues)) throw tooManyValues(maxValues);
+  return { jsonrpc: '2.0', id, method, params: JSON.parse(text) as typeof params };
 }
 
 /**

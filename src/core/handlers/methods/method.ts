@@ -3,6 +3,7 @@ import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../../protocol/spec.js';
+import { isLarger, MAX_CHECKED_VALUES } from '../../protocol/values.js';
 
 /** A method that an endpoint serves. */
 export interface ServedMethod<Params = unknown> {
@@ -52,6 +53,10 @@ export function paramsReader<Params>(
     const { _meta: meta } = params;
     const accepted = meta === undefined || isPlainMeta(meta) ? accept(params, era) : undefined;
     if (accepted !== undefined) return accepted;
+    if (isLarger(params, MAX_CHECKED_VALUES)) {
+      const text = `The parameters of "${method}" have more than ${MAX_CHECKED_VALUES} values, and are not of the usual form, so they were not read. Send less.`;
+      throw invalidParams(text);
+    }
     const { value, problem } = checkedBySpec(type, { method, params: known ? known(params, era) : params });
     if (!problem) return (value as { params: Params }).params;
     const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
@@ -61,12 +66,13 @@ export function paramsReader<Params>(
 
 /** Returns whether `_meta` is as clients send it. */
 function isPlainMeta(meta: unknown): boolean {
-  if (!isObject(meta) || RELATED_TASK in meta) return false;
-  const { progressToken } = meta;
+  if (!isObject(meta)) return false;
+  const { progressToken, [RELATED_TASK]: task } = meta;
+  if (task !== undefined && !(isObject(task) && typeof task['taskId'] === 'string')) return false;
   return progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken);
 }
 
-/** The schema checks this key of `_meta`. */
+/** The schema checks this key of `_meta` too. */
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 
 export function isRecordOfTexts(value: unknown): value is Record<string, string> {

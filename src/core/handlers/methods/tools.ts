@@ -33,7 +33,7 @@ export function toolMethods(
       ({ name, arguments: args, task }, era) =>
         typeof name === 'string' &&
         (args === undefined || isObject(args)) &&
-        (task === undefined || !ERAS[era].hasTaskParam)
+        (task === undefined || !ERAS[era].hasTaskParam || isPlainTask(task))
           ? { name, arguments: args }
           : undefined,
       withoutTask,
@@ -52,6 +52,10 @@ export function toolMethods(
     },
   };
   return { 'tools/call': call };
+}
+
+function isPlainTask(task: unknown): boolean {
+  return isObject(task) && (task['ttl'] === undefined || typeof task['ttl'] === 'number');
 }
 
 /** Removes `task`, which is an unknown key in revision 2026-07-28: it has no tasks in its core. */

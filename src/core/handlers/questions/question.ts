@@ -5,7 +5,7 @@ import type { McpElicitation, McpQuestion } from '../../calls/mcp-questions.js';
 import { HandlerSuspended } from '../handlers.errors.js';
 import { type Capabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
 import {
-  AjvJsonSchemaValidator,
+  firstProblem,
   inputRequired,
   MissingRequiredClientCapabilityError,
   ProtocolError,
@@ -13,6 +13,8 @@ import {
   specTypeSchemas,
 } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
+import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
+import { isLarger, MAX_CHECKED_VALUES } from '../../protocol/values.js';
 
 /** Thrown when a handler's question cannot be asked; the message is for the developer and the client. */
 export class QuestionError extends Error {}
@@ -141,10 +143,12 @@ export function lacking(key: string, method: string, requiredCapabilities: Capab
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;
-/** Accepts the values that a schema of the specification accepts. */
+/** Accepts the values that a schema of the specification accepts, if they are not too many. */
 function fits<T extends object>(schema: Checked<T>): (answer: unknown) => T | undefined {
   return (answer) => {
-    const outcome = schema['~standard'].validate(answer);
+    if (isLarger(answer, MAX_CHECKED_VALUES)) return undefined;
+    // The schemas of the specification are synchronous.
+    const outcome = firstProblem(schema, answer) as Outcome<T>;
     return outcome.issues ? undefined : outcome.value;
   };
 }
@@ -166,7 +170,7 @@ const MAX_COMPILED = 500;
  * Ajv never releases compiled schemas, so when there are too many, the compiler is replaced.
  */
 export class RequestedSchemas {
-  #compiler = new AjvJsonSchemaValidator();
+  #compiler = new BoundedJsonSchemas();
   readonly #compiled = new Map<string, JsonSchemaValidator<unknown>>();
 
   constructor(private readonly maxCompiled = MAX_COMPILED) {}
@@ -178,7 +182,7 @@ export class RequestedSchemas {
     if (!validator) {
       if (this.#compiled.size >= this.maxCompiled) {
         this.#compiled.clear();
-        this.#compiler = new AjvJsonSchemaValidator();
+        this.#compiler = new BoundedJsonSchemas();
       }
       // The schema is copied, as handlers may change theirs later, and without its $id, by which Ajv would use another
       // schema.

@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } f
 import type { McpClock } from '../../common/clock.js';
 import { type RouteParams, routeText } from '../../calls/mcp-call.js';
 import { ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { canonicalJson } from '../../protocol/values.js';
 
 /**
  * # What a call knows so far, in the hands of its client
@@ -190,19 +191,4 @@ export function digestOfJson(value: unknown): string {
 export function invalidState(): ProtocolError {
   const reason = { reason: 'invalid_request_state' };
   return new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', reason);
-}
-
-/**
- * Returns the canonical text of a JSON value: sorted keys, no white space. Equal values have the same text.
- *
- * @param value a value as it comes from `JSON.parse`; members that are `undefined` count as absent
- */
-export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  const members = Object.entries(value)
-    .filter(([, member]) => member !== undefined)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
-  return `{${members.join()}}`;
 }

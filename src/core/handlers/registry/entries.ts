@@ -85,6 +85,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   const { origin, compiler, runner, failures, closed } = source;
   const { name, title, description, icons, annotations } = options;
   const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
+  const { maxValues } = options;
   assertName('name', name, origin);
   if (maxResultBytes !== Infinity && !(Number.isSafeInteger(maxResultBytes) && maxResultBytes > 0)) {
     const wanted = 'a whole number of at least 1, or Infinity';
@@ -93,12 +94,16 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
       `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`,
     );
   }
+  if (maxValues !== undefined && !(Number.isSafeInteger(maxValues) && maxValues > 0)) {
+    const reason = `its "maxValues" must be a whole number of at least 1; got ${shown(maxValues)}.`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  }
   if (typeof textMirror !== 'boolean') {
     throw new McpHandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
   }
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
   assertOfRoute(options, source);
-  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { closed });
+  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { closed, maxValues });
   const output = options.outputSchema && compiler.compile(options.outputSchema as McpHandlerSchema, 'output', origin);
   const inputSchema = (source.route?.json ?? input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
@@ -120,6 +125,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     ...effectsOf(options, wire.inputSchema, origin),
     bound,
     reads: source.reads,
+    outdated: (input ?? source.route)?.outdated,
     ...served(
       runner(input?.validate),
       { kind: 'tool', name, origin, failures, bound, limits },

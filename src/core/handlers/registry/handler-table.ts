@@ -70,6 +70,8 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly reads?: boolean | undefined;
   /** The class of the catalogue that it is from. */
   readonly source?: string;
+  /** Names the library of its schema, if a newer version checks large arguments within limits. */
+  readonly outdated?: string | undefined;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<

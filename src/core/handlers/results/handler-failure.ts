@@ -54,6 +54,8 @@ export interface FailedHandler {
  * it.
  */
 const MAX_DETAIL = 2_000;
+/** The text of a denial or a validation has at most so many messages. */
+const MAX_LINES = 20;
 /** Matches the first line of a stack trace inside a message. */
 const STACK = /^[ \t]*at .+:\d+:\d+\)?$/m;
 
@@ -165,7 +167,7 @@ function textFor(
 }
 
 /**
- * Returns the text of an `HttpException` for the client: its message, or its messages, one per line; else its whole
+ * Returns the text of an `HttpException` for the client: its message, or its first messages, one per line; else its whole
  * response, which was meant for a client too.
  */
 export function textOf(exception: HttpException): string {
@@ -174,8 +176,15 @@ export function textOf(exception: HttpException): string {
   if (!isObject(response)) return exception.message;
   const { message } = response;
   if (typeof message === 'string') return message;
-  if (Array.isArray(message) && message.every((line) => typeof line === 'string')) return message.join('\n');
+  if (Array.isArray(message) && message.every((line) => typeof line === 'string')) return firstLines(message);
   return jsonOrUndefined(message ?? response) ?? exception.message;
+}
+
+/** Returns the first of many messages: a `ValidationPipe` has one for each fault. */
+function firstLines(lines: readonly string[]): string {
+  const first = lines.slice(0, MAX_LINES).map((line) => excerpt(line));
+  const more = lines.length - first.length;
+  return [...first, ...(more > 0 ? [`and ${more} more`] : [])].join('\n');
 }
 
 /**

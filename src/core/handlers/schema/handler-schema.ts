@@ -40,7 +40,10 @@ export type Misfit = (problems: readonly McpArgumentProblem[]) => Error;
 export interface CompiledSchema {
   /** The schema as it goes over the wire; frozen. */
   readonly json: JsonSchema;
+  /** Refuses arguments with too many values, too. */
   readonly validate: Validate;
+  /** Names the library of the schema, if a newer version of it would check large arguments within limits. */
+  readonly outdated?: string | undefined;
 }
 
 /** Says whether a schema describes arguments or results: with defaults, its JSON Schema differs. */

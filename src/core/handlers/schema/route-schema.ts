@@ -30,6 +30,8 @@ export interface RouteParam {
 export interface RouteSchema extends RoutePlaces {
   readonly json: JsonSchema;
   readonly checks: RouteChecks;
+  /** Names the library of a schema, as that of a compiled schema. */
+  readonly outdated: string | undefined;
 }
 
 /** Describes a route, beside its parameters. */
@@ -38,6 +40,8 @@ export interface RouteUse {
   readonly compiler: SchemaCompiler;
   /** The names in the path of the route, and whether each path of it has them. */
   readonly pathNames: ReadonlyMap<string, boolean>;
+  /** The arguments may have so many values. @default as many as their schemas allow */
+  readonly maxValues?: number | undefined;
   /** Renames arguments, such as `{ 'body.id': 'newId' }`. */
   readonly rename: Readonly<Record<string, string>>;
   /** Returns whether a `ValidationPipe` stands around the parameter: it checks the class, and nothing else does. */
@@ -110,7 +114,8 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
     json: frozenJson(alone ?? combined),
     places,
     rest: rest?.part,
-    checks: new RouteChecks(pieces, { places, rest: rest?.part }),
+    checks: new RouteChecks(pieces, { places, rest: rest?.part }, use.maxValues),
+    outdated: pieces.find((piece) => piece.outdated)?.outdated,
   };
 }
 
@@ -138,7 +143,7 @@ function pieceOf(param: RouteParam, use: RouteUse): RoutePiece {
 
 function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece {
   const { part } = param;
-  const { compiler, origin, documented } = use;
+  const { compiler, origin, documented, maxValues } = use;
   const standard = standardOf(param.schema) ?? standardOf(param.type);
   const place = { part, field };
   const documentation = documented(place);
@@ -147,14 +152,16 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const optional = part === 'params' ? !inPath : !pipes.some(({ needed }) => needed);
   const defaulted = pipes.find(({ json }) => 'default' in json) !== undefined;
   if (standard) {
-    const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, anyRoot: true });
+    const how = { option: `schema of ${at(param)}`, anyRoot: true, maxValues };
+    const compiled = compiler.compile(standard, 'input', origin, how);
     if ('$defs' in compiled.json) {
       const reason = `the schema of its ${at(param)} has "$defs", which belong to the root of a schema. ${BY_HAND}`;
       throw new McpHandlerDefinitionError(origin, reason);
     }
     const absent = (part !== 'params' || !inPath) && acceptsNothing(compiled.validate);
     const properties = { [field]: { ...documentation, ...compiled.json } };
-    return { part, field, properties, required: absent ? [] : [field], check: compiled.validate };
+    const { outdated, validate: check } = compiled;
+    return { part, field, properties, required: absent ? [] : [field], check, outdated };
   }
   // A pipe of the app makes an object of the text in the URL, such as an entity of its id.
   const isText = part === 'params' || (part === 'query' && param.pipes.length > 0);
@@ -233,7 +240,7 @@ function checkOf(
 
 function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
   const { part, type } = param;
-  const { compiler, origin, pathNames, closed } = use;
+  const { compiler, origin, pathNames, closed, maxValues } = use;
   const standard = standardOf(param.schema) ?? standardOf(type);
   const wholeOf = (json: JsonSchema, check: Validate | undefined): RoutePiece => {
     const properties = (json['properties'] ?? {}) as Record<string, JsonSchema>;
@@ -242,8 +249,9 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
     return { part, field: undefined, properties, required, json, ...(check && { check }) };
   };
   if (standard) {
-    const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, closed });
-    return wholeOf(compiled.json, compiled.validate);
+    const how = { option: `schema of ${at(param)}`, closed, maxValues };
+    const compiled = compiler.compile(standard, 'input', origin, how);
+    return { ...wholeOf(compiled.json, compiled.validate), outdated: compiled.outdated };
   }
   if (isClass(type)) {
     const { json, check } = ofClass(param, type as Type, use);
@@ -263,9 +271,9 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
 }
 
 function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
-  const { compiler, origin, closed } = use;
+  const { compiler, origin, closed, maxValues } = use;
   try {
-    const { json, validate } = compiler.compile(type, 'input', origin, { closed });
+    const { json, validate } = compiler.compile(type, 'input', origin, { closed, maxValues });
     // A ValidationPipe at the parameter makes the instance, of what a URL says.
     return use.piped(param) ? { json } : { json, check: validate };
   } catch (error) {

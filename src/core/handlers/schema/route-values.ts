@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isThenable } from '../../common/promises.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { type McpArgumentProblem, McpArgumentsError } from '../handlers.errors.js';
+import { assertValues, type McpArgumentProblem, McpArgumentsError } from '../handlers.errors.js';
 import type { JsonSchema, Validate } from './handler-schema.js';
 
 /** The arguments of a route stand in these parts of its request. */
@@ -40,6 +40,8 @@ export interface RoutePiece {
   readonly json?: JsonSchema;
   /** Checks the value of the parameter; absent: its pipes do. */
   readonly check?: Validate;
+  /** Names the library of the schema, as that of a compiled schema. */
+  readonly outdated?: string | undefined;
 }
 
 /**
@@ -144,6 +146,7 @@ export class RouteChecks {
   constructor(
     private readonly pieces: readonly RoutePiece[],
     private readonly places: RoutePlaces,
+    private readonly maxValues = Infinity,
   ) {
     this.#names = new Map([...places.places].map(([name, { part, field }]) => [keyOf(part, field), name]));
     this.#properties = new Map(
@@ -162,6 +165,7 @@ export class RouteChecks {
    * @throws McpArgumentsError, or rejects with it
    */
   validate(parts: RouteParts, sent: SentArguments): RouteValues | Promise<RouteValues> {
+    assertValues(sent.args, this.maxValues);
     const problems = this.#misfits(sent.args);
     const checked = new Map<string, unknown>();
     const waiting: PromiseLike<void>[] = [];

@@ -1,8 +1,11 @@
-import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
+import type { JsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import type { Type } from '@nestjs/common';
-import { AjvJsonSchemaValidator, fromJsonSchema } from '../../protocol/spec.js';
+import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
+import type { CheckIssue, CheckOutcome } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
+import { isLarger } from '../../protocol/values.js';
 import {
+  assertValues,
   type McpArgumentProblem,
   McpArgumentsError,
   McpHandlerDefinitionError,
@@ -10,6 +13,7 @@ import {
 } from '../handlers.errors.js';
 import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
 import type { CompiledSchema, McpHandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+import { MANY_VALUES, standardCheck } from './standard-check.js';
 
 const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
   input: (problems) => new McpArgumentsError(problems),
@@ -18,9 +22,14 @@ const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
 
 const TARGET = { target: 'draft-2020-12' } as const;
 
+/**
+ * Arguments may have so many values, if the library of their schema looks for all problems: `@Tool({ maxValues })` changes it.
+ *
+ * @internal
+ */
+export const MAX_UNSTOPPED_VALUES = 5_000;
+
 type Standard = StandardSchemaWithJSON['~standard'];
-type Outcome = Awaited<ReturnType<Standard['validate']>>;
-type Issue = NonNullable<Outcome['issues']>[number];
 
 /**
  * Converts the schemas of handlers once, at the start: lists and calls convert nothing, and a schema that cannot be converted
@@ -30,14 +39,14 @@ type Issue = NonNullable<Outcome['issues']>[number];
  * is collected with it.
  */
 export class SchemaCompiler {
-  #shared: jsonSchemaValidator | undefined;
+  #validators: JsonValidators | undefined;
 
   /**
    * Compiles a schema.
    *
    * @param origin the handler, for messages
    * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have; `anyRoot`: it
-   *   describes one argument, which need not be an object
+   *   describes one argument, which need not be an object; `maxValues`: arguments may have so many
    * @throws McpHandlerDefinitionError that says why the schema cannot be used
    */
   compile(
@@ -48,31 +57,30 @@ export class SchemaCompiler {
       option = `${use}Schema`,
       closed = false,
       anyRoot = false,
-    }: { option?: string; closed?: boolean | undefined; anyRoot?: boolean } = {},
+      maxValues,
+    }: { option?: string; closed?: boolean | undefined; anyRoot?: boolean; maxValues?: number | undefined } = {},
   ): CompiledSchema {
     try {
-      const { json, validate } = this.#convert(standardOf(schema) ?? schema, use, closed, anyRoot);
-      return { json: frozenJson(json), validate };
+      const { json, validate, stops, outdated } = this.#convert(standardOf(schema) ?? schema, use, closed, anyRoot);
+      const max = maxValues ?? (stops ? Infinity : MAX_UNSTOPPED_VALUES);
+      return { json: frozenJson(json), validate: use === 'input' ? limited(validate, max) : validate, outdated };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new McpHandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
     }
   }
 
-  #convert(schema: unknown, use: SchemaUse, closed: boolean, anyRoot: boolean): CompiledSchema {
+  #convert(schema: unknown, use: SchemaUse, closed: boolean, anyRoot: boolean): ConvertedSchema {
     const misfit = MISFITS[use];
     if (isStandardSchema(schema)) {
-      const standard = schema['~standard'];
-      const json = jsonOfStandard(standard, use);
-      return {
-        json: anyRoot ? json : objectOrAlternatives(json),
-        validate: validateStandard(standard, issueProblems, misfit),
-      };
+      const json = jsonOfStandard(schema['~standard'], use);
+      const { check, ...about } = standardCheck(schema, json);
+      return { json: anyRoot ? json : objectOrAlternatives(json), validate: validateStandard(check, misfit), ...about };
     }
     if (typeof schema === 'function') {
       const packages = loadClassPackages();
       const json = jsonOfClass(schema as Type, packages, { use, closed });
-      return { json, validate: validateClass(schema as Type, packages, use, misfit) };
+      return { json, validate: validateClass(schema as Type, packages, use, misfit), stops: false };
     }
     if (typeof schema !== 'object' || schema === null) {
       throw new Error(
@@ -83,16 +91,44 @@ export class SchemaCompiler {
       throw new Error('it is an object of schemas. Combine them into one schema: z.object({ … }).');
     }
     const json = objectRoot(frozenJson(schema as JsonSchema));
-    const { '~standard': standard } = fromJsonSchema(json, this.#validatorFor(json));
-    const validate = validateStandard(standard, ajvProblems, misfit);
-    return { json, validate: use === 'output' ? orAsJson(validate) : validate };
+    const validate = validateJson(json, this.#validatorsFor(json), misfit);
+    return { json, validate: use === 'output' ? orAsJson(validate) : validate, stops: true };
   }
 
-  /** Returns a validator of its own: Ajv would use the first schema in place of a second one with the same `$id`. */
-  #validatorFor(schema: JsonSchema): jsonSchemaValidator {
-    if (JSON.stringify(schema).includes('"$id"')) return new AjvJsonSchemaValidator();
-    return (this.#shared ??= new AjvJsonSchemaValidator());
+  /** Returns validators of its own: Ajv would use the first schema in place of a second one with the same `$id`. */
+  #validatorsFor(schema: JsonSchema): JsonValidators {
+    if (JSON.stringify(schema).includes('"$id"')) return new JsonValidators();
+    return (this.#validators ??= new JsonValidators());
   }
+}
+
+interface ConvertedSchema extends CompiledSchema {
+  /** Whether the check stops at the first problem. */
+  readonly stops: boolean;
+}
+
+/** Validates JSON Schemas: up to the first problem, or, of values that do not fit, up to the last one. */
+class JsonValidators {
+  readonly #first = new BoundedJsonSchemas();
+  /** Made when the first value does not fit. */
+  #all: BoundedJsonSchemas | undefined;
+
+  first(schema: JsonSchema): JsonSchemaValidator<unknown> {
+    return this.#first.getValidator(schema);
+  }
+
+  all(schema: JsonSchema): JsonSchemaValidator<unknown> {
+    return (this.#all ??= new BoundedJsonSchemas(true)).getValidator(schema);
+  }
+}
+
+/** Refuses a value with too many values before it is checked. */
+function limited(validate: Validate, max: number): Validate {
+  if (max === Infinity) return validate;
+  return (raw) => {
+    assertValues(raw, max);
+    return validate(raw);
+  };
 }
 
 /** Checks that the root is an object, as arguments and structured results are. @throws Error */
@@ -183,18 +219,31 @@ function noConversion(vendor: string): string {
 }
 
 /** Returns the check of a Standard Schema. It stays synchronous where the schema does. */
-function validateStandard(
-  standard: Pick<Standard, 'validate'>,
-  problemsOf: (issue: Issue) => McpArgumentProblem[],
-  misfit: Misfit,
-): Validate {
-  const valueOf = (outcome: Outcome): unknown => {
+function validateStandard(check: (value: unknown) => CheckOutcome | Promise<CheckOutcome>, misfit: Misfit): Validate {
+  const valueOf = (outcome: CheckOutcome): unknown => {
     if (!outcome.issues || outcome.issues.length === 0) return (outcome as { value: unknown }).value;
-    throw misfit(outcome.issues.flatMap(problemsOf));
+    throw misfit(outcome.issues.map(problemOf));
   };
   return (raw) => {
-    const outcome = standard.validate(raw);
+    const outcome = check(raw);
     return outcome instanceof Promise ? outcome.then(valueOf) : valueOf(outcome);
+  };
+}
+
+/**
+ * Returns the check of a JSON Schema: up to the first problem, which takes the least time. Of a value that does not fit, and
+ * is small, all problems are named, so that the caller can mend them at once.
+ */
+function validateJson(json: JsonSchema, validators: JsonValidators, misfit: Misfit): Validate {
+  const first = validators.first(json);
+  let all: JsonSchemaValidator<unknown> | undefined;
+  return (raw) => {
+    const outcome = first(raw);
+    if (outcome.valid) return outcome.data;
+    if (isLarger(raw, MANY_VALUES)) throw misfit(ajvProblems(outcome.errorMessage));
+    all ??= validators.all(json);
+    const { errorMessage = outcome.errorMessage } = all(raw);
+    throw misfit(ajvProblems(errorMessage));
   };
 }
 
@@ -215,14 +264,14 @@ function orAsJson(validate: Validate): Validate {
   };
 }
 
-function issueProblems({ path = [], message }: Issue): McpArgumentProblem[] {
-  return [{ path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'), message }];
+function problemOf({ path = [], message }: CheckIssue): McpArgumentProblem {
+  return { path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'), message };
 }
 
 /** Matches one problem in Ajv's one text for all: `data/a/0 must be string, data must have required property 'b'`. */
 const PROBLEM = /(?:^|, )data(?<pointer>(?:\/[^ ]*)?) (?<message>.+?)(?=, data[ /]|$)/gs;
 
-function ajvProblems({ message: text }: Issue): McpArgumentProblem[] {
+function ajvProblems(text: string): McpArgumentProblem[] {
   const problems = Array.from(text.matchAll(PROBLEM), ({ groups }) => ({
     path: pathOf(groups!.pointer!),
     message: groups!.message!,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { canonicalJson } from './request-state.js';
+import { canonicalJson } from './values.js';
 
 describe('canonicalJson', () => {
   it.each<[unknown, string]>([

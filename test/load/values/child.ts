@@ -1,0 +1,139 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import type { Cost } from './node.js';
+import type { Place } from './places.js';
+
+const MAX_HEAP = '--max-old-space-size=256';
+const INITIALIZE =
+  '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}';
+
+type Headers = Readonly<Record<string, string>>;
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** An answer, and what it cost the process that gave it. */
+export interface Measured extends Cost, Answer {}
+
+/** A server in a process of its own with little memory, and a client with a session. */
+export class MeasuredNode {
+  #url = '';
+  #session: Headers = {};
+  #lastId = 10;
+
+  private constructor(private readonly child: ChildProcess) {}
+
+  static async start(program: string): Promise<MeasuredNode> {
+    const execArgv = [MAX_HEAP, '--expose-gc'];
+    const node = new MeasuredNode(fork(program, { execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }));
+    node.#url = `${await node.#said<string>()}/mcp`;
+    const { response } = await opened(node.#url, bodyOf('initialize', INITIALIZE, 1), {});
+    node.#session = {
+      'mcp-session-id': response.headers['mcp-session-id'] as string,
+      'mcp-protocol-version': '2025-11-25',
+    };
+    await textOf(response);
+    return node;
+  }
+
+  /** Sends a request that has a value in a place. @throws when the process has ended */
+  ask({ era, method, named, params }: Place, value: string): Promise<Measured> {
+    const modern = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(named && { 'mcp-name': named }) };
+    const ofSession = method === 'initialize' ? {} : this.#session;
+    return this.#measured(() =>
+      posted(this.#url, bodyOf(method, params(value), 7), era === 'modern' ? modern : ofSession),
+    );
+  }
+
+  /** Answers the question of a tool. @param result the text of the answer; the tool is cancelled if it is refused */
+  async answer(result: string): Promise<Measured> {
+    const call = await opened(
+      this.#url,
+      bodyOf('tools/call', '{"name":"ask","arguments":{}}', ++this.#lastId),
+      this.#session,
+    );
+    const chunks = call.response.setEncoding('utf8').iterator({ destroyOnReturn: false }) as AsyncIterable<string>;
+    let asked: RegExpExecArray | null = null;
+    for await (const chunk of chunks) if ((asked = /^data: (\{.*)$/m.exec(chunk))) break;
+    if (!asked) throw new Error(`The tool asked nothing: ${call.response.statusCode}.`);
+    const { id } = JSON.parse(asked[1]!) as { id: string };
+    const rest = textOf(call.response).catch(() => '');
+    const measured = await this.#measured(async () => {
+      const answer = await posted(
+        this.#url,
+        `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`,
+        this.#session,
+      );
+      // What the server makes of it takes some turns.
+      if (answer.status === 202) await rest;
+      return answer;
+    });
+    call.close();
+    return measured;
+  }
+
+  async close(): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode) return;
+    this.child.disconnect();
+    await once(this.child, 'exit');
+  }
+
+  /** Measures the process while it answers. */
+  async #measured(ask: () => Promise<Answer>): Promise<Measured> {
+    this.child.send('begin');
+    await this.#said();
+    const answer = await ask();
+    this.child.send('end');
+    return { ...answer, ...(await this.#said<Cost>()) };
+  }
+
+  async #said<T>(): Promise<T> {
+    const gone = new AbortController();
+    const { signal } = gone;
+    const ended = once(this.child, 'exit', { signal }).then(([code, by]) => {
+      throw new Error(`The process has ended (${code ?? by}).`);
+    });
+    const [message] = (await Promise.race([once(this.child, 'message', { signal }), ended]).finally(() => {
+      gone.abort();
+      ended.catch(() => {});
+    })) as [T];
+    return message;
+  }
+}
+
+function bodyOf(method: string, params: string, id: number): string {
+  return `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`;
+}
+
+/** Sends a POST over a connection of its own. */
+async function opened(
+  url: string,
+  body: string,
+  headers: Headers,
+): Promise<{ response: IncomingMessage; close(): void }> {
+  const bytes = Buffer.from(body);
+  const all = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'content-length': bytes.length,
+    ...headers,
+  };
+  const sent = request(url, { method: 'POST', headers: all, agent: false });
+  sent.end(bytes);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  return { response, close: () => void sent.destroy() };
+}
+
+async function posted(url: string, body: string, headers: Headers): Promise<Answer> {
+  const { response } = await opened(url, body, headers);
+  return { status: response.statusCode!, text: await textOf(response) };
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk as string;
+  return text;
+}
