@@ -1,8 +1,9 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
-import { count, oneOf, type OptionTable, required, timer } from '../../common/options.js';
+import { count, oneOf, type OptionTable, required } from '../../common/options.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { McpHandlerSchema } from '../schema/handler-schema.js';
 import type { ConfirmMessage, EffectArguments, IdempotencyOptions, ToolConfirmOptions } from './effect-options.js';
+import type { ToolTaskOptions } from './task-options.js';
 
 /** These options describe every handler. @internal */
 export interface DescribedOptions {
@@ -177,37 +178,6 @@ export interface ToolsOptions {
   only?: readonly string[];
   /** Names the methods that are not tools. */
   except?: readonly string[];
-}
-
-/** Decides how calls of a tool become tasks. @internal */
-export interface ToolTaskOptions {
-  /**
-   * Decides what a client of 2026-07-28 gets that does not declare the extension. With `'optional'` its call runs
-   * without a task. With `'required'` it is refused (-32021).
-   *
-   * @default 'optional'
-   */
-  support?: 'optional' | 'required';
-  /**
-   * Sets the milliseconds from the beginning of the handler after which its call becomes a task. Faster calls are
-   * answered directly. With `Infinity` the call becomes a task when the handler calls `ctx.startTask()`.
-   *
-   * @default 0
-   */
-  afterMs?: number;
-  /**
-   * Sets the milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a
-   * handler that still runs is aborted.
-   *
-   * @default the option `ttlMs` of the module
-   */
-  ttlMs?: number;
-  /**
-   * Sets the milliseconds that clients should wait between two polls.
-   *
-   * @default the option `pollIntervalMs` of the module
-   */
-  pollIntervalMs?: number;
 }
 
 /** Names the view of a tool, and decides who may call the tool. @internal */
@@ -434,13 +404,6 @@ export const CONCURRENCY_TABLE = {
   max: count(required),
   per: oneOf(required, ['principal']),
 } satisfies OptionTable<HandlerConcurrency>;
-
-export const TASK_TABLE = {
-  support: oneOf('optional', ['optional', 'required']),
-  afterMs: timer(0, { min: 0, infinite: true }),
-  ttlMs: timer(undefined),
-  pollIntervalMs: timer(undefined),
-} satisfies OptionTable<ToolTaskOptions>;
 
 export const CACHE_TABLE = {
   ttlMs: count(required, { min: 0 }),

@@ -10,7 +10,6 @@ import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import { effectsOf } from '../decorators/tool-effects.js';
 import {
   CACHE_TABLE,
-  TASK_TABLE,
   type McpCacheHints,
   type MethodOptions,
   type PromptArgumentOptions,
@@ -20,8 +19,8 @@ import {
   type ResourceTemplateArgs,
   type ResourceTemplateOptions,
   type ToolOptions,
-  type ToolTaskOptions,
 } from '../decorators/handler-options.js';
+import { TASK_TABLE, type ToolTaskOptions } from '../decorators/task-options.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { type HandlerPlaces, limitsOf } from '../invocation/handler-limits.js';

@@ -1,0 +1,39 @@
+import { oneOf, type OptionTable, timer } from '../../common/options.js';
+
+/** Decides how calls of a tool become tasks. @internal */
+export interface ToolTaskOptions {
+  /**
+   * Decides what a client of 2026-07-28 gets that does not declare the extension. With `'optional'` its call runs
+   * without a task. With `'required'` it is refused (-32021).
+   *
+   * @default 'optional'
+   */
+  support?: 'optional' | 'required';
+  /**
+   * Sets the milliseconds from the beginning of the handler after which its call becomes a task. Faster calls are
+   * answered directly. With `Infinity` the call becomes a task when the handler calls `ctx.startTask()`.
+   *
+   * @default 0
+   */
+  afterMs?: number;
+  /**
+   * Sets the milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a
+   * handler that still runs is aborted.
+   *
+   * @default the option `ttlMs` of the module
+   */
+  ttlMs?: number;
+  /**
+   * Sets the milliseconds that clients should wait between two polls.
+   *
+   * @default the option `pollIntervalMs` of the module
+   */
+  pollIntervalMs?: number;
+}
+
+export const TASK_TABLE = {
+  support: oneOf('optional', ['optional', 'required']),
+  afterMs: timer(0, { min: 0, infinite: true }),
+  ttlMs: timer(undefined),
+  pollIntervalMs: timer(undefined),
+} satisfies OptionTable<ToolTaskOptions>;
