@@ -250,7 +250,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
       name: 'lamp',
       owner: undefined,
       method: 'POST',
-      url: '/mcp?owner=bob&limit=9&id=8',
+      url: '/orders/7?limit=2',
       ip: 'string',
       host: 'string',
     });

@@ -305,6 +305,20 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
     expect(await failureOf(WithRedirect)).toContain('@Redirect()');
   });
 
+  it('a method that is a route and a tool stops the start when its controller is served at some hosts alone', async () => {
+    @Controller({ path: 'orders', host: ['admin.example.com', /^internal/] })
+    class OfHost {
+      @Get(':id')
+      @Tool({ name: 'broken' })
+      get(@Param('id') id: string): string {
+        return id;
+      }
+    }
+    expect(await failureOf(OfHost)).toContain(
+      'its controller serves only at the host admin.example.com, /^internal/, while clients call it wherever they reach the endpoint',
+    );
+  });
+
   it('a method that is a route and a tool stops the start when its parameters have no decorators, as Nest would give the route other values', async () => {
     @Controller()
     class Bare {

@@ -97,7 +97,8 @@ export interface McpProgress {
 export class McpContext {
   /**
    * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
-   * route too it is a view of it, whose `params`, `query` and `body` hold the arguments.
+   * route too it is a view of it, which shows the request of the route: its URL, its method, and the arguments in
+   * `params`, `query` and `body`.
    */
   readonly request: unknown;
   /** The call itself. */

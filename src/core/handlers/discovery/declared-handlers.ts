@@ -9,12 +9,13 @@ import { isObject } from '../../protocol/json-rpc.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
-import { confirmOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
+import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
 import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { type ArgumentParam, isRouteMethod, layoutOf, methodOf, pathNamesOf } from '../invocation/params.js';
+import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
+import { pathNamesOf, routePathsOf } from '../invocation/route-paths.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -33,6 +34,7 @@ import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.j
 import { MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
 import { parameterDocs } from '../schema/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
+import { RouteMiddleware } from './route-middleware.js';
 import { isReadRoute, routeToolOptions } from './route-tools.js';
 
 /** At most so many tools without a description are named. */
@@ -83,6 +85,7 @@ export class DeclaredHandlers {
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'add'>,
+    @Inject(RouteMiddleware) private readonly middleware: Pick<RouteMiddleware, 'assertRuns'>,
   ) {}
 
   /**
@@ -97,16 +100,38 @@ export class DeclaredHandlers {
     // Completions come first: an entry is made with the completions of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
     const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));
-    const entries = declared.filter(isEntry).map((entry) => this.#entryOf(entry, completions, listings));
-    const served = entries.filter((entry) => this.table.mayServe(entry));
-    for (const entry of served) this.table.add(entry);
-    this.#logRemarks(served, entries.length - served.length);
+    const entries = declared
+      .filter(isEntry)
+      .map((each) => ({ declared: each, entry: this.#entryOf(each, completions, listings) }));
+    const served = entries.filter(({ entry }) => this.table.mayServe(entry));
+    for (const { entry } of served) this.table.add(entry);
+    this.#assertMiddleware(served.map((each) => each.declared));
+    this.#logRemarks(
+      served.map(({ entry }) => entry),
+      entries.length - served.length,
+    );
     for (const { kind, name, origin } of [...completions, ...listings]) {
       if (this.table.get(kind, name)) continue;
       const known = namesText(Array.from(this.table.all(kind), ({ key }) => key));
       const ref = kind === 'prompt' ? 'prompt' : 'resource template';
       throw new McpHandlerDefinitionError(origin, `there is no ${ref} "${name}" in its endpoint. ${known}`);
     }
+  }
+
+  /** @throws McpHandlerDefinitionError for a route whose middleware does not run for calls of its handler */
+  #assertMiddleware(declared: readonly Declared<EntryDeclaration>[]): void {
+    if (this.options.middleware === 'ignore') return;
+    const checked = declared.filter(({ host, methodName, declaration }) => {
+      const type = host.type as Type<object>;
+      const isIgnored =
+        declaration.kind === 'tool' && [declaration.options, toolsOf(type)].some((each) => each?.middleware);
+      return isRouteMethod(methodOf(type.prototype as object, methodName)) && !isIgnored;
+    });
+    this.middleware.assertRuns(
+      checked.map(({ host: { wrapper }, methodName, origin, declaration: { kind } }) => {
+        return { wrapper, methodName, origin, isTool: kind === 'tool' };
+      }),
+    );
   }
 
   /** Logs what may be intended, and may be a mistake. */
@@ -231,7 +256,7 @@ export class DeclaredHandlers {
     const { args, isRoute, decorated } = layoutOf(type, methodName, origin);
     if (!method || !isRoute || inputSchema) return undefined;
     const { config, modules } = this;
-    const pathNames = pathNamesOf(type, method, { config, modules, wrapper: host.wrapper });
+    const pathNames = pathNamesOf(routePathsOf(type, method, { config, modules, wrapper: host.wrapper }));
     const params = decorated ? args : [];
     if (params.length === 0 && pathNames.size === 0) return undefined;
     return routeSchema(params, {

@@ -35,18 +35,12 @@ import {
 } from './enhancers.js';
 import { type HandlerDescription, Invocation, ListingInvocation, type Method } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
-import {
-  emptyStandInFor,
-  layoutOf,
-  methodOf,
-  type ParamLayout,
-  pathNamesOf,
-  standInFor,
-  withGuards,
-} from './params.js';
+import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor, withGuards } from './params.js';
 import { assertPayload } from './older-nest.js';
-import { isRequestView } from './request-view.js';
+import { isRequestView, type RoutedParams } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
+import { pathNamesOf, routePathsOf, verbOf } from './route-paths.js';
+import { RouteUrls } from './route-url.js';
 
 export interface HandlerInvokerOptions {
   /**
@@ -120,8 +114,8 @@ export class HandlerInvokers {
     if (!handler) throw new McpHandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const layout = layoutOf(host, methodName, origin);
     const { contextAt, omitted } = layout;
-    const pathNames = layout.isRoute ? [...pathNamesOf(host, handler, { config, modules, wrapper }).keys()] : [];
-    const routed = layout.isRoute ? { args: layout.args, omitted, pathNames, verb: layout.verb, route } : undefined;
+    const paths = layout.isRoute ? routePathsOf(host, handler, { config, modules, wrapper }) : [];
+    const routed = layout.isRoute ? routedParams(layout, handler, paths, route) : undefined;
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
     return this.#invoker({ wrapper, methodName, layout }, about, listGuards, () => {
       const { made, scoped } = listedGuards(config, listGuards);
@@ -181,6 +175,21 @@ export class HandlerInvokers {
       () => hasGuards(host, handler) || areGuardsListed(),
     );
   }
+}
+
+/** The key that `@RouteConfig()` of @nestjs/platform-fastify writes is copied, as that package is optional. */
+const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
+
+/** Describes a route for the views of its requests. */
+function routedParams(
+  { args, omitted, verb }: ParamLayout,
+  handler: Method,
+  paths: readonly string[],
+  route: RouteSchema | undefined,
+): RoutedParams {
+  const urls = new RouteUrls(paths, verbOf(handler));
+  const config = Reflect.getMetadata(FASTIFY_ROUTE_CONFIG, handler) as object | undefined;
+  return { args, omitted, pathNames: [...pathNamesOf(paths).keys()], verb, urls, config, route };
 }
 
 /** Returns the class that has the method; the class of the instance, where a factory made it. */

@@ -1,15 +1,13 @@
 import 'reflect-metadata';
-import { type ExecutionContext, RequestMethod } from '@nestjs/common';
-import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import type { ExecutionContext } from '@nestjs/common';
 import { McpContext } from '../../calls/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import type { ProviderWrapper } from './enhancers.js';
 import type { Invocation, Method } from './invocation.js';
 import type { RouteParam } from '../schema/route-schema.js';
 import type { RequestPart } from '../schema/route-values.js';
-import { VERBS } from './request-view.js';
 import type { ResponseFacade } from './response-facade.js';
+import { ROUTE_PATH, verbOf } from './route-paths.js';
 
 /**
  * Nest stores what its decorators declare under these keys. These keys are the same since Nest 4, but not all versions
@@ -67,7 +65,7 @@ export interface ParamLayout {
   readonly decorated: boolean;
   /** Whether the method is a route of a controller too. */
   readonly isRoute: boolean;
-  /** The verb of a route that writes, which guards may decide by; absent for GET and POST. */
+  /** The method that the request of a route has for guards. */
   readonly verb: string | undefined;
 }
 
@@ -78,11 +76,9 @@ const BODY = 3;
  * `@Query()` and `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
  */
 const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
-/** Nest stores under these keys that a method is a route, and that it answers with a stream of events. */
-const ROUTE_PATH = 'path';
-const ROUTE_VERB = 'method';
-const MODULE_PATH = '__module_path__';
+/** Nest stores under these keys where a route is served, and how it answers: with a stream of events, with another address, with a page. */
 const ROUTE_SSE = '__sse__';
+const ROUTE_HOST = 'host';
 const ROUTE_REDIRECT = '__redirect__';
 const ROUTE_RENDER = '__renderTemplate__';
 /** Nest stores under this key that a method only adds to its response: `@Res({ passthrough: true })`. */
@@ -158,7 +154,10 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
   const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
   const passthrough = Reflect.getMetadata(PASSTHROUGH, paramsHost, methodName) === true;
-  if (isRoute) assertResult(method, origin);
+  if (isRoute) {
+    assertHost(host, origin);
+    assertResult(method, origin);
+  }
   for (const [key] of piped) assertServable(key, isRoute, passthrough, origin);
   const invocationAt = Math.max(...Object.values(all).map(({ index }) => index)) + 1;
   const invocation = [
@@ -188,7 +187,7 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
     plain: args.length === piped.length && piped.every(([, { pipes }]) => !pipes?.length),
     decorated,
     isRoute,
-    verb: isRoute ? VERBS.find((verb) => verb === verbOf(method)) : undefined,
+    verb: isRoute ? seenVerbOf(method, decorated ? args : []) : undefined,
   };
 }
 
@@ -202,6 +201,16 @@ function omittedOf(args: readonly ArgumentParam[]): readonly string[] | undefine
     classes.some(({ prototype }) => Reflect.hasMetadata('design:type', prototype as object, field));
   const omitted = args.flatMap(({ field }) => (field === undefined || ofClass(field) ? [] : [field]));
   return omitted.length > 0 ? omitted : undefined;
+}
+
+/**
+ * Returns the method that guards and interceptors of a route see: its own, so that they decide as on the route. The
+ * request of a GET that takes arguments in a body stays a POST: a cache of GET answers by URL would mix such calls up.
+ */
+function seenVerbOf(method: Method, args: readonly ArgumentParam[]): string | undefined {
+  const verb = verbOf(method);
+  const isRead = verb === 'GET' || verb === 'HEAD';
+  return isRead && args.some(({ part }) => part === 'body') ? 'POST' : verb;
 }
 
 /** Adds the context: beside decorated parameters, one without a decorator is the context. */
@@ -262,6 +271,16 @@ function assertServable(key: string, isRoute: boolean, passthrough: boolean, ori
   throw new McpHandlerDefinitionError(origin, reason);
 }
 
+/** Checks where a route is served. @throws McpHandlerDefinitionError for a controller of some hosts */
+function assertHost(host: Host, origin: string): void {
+  const hosts = Reflect.getMetadata(ROUTE_HOST, host) as string | RegExp | (string | RegExp)[] | undefined;
+  if (hosts === undefined) return;
+  throw new McpHandlerDefinitionError(
+    origin,
+    `it is also a route that its controller serves only at the host ${[hosts].flat().map(String).join(', ')}, while clients call it wherever they reach the endpoint. Write a second method for the handler, with a guard that checks the host, and call the same service in both. ${NO_TOOL}`,
+  );
+}
+
 /** Checks the answer of a route. @throws McpHandlerDefinitionError for a route whose answer is no result */
 function assertResult(method: Method, origin: string): void {
   const name = [ROUTE_REDIRECT, ROUTE_RENDER].find((key) => Reflect.hasMetadata(key, method));
@@ -274,59 +293,6 @@ function assertResult(method: Method, origin: string): void {
     origin,
     `it is also a route with ${what}, while a handler returns its result. Write a second method for the handler, and call the same service in both. ${NO_TOOL}`,
   );
-}
-
-/** Names the app and the module of a route, whose paths stand in front of its own. */
-export interface RouteHome {
-  readonly config: ApplicationConfig;
-  readonly modules: ModulesContainer;
-  readonly wrapper: ProviderWrapper;
-}
-
-/**
- * Returns the names in the path of a route, with those in front of it; and whether each path of it has them, as
- * `{/:id}` and lists of paths need not.
- */
-export function pathNamesOf(
-  host: object,
-  method: object,
-  { config, modules, wrapper }: RouteHome,
-): Map<string, boolean> {
-  const prefix = [config.getGlobalPrefix(), ...(config.getGlobalPrefixOptions().exclude?.length ? [''] : [])];
-  const module = wrapper.host?.metatype;
-  const ofModule: unknown =
-    module &&
-    moduleKeys(modules)
-      .map((key) => Reflect.getMetadata(key, module) as unknown)
-      .find(Boolean);
-  const own = [host, method].map((holder) => Reflect.getMetadata(ROUTE_PATH, holder) as unknown);
-  const names = new Map<string, boolean>();
-  for (const given of [prefix, ofModule, ...own]) {
-    const paths = [given ?? ''].flat().map(String);
-    for (const path of paths) {
-      for (const name of namesIn(path))
-        names.set(
-          name,
-          paths.every((each) => namesIn(withoutOptional(each)).includes(name)),
-        );
-    }
-  }
-  return names;
-}
-
-/** `RouterModule` stores the path of a module under these keys. */
-const moduleKeys = ({ applicationId }: ModulesContainer): string[] => [`${MODULE_PATH}${applicationId}`, MODULE_PATH];
-
-const namesIn = (path: string): string[] => Array.from(path.matchAll(/[:*](\w+)/g), ([, name]) => name!);
-
-/** Removes `{/:id}` of Express 5 and `/:id?` of Fastify. */
-function withoutOptional(path: string): string {
-  const shorter = path.replace(/\{[^{}]*\}|:\w+\?/g, '');
-  return shorter === path ? path : withoutOptional(shorter);
-}
-
-function verbOf(method: Method): string | undefined {
-  return RequestMethod[Reflect.getMetadata(ROUTE_VERB, method) as RequestMethod];
 }
 
 /** Returns whether a method is a route of a controller. */

@@ -2,6 +2,7 @@ import { HttpException } from '@nestjs/common';
 import { ProtocolError } from '../../protocol/spec.js';
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
 import { McpError } from '../../protocol/errors.js';
+import { realRequest, respondBy } from './request-view.js';
 
 /**
  * A denial cannot set these headers: those of the body and the connection, which the transport sets, and those that would give
@@ -44,11 +45,13 @@ export class ResponseFacade {
   constructor(
     /** Express' `Request`, or `FastifyRequest`. */
     readonly req: unknown,
-  ) {}
+  ) {
+    respondBy(req, this);
+  }
 
   /** Returns Express' own object, if there is one: middleware stores values there for guards. */
   get locals(): unknown {
-    return (this.req as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
+    return (realRequest(this.req) as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
   }
   get request(): unknown {
     return this.req;
