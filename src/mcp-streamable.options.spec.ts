@@ -25,6 +25,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxResultBytes: NOT_COUNTS,
   textMirror: [null, 'no', 0],
   readOnly: [null, 'no', 0],
+  middleware: [null, true, 'run'],
   doctor: [null, 'no', 0],
   // More of them in test/handlers/extensions.spec.ts.
   extensions: [null, 'com.example/x', [], { search: {} }, { 'com.example/search': true }],

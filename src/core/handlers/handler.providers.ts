@@ -1,6 +1,7 @@
 import type { Provider } from '@nestjs/common';
 import { ToolCatalogues } from './catalogue/tool-catalogues.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
+import { RouteMiddleware } from './discovery/route-middleware.js';
 import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
 import { HandlerTable } from './registry/handler-table.js';
 
@@ -9,5 +10,6 @@ export const handlerProviders: Provider[] = [
   HandlerInvokers,
   RegisteredHandlers,
   ToolCatalogues,
+  RouteMiddleware,
   DeclaredHandlers,
 ];

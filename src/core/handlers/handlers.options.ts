@@ -84,6 +84,15 @@ export interface McpHandlerOptions {
    */
   readOnly?: boolean;
   /**
+   * Says that middleware of a route is of no concern for its tool. A client calls the tool with a POST to the endpoint,
+   * for which middleware of the route's path does not run. So the app does not start if middleware that `configure()` of
+   * a module applies runs for a route, and not for the endpoint. With `'ignore'` it starts. The option of `@Tool()` and
+   * `@Tools()` says so for one tool, or for those of one controller.
+   *
+   * @default the app does not start
+   */
+  middleware?: 'ignore';
+  /**
    * Decides whether the doctor runs. At the start it logs a warning about tools that clients refuse, and about tools
    * that models mix up. Later it warns once about each tool whose result is larger than clients accept. To run it in
    * production, set `true`; it then measures each answer of a tool. The option has no effect with the option `server`.
@@ -103,6 +112,7 @@ export const HANDLER_TABLE = {
   maxResultBytes: count(Infinity, { infinite: true }),
   textMirror: flag(true),
   readOnly: flag(false),
+  middleware: oneOf(undefined, ['ignore']),
   doctor: (given, option) => flag(isDevelopment())(given, option),
 } satisfies OptionTable<McpHandlerOptions>;
 

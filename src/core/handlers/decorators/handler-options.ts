@@ -118,6 +118,14 @@ export interface ToolOptions<
    */
   rename?: Readonly<Record<string, string>>;
   /**
+   * Says that the tool does not need the middleware of its route, which does not run for calls of the tool. Without it
+   * the app does not start if middleware that `configure()` of a module applies runs for the route, and not for the
+   * endpoint.
+   *
+   * @default the app does not start
+   */
+  middleware?: 'ignore';
+  /**
    * Sets the schema of the result, which then is structured content. Results are validated against it, and the output
    * of the schema is sent. A method that returns another type does not compile. `'route'` takes the schema from
    * `@SerializeOptions({ schema })` or `@ApiOkResponse({ type })` of the route.
@@ -172,12 +180,14 @@ export interface ToolOptions<
   textMirror?: boolean;
 }
 
-/** Decides which routes of a controller are tools; without both options, all of them are. @publicApi */
+/** Decides which routes of a controller are tools; without `only` and `except`, all of them are. @publicApi */
 export interface ToolsOptions {
   /** Names the methods that are tools. */
   only?: readonly string[];
   /** Names the methods that are not tools. */
   except?: readonly string[];
+  /** Says for all tools of the controller what `middleware` of `@Tool()` says for one. @default the app does not start */
+  middleware?: 'ignore';
 }
 
 /** Names the view of a tool, and decides who may call the tool. @internal */
@@ -423,6 +433,7 @@ export const HANDLER_OPTION_NAMES = {
     annotations: true,
     inputSchema: true,
     rename: true,
+    middleware: true,
     outputSchema: true,
     task: true,
     ui: true,

@@ -132,7 +132,7 @@ export function Tool(options: ToolOptions | false = {}): MethodDecorator {
 
 const NO_TOOL = 'nestjs-mcp-streamable:no-tool';
 const TOOLS = 'nestjs-mcp-streamable:tools';
-const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true });
+const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true, middleware: true });
 
 /**
  * Makes each route of a controller a tool, as `@Tool()` does with one.
@@ -164,7 +164,10 @@ function faultOfTools(options: unknown): string | undefined {
     return `@Tools() takes an object of options; got ${shown(options)}.`;
   const unknown = Object.keys(options).find((name) => !TOOLS_NAMES.includes(name));
   if (unknown !== undefined) return `@Tools() has no option "${unknown}". ${adviceOn(unknown, TOOLS_NAMES)}`;
-  const lists = Object.entries(options);
+  const { middleware, ...named } = options as ToolsOptions;
+  if (middleware !== undefined && middleware !== 'ignore')
+    return `The option "middleware" of @Tools() can only be 'ignore'; got ${shown(middleware)}.`;
+  const lists = Object.entries(named);
   const wrong = lists.find(([, names]) => !Array.isArray(names) || !names.every((name) => typeof name === 'string'));
   if (wrong) return `The option "${wrong[0]}" of @Tools() is a list of names of methods; got ${shown(wrong[1])}.`;
   return lists.length > 1 ? '@Tools() takes "only" or "except", not both.' : undefined;

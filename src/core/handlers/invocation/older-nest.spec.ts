@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { InvokingApp } from '../../../../test/support/invoking-app.js';
 import { Tool } from '../decorators/handler.decorators.js';
 import { assertNoneSkipped } from './enhancers.js';
-import { assertPayload, MADE, mendedIn } from './older-nest.js';
+import { assertPayload, MADE, mendedIn, mountedOnFastify } from './older-nest.js';
 import { layoutOf, methodOf } from './params.js';
 
 /**
@@ -131,5 +131,13 @@ describe('on an older Nest the start', () => {
   it('on an older Nest the start compares versions by their numbers, and takes other major versions as they are', () => {
     const versions = ['11.1.29', '11.2.8', '11.2.10', '12.2.0-next.1', '12.10.0', '13.0.0'];
     expect(versions.map((version) => mendedIn(MADE, version))).toEqual(['11.2.8', ...Array(5).fill(undefined)]);
+  });
+
+  it('on an older Nest the start knows that middleware on Fastify runs below the global prefix alone', () => {
+    const on = (version: string): string[] =>
+      ['/api/orders', '/mcp'].map((path) => mountedOnFastify(path, '/api', version));
+    expect(on('11.1.29')).toEqual(['/api/orders', '/api/mcp']);
+    expect(on('11.2.1')).toEqual(['/api/orders', '/mcp']);
+    expect(on('12.1 or older')).toEqual(['/api/orders', '/mcp']);
   });
 });

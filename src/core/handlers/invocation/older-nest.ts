@@ -18,6 +18,17 @@ export const MADE: Mended = { 11: '11.2.8', 12: '12.2.0' };
 export const PAYLOAD: Mended = { 11: '11.2.10', 12: '12.5.0' };
 
 /**
+ * On Fastify, older versions put the global prefix before each path of middleware, also before those of routes that are
+ * excluded from it: it does not run for these.
+ */
+const MOUNTED: Mended = { 11: '11.2.0' };
+
+/** Returns the path for which Nest runs middleware on Fastify. @param prefix of the app, such as `/api` */
+export function mountedOnFastify(path: string, prefix: string, version = nestVersion): string {
+  return mendedIn(MOUNTED, version) === undefined || path.startsWith(prefix) ? path : `${prefix}${path}`;
+}
+
+/**
  * Returns where a fault is fixed.
  *
  * @returns the version of the same major version that does not have it; nothing if `version` does not have it

@@ -97,6 +97,10 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     const reason = `its "maxValues" must be a whole number of at least 1; got ${shown(maxValues)}.`;
     throw new McpHandlerDefinitionError(origin, reason);
   }
+  const { middleware } = options as { readonly middleware?: unknown };
+  if (middleware !== undefined && middleware !== 'ignore') {
+    throw new McpHandlerDefinitionError(origin, `its "middleware" can only be 'ignore'; got ${shown(middleware)}.`);
+  }
   if (typeof textMirror !== 'boolean') {
     throw new McpHandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
   }
