@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Provider } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { McpClock } from './core/common/clock.js';
+import { FORMATS } from './core/common/formats.js';
 import { MCP_OPTIONS } from './core/common/options.js';
 import { quiet } from './core/common/promises.js';
 import { randomToken } from './core/common/random-token.js';
@@ -22,8 +23,8 @@ import { REQUEST_FAILED } from './core/protocol/errors.js';
 import { STANDALONE_STREAM } from './core/protocol/events.js';
 import { Journal } from './journal.js';
 
-/** A journal of another format, or of another version of Node, is not read. */
-const FORMAT = `2 ${process.version}`;
+/** A journal is not read if its own format, one of what it holds, or the version of Node is another one. */
+const FORMAT = `2 ${JSON.stringify(FORMATS)} ${process.version}`;
 /** Tells the journals of this process from those of processes that have ended. */
 const PROCESS = randomToken();
 

@@ -1,3 +1,5 @@
+import { FORMATS } from '../core/common/formats.js';
+
 /** Only the empty id has this code. */
 const EMPTY = '%';
 /** Matches ids that are their own code. */
@@ -23,27 +25,35 @@ export function decoded(code: string): string {
 /**
  * # The names of everything in Redis
  *
- *     mcp:{<session>}:session         hash    the record of a session
- *     mcp:{<session>}:log             hash    its event log: a sum, and the head of each stream
- *     mcp:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
- *     mcp:{<session>}:events:<stream> list    the events that are kept, the newest last
+ *     mcp:s2:{<session>}:session         hash    the record of a session
+ *     mcp:s2:{<session>}:log             hash    its event log: a sum, and the head of each stream
+ *     mcp:s2:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
+ *     mcp:s2:{<session>}:events:<stream> stream  the events that are kept, the newest last
+ *     mcp:s2:{:sessions}:…                       which sessions there are: see session.scripts.ts
+ *     mcp:s2:{:node:<node>}:calls        set     streams with open requests of a node
  *
- *     mcp:{:sessions}:…                       which sessions there are: see session.scripts.ts
- *     mcp:{:state:<owner>}:…                  state of one owner: see redis-state-store.ts
- *     mcp:{:tasks}:…                          tasks: see task.scripts.ts
- *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
- *     mcp:{:bus}:nodes, :lost                 which nodes are alive, which have died: see heartbeat.ts
- *     mcp:{:probe:<n>}:probe:<type>           what a health check writes, for a moment: see probe.ts
+ *     mcp:{:state:<owner>}:…                     state of one owner: see redis-state-store.ts
+ *     mcp:{:tasks}:…                             tasks: see task.scripts.ts
+ *     mcp:{:bus}:…                               which nodes are alive, which have died: see heartbeat.ts
+ *     mcp:{:probe:<n>}:probe:<type>              what a health check writes, for a moment: see probe.ts
+ *
+ * `s2` is the format of sessions ({@link FORMATS}): a version with another number uses none of these keys. Of states and tasks the
+ * values have a number, and the names never change: a value under another name would be lost.
  *
  * The braces hold the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
  * tags. Codes have no colon, so `{:…}` is the tag of no session.
  *
- * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`, `mcp:<db>:probe`. Channels are shared by all databases of a Redis.
+ * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`, `mcp:<db>:probe`. Channels are shared by all databases of a
+ * Redis, and by nodes of all formats.
  */
 export class RedisKeys {
+  /** The prefix of all keys of sessions. */
+  readonly #ofSessions: string;
   readonly sessions: string;
   readonly tasks: string;
   readonly bus: string;
+  /** The living nodes of the format of this one. */
+  readonly nodes: string;
   readonly everyone: string;
   readonly gaps: string;
   readonly probeChannel: string;
@@ -58,9 +68,11 @@ export class RedisKeys {
     readonly prefix: string,
     db: number,
   ) {
-    this.sessions = `${prefix}:{:sessions}:`;
+    this.#ofSessions = `${prefix}:s${FORMATS.sessions}`;
+    this.sessions = `${this.#ofSessions}:{:sessions}:`;
     this.tasks = `${prefix}:{:tasks}:`;
     this.bus = `${prefix}:{:bus}:`;
+    this.nodes = `${this.bus}nodes:${FORMATS.sessions}`;
     this.nodeChannel = `${prefix}:${db}:node:`;
     this.everyone = `${prefix}:${db}:all`;
     this.gaps = `${prefix}:${db}:gaps`;
@@ -68,7 +80,7 @@ export class RedisKeys {
   }
 
   record(session: string): string {
-    return `${this.prefix}:{${encoded(session)}}:session`;
+    return `${this.#ofSessions}:{${encoded(session)}}:session`;
   }
 
   /** Returns the prefix of the keys of an owner's state, and the code of one of its ids. */
@@ -77,11 +89,11 @@ export class RedisKeys {
   }
 
   log(session: string): string {
-    return `${this.prefix}:{${encoded(session)}}:log`;
+    return `${this.#ofSessions}:{${encoded(session)}}:log`;
   }
 
   calls(node: string): string {
-    return `${this.prefix}:{:node:${encoded(node)}}:calls`;
+    return `${this.#ofSessions}:{:node:${encoded(node)}}:calls`;
   }
 
   /** Names where a health check writes; the numbers lead to different slots. */

@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
 import type { BusNodes } from '../core/nodes/bus-nodes.js';
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
+import { assertReadable, FORMATS } from '../core/common/formats.js';
 import { isThenable } from '../core/common/promises.js';
 import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
@@ -137,6 +138,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
       createdAt: clock.now(),
       ttlMs: ttlMs ?? options.ttlMs,
       pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
+      ...(FORMATS.tasks.writes > 1 && { format: FORMATS.tasks.writes }),
     };
     if (!this.#state.takes || !wanted()) return undefined;
     this.#making.add(about.id);
@@ -193,7 +195,11 @@ export class EndpointTasks implements TaskRunner, TaskNode {
    */
   async find(id: string, of?: Pick<McpCall, 'principal' | 'routeParams'>): Promise<McpStoredTask | undefined> {
     if (!ID.test(id)) return undefined;
-    const task = await this.#asking(() => this.store.get(id));
+    const task = await this.#asking(async () => {
+      const found = await this.store.get(id);
+      if (found) assertReadable('tasks', found.format ?? 1);
+      return found;
+    });
     return task && (!of || isOwner(of, task)) ? task : undefined;
   }
 

@@ -94,6 +94,8 @@ export interface McpNewTask {
   readonly ttlMs: number;
   /** Clients are asked to wait so many milliseconds between two polls. */
   readonly pollIntervalMs: number;
+  /** The format of the task; absent: 1. A version of this package that does not know it does not read the task. */
+  readonly format?: number;
 }
 
 /** A task without its result. @publicApi */

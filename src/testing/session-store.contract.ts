@@ -164,6 +164,21 @@ const recordTests: Tests = {
     assert.equal('principal' in plain(await begin(store, 'anonymous')), false);
   },
 
+  'a record keeps its format, so that a node of another version does not continue the session': async ({
+    store,
+    peer,
+  }) => {
+    await store.create({ ...newRecord('s', 'p'), format: 7 }, AMPLE);
+    await store.patch('s', { logLevel: 'info' });
+    await store.touch('s');
+    assert.equal((await (peer ?? store).get('s'))?.format, 7);
+    assert.deepEqual(
+      (await store.list()).map(({ format }) => format),
+      [7],
+    );
+    assert.equal((await begin(store, 'other')).format, undefined);
+  },
+
   'a patch changes what it names, and nothing else': async ({ store }) => {
     const record = await begin(store, 's', 'p');
     const protocolVersion = '2025-03-26';

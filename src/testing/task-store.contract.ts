@@ -62,6 +62,17 @@ const recordTests: Tests = {
     assert.equal(await peer.get('b'), undefined);
   },
 
+  'a task keeps its format, so that a node of a version that does not know it refuses to read the task': async ({
+    store,
+    peer = store,
+  }) => {
+    await begin(store, 'a', { format: 7 });
+    await store.patch('a', ACTIVE, DONE);
+    assert.equal((await peer.get('a'))?.format, 7);
+    await begin(store, 'b');
+    assert.equal((await peer.get('b'))?.format, undefined);
+  },
+
   'patch changes what it names, and nothing else': async ({ store, peer = store }) => {
     await begin(store, 'a');
     assert.equal(await peer.patch('a', ACTIVE, { statusMessage: '1 ü\u2028', lastUpdatedAt: AT + 1 }), true);

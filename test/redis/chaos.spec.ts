@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
 import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable/stores';
 import { LONG, seededRandom } from '../support/share.js';
+import { ALIVE } from '../support/redis-room.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
 import { ChaosCluster, DEAD_AFTER_MS } from './chaos/cluster.js';
@@ -199,11 +200,11 @@ describeRedis(
         // goes when its node leaves.
         const kept = async (): Promise<string[]> => (await keysOf(redis)).filter((key) => !/:node:.*:calls$/.test(key));
         await vi.waitFor(
-          async () => expect(await kept()).toEqual(['mcp:{:bus}:nodes']),
+          async () => expect(await kept()).toEqual(['mcp:{:bus}:formats', `mcp:${ALIVE}`]),
           MCP_DROPPED_SESSION_MS + PATIENCE_MS,
         );
         // A node that was killed is in the list until the others take it for dead.
-        await vi.waitFor(async () => expect(await redis.zcard('mcp:{:bus}:nodes')).toBe(3), PATIENCE_MS);
+        await vi.waitFor(async () => expect(await redis.zcard(`mcp:${ALIVE}`)).toBe(3), PATIENCE_MS);
         await Promise.all(cluster.nodes.map((node) => node.end('SIGTERM')));
         expect(await keysOf(redis)).toEqual([]);
       } finally {

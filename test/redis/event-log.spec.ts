@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { McpAppendOptions } from 'nestjs-mcp-streamable/stores';
 import { describeRedis } from '../support/redis.js';
-import { RedisRoom } from '../support/redis-room.js';
+import { OF_SESSIONS, RedisRoom } from '../support/redis-room.js';
 import { seededRandom } from '../support/share.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
@@ -78,11 +78,11 @@ describeRedis('the event log in Redis', () => {
   it('the event log in Redis forgets which node runs a call when the call is over', async () => {
     const { append } = await setup();
     await append('call', [], { opens: { node: 'n', requests: [1, 2] } });
-    expect(await room.keys()).toContain('{:node:n}:calls');
+    expect(await room.keys()).toContain(`${OF_SESSIONS}{:node:n}:calls`);
     await append('call', ['1'], { settles: [1] });
-    expect(await room.keys()).toContain('{:node:n}:calls');
+    expect(await room.keys()).toContain(`${OF_SESSIONS}{:node:n}:calls`);
     await append('call', ['2'], { settles: [2], end: true });
-    await vi.waitFor(async () => expect((await room.keys()).filter((key) => key.startsWith('{:node'))).toEqual([]));
+    await vi.waitFor(async () => expect((await room.keys()).filter((key) => key.includes('{:node'))).toEqual([]));
   });
 
   it('the event log in Redis removes calls of a node that are over when another node reads', async () => {
@@ -90,7 +90,7 @@ describeRedis('the event log in Redis', () => {
     await append('over', ['1'], { opens: { node: 'n', requests: [1] }, end: true });
     await append('running', ['1'], { opens: { node: 'n', requests: [2] } });
     // As if the node had died before it could take it back.
-    const note = `${room.prefix}:{:node:n}:calls`;
+    const note = `${room.prefix}:${OF_SESSIONS}{:node:n}:calls`;
     await room.redis.admin.sadd(note, 's over', 'gone call');
     expect(await store.unfinished('n')).toEqual([{ session: 's', stream: 'running', requests: [2] }]);
     await vi.waitFor(async () => expect(await room.redis.admin.smembers(note)).toEqual(['s running']));
@@ -118,9 +118,9 @@ describeRedis('the event log in Redis', () => {
   it('the event log in Redis frees the events of a finished stream in time, though the session is not used any more', async () => {
     const { store, append } = await setup({ eventLog: { finishedStreamMs: MINUTE_MS } });
     await append('call', ['1'], { end: true });
-    expect(await room.keys()).toContain('{s}:events:call');
+    expect(await room.keys()).toContain(`${OF_SESSIONS}{s}:events:call`);
     await room.advance(MINUTE_MS + 1_000);
-    expect(await room.keys()).not.toContain('{s}:events:call');
+    expect(await room.keys()).not.toContain(`${OF_SESSIONS}{s}:events:call`);
     expect(await store.stats!()).toEqual({ sessions: 1, streams: 0, events: 0, bytes: 0 });
   });
 
@@ -137,7 +137,7 @@ describeRedis('the event log in Redis', () => {
     const { store, append } = await setup({ eventLog: { maxEvents: 100, maxBytes: 400 } });
     for (let n = 0; n < 3; n++) await append('0', ['1']);
     await append('call', ['1', '2']);
-    await room.redis.admin.del(`${room.prefix}:{s}:events:0`);
+    await room.redis.admin.del(`${room.prefix}:${OF_SESSIONS}{s}:events:0`);
     for (let n = 0; n < 300; n++) await append(n % 2 ? '0' : 'call', ['"3"']);
     const { last, oldest, events } = await store.read('s', '0', 0, 1_000);
     expect([last, events.length]).toEqual([153, last - oldest + 1]);

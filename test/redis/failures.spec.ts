@@ -11,7 +11,7 @@ import {
 } from 'nestjs-mcp-streamable/redis';
 import { McpEventStoreError } from 'nestjs-mcp-streamable/stores';
 import { describeRedis, RedisServer } from '../support/redis.js';
-import { testBackend } from '../support/redis-room.js';
+import { ALIVE, testBackend } from '../support/redis-room.js';
 
 const QUICK: RedisBackendOptions = { commandTimeoutMs: 300, heartbeatMs: 30, deadAfterMs: 300 };
 
@@ -197,7 +197,7 @@ describeRedis(
       for (const { messageBus } of nodes) messageBus.lost$.subscribe(({ node }) => lost.push(node));
       await Promise.all(nodes.map(({ messageBus }) => messageBus.connected()));
       const beats = async () => {
-        const scores = (await admin.call('ZRANGE', 'mcp:{:bus}:nodes', '0', '-1', 'WITHSCORES')) as string[];
+        const scores = (await admin.call('ZRANGE', `mcp:${ALIVE}`, '0', '-1', 'WITHSCORES')) as string[];
         return Math.min(
           ...scores
             .flat()
@@ -213,7 +213,7 @@ describeRedis(
       // Long enough for every node to have beaten after the grace.
       await vi.waitFor(async () => expect(await beats()).toBeGreaterThan(resumed + 2 * QUICK.deadAfterMs!), 10_000);
       expect(lost).toEqual([]);
-      expect(await admin.zcard('mcp:{:bus}:nodes')).toBe(3);
+      expect(await admin.zcard(`mcp:${ALIVE}`)).toBe(3);
     });
 
     it('a node registers again with a Redis that has lost all data', async () => {
@@ -224,7 +224,7 @@ describeRedis(
       await server.kill();
       await server.start();
       await vi.waitFor(
-        async () => expect(await admin.zrange('mcp:{:bus}:nodes', '0', '-1')).toEqual([messageBus.nodeId]),
+        async () => expect(await admin.zrange(`mcp:${ALIVE}`, '0', '-1')).toEqual([messageBus.nodeId]),
         10_000,
       );
       await vi.waitFor(() => expect(told).toBeGreaterThan(0));

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { McpLostNode } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describeRedis } from '../support/redis.js';
-import { RedisRoom, testBackend } from '../support/redis-room.js';
+import { ALIVE, LOST, RedisRoom, testBackend } from '../support/redis-room.js';
 
 const QUICK = { heartbeatMs: 20, deadAfterMs: 200 };
 const NO_LIMITS = { total: Infinity, perPrincipal: Infinity };
@@ -48,7 +48,8 @@ describeRedis('nodes that live and die', () => {
     await backend.messageBus.connected();
     return { ...backend, clock, wake: () => clock.advance(life.heartbeatMs) };
   };
-  const registered = () => room.redis.admin.zrange(`${room.prefix}:{:bus}:nodes`, '0', '-1');
+  const beats = async (node: string) => Number(await room.redis.admin.zscore(`${room.prefix}:${ALIVE}`, node));
+  const registered = () => room.redis.admin.zrange(`${room.prefix}:${ALIVE}`, '0', '-1');
 
   it('one node is notified when another one has died', async () => {
     const [dead, ...others] = [await pausable(), await living(), await living(), await living()];
@@ -56,7 +57,7 @@ describeRedis('nodes that live and die', () => {
     await vi.waitFor(() => expect(told().length).toBe(1), 5_000);
     expect(told()[0]!.node).toBe(dead.messageBus.nodeId);
     await told()[0]!.done();
-    expect(await room.redis.admin.zcard(`${room.prefix}:{:bus}:lost`)).toBe(0);
+    expect(await room.redis.admin.zcard(`${room.prefix}:${LOST}`)).toBe(0);
     expect(await registered()).toHaveLength(3);
   });
 
@@ -100,14 +101,14 @@ describeRedis('nodes that live and die', () => {
     }
     const beaten = async (ms: number): Promise<void> => {
       await room.advance(ms);
-      const before = await beats();
+      const before = await sum();
       for (const { wake } of [one, other]) await wake();
-      await vi.waitFor(async () => expect(await beats()).toBeGreaterThan(before));
+      await vi.waitFor(async () => expect(await sum()).toBeGreaterThan(before));
     };
     /** The sum of the times at which the two have beaten last. */
-    const beats = async (): Promise<number> => {
+    const sum = async (): Promise<number> => {
       const scores = await room.redis.admin.zmscore(
-        `${room.prefix}:{:bus}:nodes`,
+        `${room.prefix}:${ALIVE}`,
         one.messageBus.nodeId,
         other.messageBus.nodeId,
       );
@@ -122,9 +123,33 @@ describeRedis('nodes that live and die', () => {
     await Promise.all([dead, one, other].map(({ close, clock }) => Promise.all([close(), clock.advance(10_000)])));
   });
 
+  it.each([
+    ['before formats had numbers', ''],
+    ['with another number', ':99'],
+  ])('dead nodes of a version %s are left to its living nodes, and found when it has none', async (_, list) => {
+    const { admin } = room.redis;
+    const [nodes, lost] = [`${room.prefix}:{:bus}:nodes${list}`, `${room.prefix}:{:bus}:lost${list}`];
+    if (list !== '') await admin.sadd(`${room.prefix}:{:bus}:formats`, list.slice(1));
+    const beatOf = (node: string, at: number) => admin.zadd(nodes, at, node);
+    const [now] = await admin.time();
+    await beatOf('dead', Number(now) * 1_000 - 60_000);
+    await beatOf('alive', Number(now) * 1_000 + 3_600_000);
+    const heir = await living();
+    expect((await heir.messageBus.nodes()).toSorted()).toEqual(['alive', 'dead', heir.messageBus.nodeId].toSorted());
+    const before = await beats(heir.messageBus.nodeId);
+    await vi.waitFor(async () =>
+      expect(await beats(heir.messageBus.nodeId)).toBeGreaterThan(before + 3 * QUICK.heartbeatMs),
+    );
+    expect([heir.lost, await admin.zcard(nodes), await admin.exists(lost)]).toEqual([[], 2, 0]);
+    await beatOf('alive', Number(now) * 1_000 - 60_000);
+    await vi.waitFor(() => expect(heir.lost.map(({ node }) => node).toSorted()).toEqual(['alive', 'dead']), 5_000);
+    await Promise.all(heir.lost.map(({ done }) => done()));
+    expect([await admin.exists(nodes, lost), await registered()]).toEqual([0, [heir.messageBus.nodeId]]);
+  });
+
   it('one node is notified of a dead node after the lease of a claim that reached no node', async () => {
     const heir = await living();
-    const lost = `${room.prefix}:{:bus}:lost`;
+    const lost = `${room.prefix}:${LOST}`;
     await room.redis.admin.zadd(lost, Date.now() + QUICK.deadAfterMs, 'dead');
     await vi.waitFor(() => expect(heir.lost).toHaveLength(1), 5_000);
     await heir.lost[0]!.done();
@@ -143,7 +168,7 @@ describeRedis('nodes that live and die', () => {
   });
 
   it('no task is created before other nodes would notice that its node has died', async () => {
-    const nodes = `${room.prefix}:{:bus}:nodes`;
+    const nodes = `${room.prefix}:${ALIVE}`;
     await room.redis.admin.set(nodes, 'a beat fails');
     const { messageBus, taskStore } = room.node({ heartbeatMs: 60_000, deadAfterMs: 600_000 });
     subscriptions.push(messageBus.messages$.subscribe());
@@ -200,6 +225,6 @@ describeRedis('nodes that live and die', () => {
     await expect(dead.eventStore.append('s', 'call', ['2'], { writer: 'w', seq: 2 })).rejects.toThrow('has ended');
     await heir.eventStore.drop('s');
     await room.advance(31_000);
-    await vi.waitFor(async () => expect(await room.keys()).toEqual(['{:bus}:nodes']));
+    await vi.waitFor(async () => expect(await room.keys()).toEqual(['{:bus}:formats', ALIVE]));
   });
 });

@@ -5,7 +5,7 @@ import { TestApp } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { describeRedis } from '../support/redis.js';
-import { RedisRoom } from '../support/redis-room.js';
+import { OF_SESSIONS, RedisRoom } from '../support/redis-room.js';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -33,7 +33,7 @@ describeRedis('the sessions in Redis', () => {
       return refused ? Promise.reject(new RedisUnavailableError(name, new Error('died'))) : run(script, ...args);
     };
   };
-  const del = (...keys: string[]) => room.redis.admin.del(keys.map((key) => `${room.prefix}:${key}`));
+  const del = (...keys: string[]) => room.redis.admin.del(keys.map((key) => `${room.prefix}:${OF_SESSIONS}${key}`));
 
   it('the sessions in Redis leave nothing behind, however they end', async () => {
     await begin('deleted', 'p');
@@ -64,7 +64,7 @@ describeRedis('the sessions in Redis', () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);
     expect(await store.touch('s')).toBe(true);
-    await room.redis.admin.zadd(`${room.prefix}:{:sessions}:seen`, 1, 's');
+    await room.redis.admin.zadd(`${room.prefix}:${OF_SESSIONS}{:sessions}:seen`, 1, 's');
     expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
     expect((await store.get('s'))?.id).toBe('s');
     await room.advance(2 * MINUTE_MS);
@@ -73,7 +73,7 @@ describeRedis('the sessions in Redis', () => {
 
   it('the sessions in Redis expire after their idle timeout when they were touched during a claim, not after its lease', async () => {
     await begin('s');
-    await room.redis.admin.zadd(`${room.prefix}:{:sessions}:seen`, 1, 's');
+    await room.redis.admin.zadd(`${room.prefix}:${OF_SESSIONS}{:sessions}:seen`, 1, 's');
     expect(await store.claimExpired(10_000, 9)).toEqual([]);
     await room.advance(10_001);
     expect(await store.claimExpired(10_000, 9)).toHaveLength(1);
@@ -138,7 +138,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(Infinity, 9, MINUTE_MS)).toEqual([]);
     expect((await store.get('s'))?.used).toBe(true);
     // The index has heard of it now.
-    expect(await room.redis.admin.zcard(`${room.prefix}:{:sessions}:unused`)).toBe(0);
+    expect(await room.redis.admin.zcard(`${room.prefix}:${OF_SESSIONS}{:sessions}:unused`)).toBe(0);
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 

@@ -16,7 +16,7 @@ import { McpStream } from '../../src/core/log/mcp-stream.js';
 import { NO_DATA } from '../../src/core/log/stream-reader.js';
 import { gate } from '../support/app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
-import { testBackend } from '../support/redis-room.js';
+import { LOST, testBackend } from '../support/redis-room.js';
 import { LONG, share, seededRandom } from '../support/share.js';
 
 /**
@@ -386,7 +386,7 @@ describeRedis(
           // Logs that were dropped expire within half a minute.
           const lives = await Promise.all(keys.map((key) => admin.pttl(key)));
           const left = keys.filter((_, n) => LONG || lives[n] === -1 || lives[n]! > DROPPED_MS);
-          assert.deepEqual([left, await admin.zcard('fuzz:{:bus}:lost')], [[], 0]);
+          assert.deepEqual([left, await admin.zcard(`fuzz:${LOST}`)], [[], 0]);
         });
       },
     );

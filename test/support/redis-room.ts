@@ -1,11 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import type { RedisBackendOptions } from 'nestjs-mcp-streamable/redis';
 import type { McpEventStoreStats } from 'nestjs-mcp-streamable/stores';
+import { FORMATS } from '../../src/core/common/formats.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { sharedRedis } from './redis.js';
 
 /** `redisBackend()` with a bus that says when it is connected, and, where wanted, with the clock and the time of the test. */
 export const testBackend: typeof makeRedisBackend = makeRedisBackend;
+
+/** What the names of sessions begin with, behind the prefix; the list of the living nodes, and that of the dead ones. */
+export const [OF_SESSIONS, ALIVE, LOST] = [
+  `s${FORMATS.sessions}:`,
+  `{:bus}:nodes:${FORMATS.sessions}`,
+  `{:bus}:lost:${FORMATS.sessions}`,
+];
 
 /** Part of Redis for one test: keys below a prefix of its own, and a time that can be turned forward. */
 export class RedisRoom {

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ignoreElements, type Observable } from 'rxjs';
+import { ignoreElements, map, type Observable } from 'rxjs';
+import { toStored } from '../common/formats.js';
 import type { InboxOwner, OtherNodes, SessionInbox } from '../sessions/other-nodes.js';
 import type { SessionRuntime } from '../sessions/live/session-runtime.js';
 import type { McpSessionEndReason } from '../sessions/session-events.js';
@@ -9,7 +10,7 @@ import type { McpChange } from '../protocol/notifications.js';
 import { ChangeFeed } from './change-feed.js';
 import { Inbox, NO_INBOX } from './inbox.js';
 import { McpMessageBus } from './message-bus.js';
-import { ALL_NODES, type NodeMessage } from './node-messages.js';
+import { ALL_NODES, type NodeMessage, signalIn } from './node-messages.js';
 
 /** Speaks to the other nodes over the message bus. */
 @Injectable()
@@ -27,7 +28,7 @@ export class BusNodes implements OtherNodes {
   ) {
     this.nodeId = bus.nodeId;
     this.left$ = bus.messages$.pipe(ignoreElements());
-    this.signals$ = bus.messages$;
+    this.signals$ = bus.messages$.pipe(map(signalIn));
     this.missed$ = bus.reconnected$;
   }
 
@@ -69,7 +70,7 @@ export class BusNodes implements OtherNodes {
   }
 
   signal(message: object): void {
-    this.bus.broadcast(message);
+    this.bus.broadcast(toStored('signals', message));
   }
 
   /** Checks the bus, for health checks. @throws (rejects) while this node does not receive messages of the others */

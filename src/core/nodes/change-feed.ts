@@ -1,6 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, Subject } from 'rxjs';
+import { toStored } from '../common/formats.js';
 import { McpMessageBus } from './message-bus.js';
+import { signalIn } from './node-messages.js';
 import { isChangedList, type McpChange } from '../protocol/notifications.js';
 
 /** A subscriber gets a change, or `missed` when some changes may have been lost. @internal */
@@ -47,7 +49,7 @@ export class ChangeFeed {
   /** Sends a change to every node, this one included, which gets it a moment later. */
   publish(change: McpChange): void {
     const only = 'only' in change && change.only ? { only: [...change.only] } : {};
-    this.bus.broadcast({ type: 'changed', ...change, ...only });
+    this.bus.broadcast(toStored('signals', { type: 'changed', ...change, ...only }));
   }
 
   #receive(message: unknown): void {
@@ -58,7 +60,7 @@ export class ChangeFeed {
 
 /** Reads a message. Other nodes may run another version: messages of an unknown form are ignored. */
 function changeIn(message: unknown): McpChange | undefined {
-  const { type, list, uri, only } = (message ?? {}) as Readonly<Record<string, unknown>>;
+  const { type, list, uri, only } = (signalIn(message) ?? {}) as Readonly<Record<string, unknown>>;
   if (type !== 'changed') return undefined;
   if (isChangedList(list)) return Array.isArray(only) ? { list, only: new Set(only as (string | null)[]) } : { list };
   return typeof uri === 'string' ? { uri } : undefined;

@@ -1,3 +1,4 @@
+import { fromStored } from '../common/formats.js';
 import type { McpAppendedMessage } from '../log/event-store.js';
 import type { McpSessionEndReason } from '../sessions/session-events.js';
 import type { McpSessionPatch } from '../sessions/store/session-store.js';
@@ -7,6 +8,7 @@ export const ALL_NODES = '*';
 
 /**
  * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.
+ * Their format is that of the session: no node of another format has it live.
  *
  * - `session-ended`: its record was removed, and the reason
  * - `appended`: there is more to read on a stream
@@ -38,4 +40,13 @@ const TYPES: readonly unknown[] = ['session-ended', 'appended', 'replaced', 'inb
 export function nodeMessage(message: unknown): NodeMessage | undefined {
   const { type, session } = (message ?? {}) as { type?: unknown; session?: unknown };
   return TYPES.includes(type) && typeof session === 'string' ? (message as NodeMessage) : undefined;
+}
+
+/** Reads a signal, which is about no session. Those of a format that this version does not read are ignored, as if they were lost. */
+export function signalIn(message: unknown): unknown {
+  try {
+    return fromStored('signals', message);
+  } catch {
+    return undefined;
+  }
 }

@@ -15,7 +15,7 @@ import { changeOf, reachesLevel } from '../protocol/notifications.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../protocol/values.js';
-import { type LiveSession, LiveSessions } from './live/live-sessions.js';
+import { isServed, type LiveSession, LiveSessions } from './live/live-sessions.js';
 import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { McpUnknownSessionError } from './session.errors.js';
@@ -99,7 +99,7 @@ export class McpSessionService {
 
   /** Ends all sessions of the endpoint. @returns how many there were */
   async terminateAll(): Promise<number> {
-    const records = await this.#records();
+    const records = await this.#ask('', () => this.store.list());
     const ended = await Promise.all(records.map(({ id }) => this.terminate(id)));
     return ended.filter(Boolean).length;
   }
@@ -240,11 +240,16 @@ export class McpSessionService {
 
   async #records(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
     const records = await this.#ask('', () => this.store.list(filter));
-    return records.filter(({ id }) => !this.sessions.isInitializing(id));
+    return records.filter((record) => this.#isVisible(record));
   }
 
   async #record(id: string): Promise<McpSessionRecord | undefined> {
-    return this.sessions.isInitializing(id) ? undefined : this.#ask(id, () => this.store.get(id));
+    const record = await this.#ask(id, () => this.store.get(id));
+    return record && this.#isVisible(record) ? record : undefined;
+  }
+
+  #isVisible(record: McpSessionRecord): boolean {
+    return isServed(record) && !this.sessions.isInitializing(record.id);
   }
 
   /** Runs a command of a store. @throws McpServerRequestError STORE_UNAVAILABLE */

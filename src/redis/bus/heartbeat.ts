@@ -1,5 +1,6 @@
 import { Subject } from 'rxjs';
 import type { ClockTimer } from '../../core/common/clock.js';
+import { FORMATS } from '../../core/common/formats.js';
 import type { McpLostNode } from '../../core/nodes/message-bus.js';
 import type { RedisClient } from '../connection/redis-clients.js';
 import { type RedisConnection, RedisScript } from '../connection/redis-connection.js';
@@ -70,15 +71,14 @@ export class Heartbeat {
     const { keys } = this.connection;
     const leave = async (client: RedisClient): Promise<void> => {
       const left = await Promise.all([keys.calls(this.node), keys.tasksOf(this.node)].map((key) => client.scard(key)));
-      if (left.every((count) => count === 0)) await client.zrem(`${keys.bus}nodes`, this.node);
+      if (left.every((count) => count === 0)) await client.zrem(keys.nodes, this.node);
     };
     await this.connection.command('leave', leave).catch(() => {});
   }
 
-  /** Returns the nodes that have beaten and do not count as dead. @throws (rejects) RedisUnavailableError */
-  nodes(): Promise<string[]> {
-    const { connection } = this;
-    return connection.command('nodes', (client) => client.zrange(`${connection.keys.bus}nodes`, 0, '-1'));
+  /** Returns the nodes of all formats that have beaten and do not count as dead. @throws (rejects) RedisUnavailableError */
+  async nodes(): Promise<string[]> {
+    return (await this.connection.run(alive, this.connection.keys.bus)) as string[];
   }
 
   #next(): Promise<void> {
@@ -90,7 +90,7 @@ export class Heartbeat {
     const { keys, options } = this.connection;
     const { deadAfterMs, expireAfterMs } = options;
     const most = this.lost$.observed ? CLAIMED_AT_ONCE : 0;
-    const args = [this.node, deadAfterMs, expireAfterMs, most];
+    const args = [this.node, FORMATS.sessions, deadAfterMs, expireAfterMs, most];
     const at = this.connection.clock.now();
     try {
       const [known, ...lost] = (await this.connection.run(beat, keys.bus, ...args)) as [number, ...string[]];
@@ -98,7 +98,10 @@ export class Heartbeat {
       this.#registered = true;
       this.#beatenAt = at;
       this.beaten(forgotten);
-      for (const node of lost) this.lost$.next({ node, done: () => this.#done(node) });
+      for (let n = 0; n < lost.length; n += 2) {
+        const [list, node] = [lost[n]!, lost[n + 1]!];
+        this.lost$.next({ node, done: () => this.#done(list, node) });
+      }
     } catch (error) {
       // Redis is unavailable, which the connection has logged.
       this.#failure = error;
@@ -106,55 +109,94 @@ export class Heartbeat {
   }
 
   /** Removes a dead node. If that fails, a node claims it again after the lease, and finds nothing left to do. */
-  async #done(node: string): Promise<void> {
-    const { bus } = this.connection.keys;
-    await this.connection.command('done', (client) => client.zrem(`${bus}lost`, node)).catch(() => {});
+  async #done(list: string, node: string): Promise<void> {
+    await this.connection.command('done', (client) => client.zrem(list, node)).catch(() => {});
   }
 }
 
 /**
  * # Which nodes are alive
  *
- *     :nodes  zset  score: the last beat
- *     :lost   zset  nodes that have died; score: the end of the lease of the node that ends their calls
+ *     :formats         set   the formats of sessions that nodes have
+ *     :nodes:<format>  zset  the nodes of one format; score: the last beat
+ *     :lost:<format>   zset  nodes that have died; score: the end of the lease of the node that ends their calls
  *
+ * The names of format 1 are `:nodes` and `:lost`. The lists of all formats look the same, so that tasks of dead nodes end after an upgrade.
+ */
+const NODES = `
+local base = KEYS[1]
+local FORMATS = base..'formats'
+local function list(name, format)
+  return base..name..(format == '1' and '' or ':'..format)
+end
+`;
+
+/**
  * When no node has sent a beat for half of the time after which a node is dead, Redis was unavailable: that time does
  * not count for any node, so that running nodes can send a beat in time, and dead ones are still found.
+ *
+ * Only nodes of the same format can end the calls of a dead node. Another one claims it if none of them is alive, for its tasks.
  *
  * The node that claims a dead one has the same time to end its calls before others try, in case it has died, or has not
  * received the claim.
  *
- * ARGV: node, milliseconds without a beat after which a node is dead, life, how many nodes to claim. Returns whether this node was
- * known, and the dead nodes that it has claimed.
+ * ARGV: node, its format, milliseconds without a beat after which a node is dead, life, how many nodes to claim. Returns whether this
+ * node was known, and the dead nodes that it has claimed, each behind the key of its list.
  */
 const beat = new RedisScript(
   'beat',
-  `
-local base, node = KEYS[1], ARGV[1]
-local NODES, LOST = base..'nodes', base..'lost'
-local dead, life, most = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+  `${NODES}
+local node, mine, dead, life, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local at = now()
 
-local latest = call('ZRANGE', NODES, -1, -1, 'WITHSCORES')
-local away = latest[2] and at - tonumber(latest[2]) or 0
+local function latest(format)
+  local newest = call('ZRANGE', list('nodes', format), -1, -1, 'WITHSCORES')[2]
+  return tonumber(newest or 0)
+end
+
+call('SADD', FORMATS, '1', mine)
+call('PEXPIRE', FORMATS, life)
+local formats, newest = call('SMEMBERS', FORMATS), 0
+for _, format in ipairs(formats) do newest = math.max(newest, latest(format)) end
+local away = newest > 0 and at - newest or 0
 if away > dead / 2 then
-  for _, other in ipairs(call('ZRANGE', NODES, 0, -1)) do call('ZINCRBY', NODES, int(away), other) end
+  for _, format in ipairs(formats) do
+    local NODES = list('nodes', format)
+    for _, other in ipairs(call('ZRANGE', NODES, 0, -1)) do call('ZINCRBY', NODES, int(away), other) end
+  end
 end
 
-local known = 1 - call('ZADD', NODES, int(at), node)
-for _, silent in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at - dead))) do
-  call('ZREM', NODES, silent)
-  call('ZADD', LOST, int(at), silent)
-end
-
-call('ZREM', LOST, node)
+local known = 1 - call('ZADD', list('nodes', mine), int(at), node)
+call('ZREM', list('lost', mine), node)
 
 local claimed = {known}
-for _, lost in ipairs(call('ZRANGEBYSCORE', LOST, '-inf', int(at), 'LIMIT', 0, most)) do
-  call('ZADD', LOST, int(at + dead), lost)
-  table.insert(claimed, lost)
+for _, format in ipairs(formats) do
+  if format == mine or latest(format) <= at - dead then
+    local NODES, LOST = list('nodes', format), list('lost', format)
+    for _, silent in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at - dead))) do
+      call('ZREM', NODES, silent)
+      call('ZADD', LOST, int(at), silent)
+    end
+    for _, lost in ipairs(call('ZRANGEBYSCORE', LOST, '-inf', int(at), 'LIMIT', 0, most)) do
+      call('ZADD', LOST, int(at + dead), lost)
+      table.insert(claimed, LOST)
+      table.insert(claimed, lost)
+    end
+    for _, key in ipairs({NODES, LOST}) do call('PEXPIRE', key, life) end
+  end
 end
-for _, key in ipairs({NODES, LOST}) do call('PEXPIRE', key, life) end
 return claimed
+`,
+);
+
+/** Returns the nodes of all formats. */
+const alive = new RedisScript(
+  'nodes',
+  `${NODES}
+local nodes = {}
+for _, format in ipairs(call('SMEMBERS', FORMATS)) do
+  for _, node in ipairs(call('ZRANGE', list('nodes', format), 0, -1)) do table.insert(nodes, node) end
+end
+return nodes
 `,
 );

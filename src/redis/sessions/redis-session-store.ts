@@ -141,7 +141,7 @@ function ownerOf(principal: string | undefined): string {
 /**
  * # A record as the fields of a hash
  *
- *     fixed      what never changes: principal, routeParams, initialize
+ *     fixed      what never changes: principal, routeParams, initialize, format
  *     created    when it was made
  *     seen       the last activity
  *     used       there if it was touched
@@ -151,11 +151,11 @@ function ownerOf(principal: string | undefined): string {
  *
  * URIs are written as JSON, which keeps lone surrogates distinct.
  */
-type Fixed = Pick<McpSessionRecord, 'principal' | 'routeParams' | 'initialize'>;
+type Fixed = Pick<McpSessionRecord, 'principal' | 'routeParams' | 'initialize' | 'format'>;
 
 /** Returns fields and values in turn; the script that creates the record adds the times. */
-function fieldsOf({ principal, routeParams, protocolVersion, initialize }: McpNewSessionRecord): string[] {
-  return ['fixed', JSON.stringify({ principal, routeParams, initialize }), 'revision', protocolVersion];
+function fieldsOf({ protocolVersion, principal, routeParams, initialize, format }: McpNewSessionRecord): string[] {
+  return ['fixed', JSON.stringify({ principal, routeParams, initialize, format }), 'revision', protocolVersion];
 }
 
 /** Makes the arguments of the patch script, which describes them. */

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { FORMATS } from '../../common/formats.js';
 import { randomToken } from '../../common/random-token.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpHttpCall, McpSessionInfo } from '../../calls/mcp-call.js';
@@ -184,7 +185,8 @@ class Initialization implements PendingReply {
     const { sessions, store, limits } = this.endpoint;
     const { principal, routeParams } = this.http;
     const { protocolVersion } = params;
-    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: JSON.stringify(params) };
+    const initialize = JSON.stringify(params);
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize, format: FORMATS.sessions };
     const caps = capsFor(principal, limits);
     const create = async (): Promise<McpCreateOutcome> => {
       let outcome = await store.create(record, caps);

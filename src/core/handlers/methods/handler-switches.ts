@@ -1,6 +1,7 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { Subscription } from 'rxjs';
 import { McpClock } from '../../common/clock.js';
+import { fromStored, toStored } from '../../common/formats.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { Turns, within } from '../../common/promises.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../../calls/endpoint-name.js';
@@ -144,7 +145,7 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
   async #merge(): Promise<boolean> {
     const key = `${this.#owner}:all`;
     const found = await this.store.get(key);
-    const stored = new Map(switchesIn(found).map((each) => [idOf(each), each]));
+    const stored = new Map(switchesIn(fromStored('switches', found)).map((each) => [idOf(each), each]));
     for (const [id, theirs] of stored) {
       const mine = this.#known.get(id);
       if (!mine || !this.#unsaved.has(id)) this.#take(theirs);
@@ -155,9 +156,10 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
     const all = [...this.#known.values()];
     if (all.some((each) => stored.get(idOf(each))?.at !== each.at)) {
       const quota = { owner: this.#owner, max: Infinity };
+      const value = toStored('switches', all);
       const kept = this.store.compareAndSet
-        ? await this.store.compareAndSet(key, found, all, undefined, quota)
-        : await this.store.set(key, all, undefined, quota);
+        ? await this.store.compareAndSet(key, found, value, undefined, quota)
+        : await this.store.set(key, value, undefined, quota);
       if (kept === false && this.store.compareAndSet) return false;
       if (kept === false || kept === 'full') throw new Error('The state store did not keep what is switched off.');
     }

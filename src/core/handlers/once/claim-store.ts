@@ -1,3 +1,4 @@
+import { fromStored, toStored } from '../../common/formats.js';
 import { Turns } from '../../common/promises.js';
 import { McpStateError } from '../../calls/mcp-state.js';
 import type { ReportStoreFault } from '../../calls/operator-log.js';
@@ -22,7 +23,7 @@ export class ClaimStore {
   /** Sets a value if there is none. @throws (rejects) McpStateError, as the other methods do */
   add(key: string, value: unknown, ttlMs: number, quota: McpStateQuota): Promise<'full' | boolean> {
     const { store } = this;
-    if (store.add) return this.#asking(() => store.add!(key, value, ttlMs, quota));
+    if (store.add) return this.#asking(() => store.add!(key, toStored('once', value), ttlMs, quota));
     return this.#turns.run(key, async () => {
       if ((await this.get(key)) !== undefined) return false;
       return (await this.set(key, value, ttlMs, quota)) === 'full' ? 'full' : true;
@@ -30,12 +31,12 @@ export class ClaimStore {
   }
 
   get(key: string): Promise<unknown> {
-    return this.#asking(() => this.store.get(key));
+    return this.#asking(async () => fromStored('once', await this.store.get(key)));
   }
 
   set(key: string, value: unknown, ttlMs: number, quota: McpStateQuota): Promise<unknown> {
     return this.#asking(async () => {
-      const outcome = await this.store.set(key, value, ttlMs, quota);
+      const outcome = await this.store.set(key, toStored('once', value), ttlMs, quota);
       if (outcome === false) throw new Error('The state store did not keep a value: set() returned false.');
       return outcome;
     });

@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
 import type { McpClock } from '../../common/clock.js';
+import { FORMATS } from '../../common/formats.js';
 import { type RouteParams, routeText } from '../../calls/mcp-call.js';
 import { ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
 import { canonicalJson } from '../../protocol/values.js';
@@ -10,7 +11,7 @@ import { canonicalJson } from '../../protocol/values.js';
  * The modern era keeps no state between two requests: the answers so far are sent to the client as `requestState`, and
  * returned by it. The client must not be able to read or change it, or to use it for another call:
  *
- *     base64url( version 1 │ salt 16 │ nonce 12 │ AES-256-GCM( expiry, payload ) │ tag 16 )
+ *     base64url( format 1 │ salt 16 │ nonce 12 │ AES-256-GCM( expiry, payload ) │ tag 16 )
  *
  * - **Key**: HKDF-SHA256 of a secret with the salt, so each state has a key of its own, and nodes that share a secret may
  *   seal as many as they like without ever repeating a nonce under a key.
@@ -35,10 +36,11 @@ export class RequestStates {
     const salt = randomBytes(SALT_BYTES);
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, keyOf(secrets[0]!, salt), nonce, TAG);
-    cipher.setAAD(this.#associated(binding));
+    const { writes: format } = FORMATS.requestState;
+    cipher.setAAD(this.#associated(binding, format));
     const content = `${this.clock.now() + ttlMs} ${payload}`;
     const sealed = Buffer.concat([
-      Buffer.of(FORMAT_VERSION),
+      Buffer.of(format),
       salt,
       nonce,
       cipher.update(content, 'utf8'),
@@ -70,9 +72,10 @@ export class RequestStates {
     const bytes = Buffer.from(state, 'base64url');
     // Each state has one encoding: variants that the decoder accepts (other alphabets, stray characters, spare bits)
     // are refused.
-    if (bytes.length <= OVERHEAD_BYTES || bytes[0] !== FORMAT_VERSION) return undefined;
+    const format = bytes[0]!;
+    if (bytes.length <= OVERHEAD_BYTES || !FORMATS.requestState.reads.includes(format)) return undefined;
     if (bytes.toString('base64url') !== state) return undefined;
-    const associated = this.#associated(binding);
+    const associated = this.#associated(binding, format);
     for (const secret of this.options.secrets) {
       const content = decrypted(bytes, secret, associated);
       if (content !== undefined) return this.#unexpired(content);
@@ -86,11 +89,11 @@ export class RequestStates {
     return this.clock.now() < until ? content.slice(end + 1) : undefined;
   }
 
-  #associated({ principal, routeParams, method, target, params }: StateBinding): Buffer {
+  #associated({ principal, routeParams, method, target, params }: StateBinding, format: number): Buffer {
     const { name, path } = this.options.endpoint;
     // The lists have one or no element: a missing principal differs from every text.
     const owner = [optional(principal), optional(routeText(routeParams))];
-    const belongs = [FORMAT_VERSION, optional(name), path, ...owner, method, target, digestOf(params)];
+    const belongs = [format, optional(name), path, ...owner, method, target, digestOf(params)];
     return Buffer.from(JSON.stringify(belongs));
   }
 }
@@ -142,7 +145,6 @@ export class RequestStateTooLargeError extends Error {
 /** The minimum length of a secret, for the strength of AES-256. */
 export const MIN_SECRET_BYTES = 32;
 
-const FORMAT_VERSION = 1;
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
 const SALT_BYTES = 16;

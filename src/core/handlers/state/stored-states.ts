@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { McpClock } from '../../common/clock.js';
+import { fromStored, toStored } from '../../common/formats.js';
 import { randomToken, TOKEN_LENGTH } from '../../common/random-token.js';
 import { Turns } from '../../common/promises.js';
 import { type McpHttpCall, routeText } from '../../calls/mcp-call.js';
@@ -125,16 +126,16 @@ export class StoredStates {
 
   #get({ key }: StatePlace): Promise<Kept | undefined> {
     return this.#asking(async () => {
-      const kept = await this.store.get(key);
+      const kept = fromStored('states', await this.store.get(key));
       if (kept === undefined || isKept(kept)) return kept;
-      // It is not replaced: another version, or another program, may still need it.
+      // It is not replaced: another program may still need it.
       throw new Error(`What the state store has under "${key}" is no state: ${shown(kept)}.`);
     });
   }
 
   #set({ key, quota }: StatePlace, data: Data): Promise<'full' | boolean | void> {
     const { ttlMs } = this.options;
-    const kept: Kept = { data, usedAt: this.clock.now() };
+    const kept = toStored('states', { data, usedAt: this.clock.now() } satisfies Kept);
     return this.#asking(async () => {
       const outcome = await this.store.set(key, kept, ttlMs === Infinity ? undefined : ttlMs, quota);
       if (outcome === false) throw new Error('The state store did not keep a value: set() returned false.');

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
 import type { ClockTimer } from '../../common/clock.js';
+import { FORMATS } from '../../common/formats.js';
 import { isThenable, quiet } from '../../common/promises.js';
 import { Retry } from '../../common/retry.js';
 import { MCP_OPTIONS } from '../../common/options.js';
@@ -101,7 +102,9 @@ export class LiveSessions {
     const live = this.#live.get(id);
     if (live) return { info: live.session.info, live };
     if (this.#initializing.has(id)) return undefined;
-    return this.runtime.ask(id, () => this.store.get(id)).then((record) => record && { info: infoOf(record), record });
+    return this.runtime
+      .ask(id, () => this.store.get(id))
+      .then((record) => (record && isServed(record) ? { info: infoOf(record), record } : undefined));
   }
 
   /** Returns the live copy of a session for a request of its client, and makes it from the record if there is none. */
@@ -399,6 +402,14 @@ export class LiveSessions {
       },
     );
   }
+}
+
+/**
+ * Tells whether this version of the package can continue a session. Another one can be ended, and ends when it is idle, but is
+ * neither read nor written.
+ */
+export function isServed({ format }: Pick<McpSessionRecord, 'format'>): boolean {
+  return format === undefined || format === FORMATS.sessions;
 }
 
 /** Returns the client's settings, for dispatchers that keep some of them. */

@@ -31,7 +31,7 @@ export class InMemorySessionStore implements McpSessionStore {
   constructor(private readonly clock: McpClock = systemClock) {}
 
   async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
-    const { id, principal, routeParams, protocolVersion, initialize } = record;
+    const { id, principal, routeParams, protocolVersion, initialize, format } = record;
     const owned = this.#owned.get(principal) ?? 0;
     if (this.#records.has(id)) return 'taken';
     if (this.#records.size >= caps.total) return 'total-cap';
@@ -43,6 +43,7 @@ export class InMemorySessionStore implements McpSessionStore {
       ...(routeParams && { routeParams: frozenCopy(routeParams) }),
       protocolVersion,
       initialize,
+      ...(format !== undefined && { format }),
       subscriptions: NO_SUBSCRIPTIONS,
       used: false,
       createdAt: now,

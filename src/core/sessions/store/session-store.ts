@@ -99,6 +99,11 @@ export interface McpSessionRecord {
   initialize: string;
   /** The level that `logging/setLevel` has set. */
   logLevel?: string;
+  /**
+   * The format of the session, its log and its messages. Sessions of another format exist for other versions of this package
+   * only. Absent: the store does not keep it, or has the sessions of one version only.
+   */
+  format?: number;
   /** The URIs that `resources/subscribe` has named. */
   subscriptions: readonly string[];
   /** Says whether it was touched since `create`: its client has sent something after `initialize`. */
@@ -115,7 +120,7 @@ export interface McpSessionRecord {
 /** `create` takes it: a record without its times, which the store sets. @publicApi */
 export type McpNewSessionRecord = Pick<
   McpSessionRecord,
-  'id' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize'
+  'id' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize' | 'format'
 >;
 
 /** @publicApi */
