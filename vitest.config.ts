@@ -28,7 +28,7 @@ const ALONE = [
   'test/load/hostile-readers.spec.ts',
   'test/module/shutdown-{delay,hooks}.spec.ts',
   'test/auth/missing-jose.spec.ts',
-  'test/redis/{chaos,missing-ioredis}.spec.ts',
+  'test/redis/{chaos,formats,missing-ioredis}.spec.ts',
 ];
 
 /** Left out by `npm run check`: real time, load, other processes, many runs. */

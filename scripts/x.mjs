@@ -34,6 +34,11 @@ const TASKS = {
     run: ['scripts/mutants.mjs'],
   },
 
+  'record:formats': {
+    what: 'records what a build of the package leaves in Redis, for the test of formats (FOLDER)',
+    run: ['scripts/record-formats.mjs'],
+  },
+
   'format:check': { what: 'whether all files are formatted', run: [PRETTIER, '--check', '.'] },
   'check:package': { what: 'what would be published', run: ['scripts/check-package.mjs'] },
   'check:compat': {

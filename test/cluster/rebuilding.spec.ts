@@ -1,5 +1,6 @@
 import { logsTwice, scripted } from '../support/scripted-server.js';
 import type { Server } from '@modelcontextprotocol/server';
+import type { McpSessionRecord } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type TestAppOptions, type TestTool } from '../support/app.js';
@@ -17,6 +18,8 @@ const logs: TestTool = async (_, ctx) => {
   await ctx.log('error', 'an error');
   return 'logged';
 };
+
+const ofAnotherVersion = (record: McpSessionRecord | undefined) => record && { ...record, format: record.format! + 1 };
 
 describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a session, on %s', (adapter) => {
   let deployment: Deployment;
@@ -89,6 +92,36 @@ describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a sessi
       expect(session!.subscriptions).toEqual(['doc:1']);
       expect(await there.service.resourceUpdated('doc:1')).toBe(1);
     }));
+
+  it('S18: nodes: a session of another version is unknown, is not written, and can be ended', async () => {
+    const { sessionStore } = deployment;
+    /** The records as they are for a node whose sessions have another format. */
+    const others = double(sessionStore, {
+      get: async (id) => ofAnotherVersion(await sessionStore.get(id)),
+      list: async (filter) => (await sessionStore.list(filter)).map((record) => ofAnotherVersion(record)!),
+    });
+    const [a, b] = [await start('a'), await start('b', { sessionStore: others })];
+    const client = await a.app.client().initialize(LATEST);
+    await send(client, 'resources/subscribe', { uri: 'doc:1' });
+    const there = at(b.app, client);
+    for (const response of [
+      await there.call('quick'),
+      await there.get(),
+      await there.get('0_0'),
+      await there.delete(),
+    ]) {
+      expect([response.status, await response.text()]).toEqual([404, expect.stringContaining('Session not found')]);
+    }
+    const { service } = b.app;
+    expect([await service.list(), await service.get(client.sessionId!)]).toEqual([[], undefined]);
+    const before = await deployment.eventStore.stats();
+    expect(await service.notify(client.sessionId!, { method: 'notifications/message' })).toBe(0);
+    expect(await service.resourceUpdated('doc:1')).toBe(0);
+    expect(await deployment.eventStore.stats()).toEqual(before);
+    expect(gists([await (await client.call('quick')).json()])).toEqual(['a']);
+    expect(await service.terminate(client.sessionId!)).toBe(true);
+    expect((await client.call('quick')).status).toBe(404);
+  });
 
   it('nodes: a session of a dead node expires on a node that does not know it', async () => {
     const [a, b] = [await start('a'), await start('b')];

@@ -61,7 +61,11 @@ export function toStored(kind: LastingKind, value: unknown): unknown {
   return writes === 1 ? value : { format: writes, value };
 }
 
-/** Returns a value that {@link toStored} made, also of another version. @throws UnknownFormatError */
+/**
+ * Returns a value that {@link toStored} made, here or in another version. A value of the last format is converted here.
+ *
+ * @throws UnknownFormatError
+ */
 export function fromStored(kind: LastingKind, stored: unknown): unknown {
   const numbered = typeof stored === 'object' && stored !== null && 'format' in stored;
   assertReadable(kind, numbered ? stored.format : 1);
