@@ -52,8 +52,6 @@ export class RedisKeys {
   readonly sessions: string;
   readonly tasks: string;
   readonly bus: string;
-  /** The living nodes of the format of this one. */
-  readonly nodes: string;
   readonly everyone: string;
   readonly gaps: string;
   readonly probeChannel: string;
@@ -72,7 +70,6 @@ export class RedisKeys {
     this.sessions = `${this.#ofSessions}:{:sessions}:`;
     this.tasks = `${prefix}:{:tasks}:`;
     this.bus = `${prefix}:{:bus}:`;
-    this.nodes = `${this.bus}nodes:${FORMATS.sessions}`;
     this.nodeChannel = `${prefix}:${db}:node:`;
     this.everyone = `${prefix}:${db}:all`;
     this.gaps = `${prefix}:${db}:gaps`;

@@ -69,11 +69,14 @@ export class Heartbeat {
     await this.#beating;
     if (!this.#registered) return;
     const { keys } = this.connection;
-    const leave = async (client: RedisClient): Promise<void> => {
-      const left = await Promise.all([keys.calls(this.node), keys.tasksOf(this.node)].map((key) => client.scard(key)));
-      if (left.every((count) => count === 0)) await client.zrem(keys.nodes, this.node);
-    };
-    await this.connection.command('leave', leave).catch(() => {});
+    const left = (client: RedisClient): Promise<number[]> =>
+      Promise.all([keys.calls(this.node), keys.tasksOf(this.node)].map((key) => client.scard(key)));
+    try {
+      const counts = await this.connection.command('leave', left);
+      if (counts.every((count) => count === 0)) await this.connection.run(leave, keys.bus, this.node, FORMATS.sessions);
+    } catch {
+      // It counts as dead later, which harms nothing.
+    }
   }
 
   /** Returns the nodes of all formats that have beaten and do not count as dead. @throws (rejects) RedisUnavailableError */
@@ -117,7 +120,7 @@ export class Heartbeat {
 /**
  * # Which nodes are alive
  *
- *     :formats         set   the formats of sessions that nodes have
+ *     :formats         set   the formats that have one of these lists, but for 1
  *     :nodes:<format>  zset  the nodes of one format; score: the last beat
  *     :lost:<format>   zset  nodes that have died; score: the end of the lease of the node that ends their calls
  *
@@ -128,6 +131,16 @@ local base = KEYS[1]
 local FORMATS = base..'formats'
 local function list(name, format)
   return base..name..(format == '1' and '' or ':'..format)
+end
+
+local function formats()
+  local all = call('SMEMBERS', FORMATS)
+  table.insert(all, '1')
+  return all
+end
+
+local function forgetIfEmpty(format)
+  if call('EXISTS', list('nodes', format), list('lost', format)) == 0 then call('SREM', FORMATS, format) end
 end
 `;
 
@@ -154,13 +167,13 @@ local function latest(format)
   return tonumber(newest or 0)
 end
 
-call('SADD', FORMATS, '1', mine)
+call('SADD', FORMATS, mine)
 call('PEXPIRE', FORMATS, life)
-local formats, newest = call('SMEMBERS', FORMATS), 0
-for _, format in ipairs(formats) do newest = math.max(newest, latest(format)) end
+local all, newest = formats(), 0
+for _, format in ipairs(all) do newest = math.max(newest, latest(format)) end
 local away = newest > 0 and at - newest or 0
 if away > dead / 2 then
-  for _, format in ipairs(formats) do
+  for _, format in ipairs(all) do
     local NODES = list('nodes', format)
     for _, other in ipairs(call('ZRANGE', NODES, 0, -1)) do call('ZINCRBY', NODES, int(away), other) end
   end
@@ -170,7 +183,7 @@ local known = 1 - call('ZADD', list('nodes', mine), int(at), node)
 call('ZREM', list('lost', mine), node)
 
 local claimed = {known}
-for _, format in ipairs(formats) do
+for _, format in ipairs(all) do
   if format == mine or latest(format) <= at - dead then
     local NODES, LOST = list('nodes', format), list('lost', format)
     for _, silent in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at - dead))) do
@@ -183,9 +196,19 @@ for _, format in ipairs(formats) do
       table.insert(claimed, lost)
     end
     for _, key in ipairs({NODES, LOST}) do call('PEXPIRE', key, life) end
+    forgetIfEmpty(format)
   end
 end
 return claimed
+`,
+);
+
+/** ARGV: node, its format. */
+const leave = new RedisScript(
+  'leave',
+  `${NODES}
+call('ZREM', list('nodes', ARGV[2]), ARGV[1])
+forgetIfEmpty(ARGV[2])
 `,
 );
 
@@ -194,7 +217,7 @@ const alive = new RedisScript(
   'nodes',
   `${NODES}
 local nodes = {}
-for _, format in ipairs(call('SMEMBERS', FORMATS)) do
+for _, format in ipairs(formats()) do
   for _, node in ipairs(call('ZRANGE', list('nodes', format), 0, -1)) do table.insert(nodes, node) end
 end
 return nodes
