@@ -4,6 +4,7 @@ import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { serverInfo, startFailure, TestApp } from '../support/app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
+import { OF_SESSIONS } from '../support/redis-room.js';
 
 describeRedis(
   'a Redis that is set up wrongly',
@@ -103,7 +104,7 @@ describeRedis(
       await backend.close();
       expect(await admin.keys('*')).toEqual([]);
       await admin.select(3);
-      expect((await admin.keys('*')).toSorted()).toEqual(['mcp:{before}:log', 'mcp:{s}:log']);
+      expect((await admin.keys('*')).toSorted()).toEqual(['before', 's'].map((id) => `mcp:${OF_SESSIONS}{${id}}:log`));
     });
   },
   'server',
