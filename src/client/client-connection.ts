@@ -5,6 +5,7 @@ import { McpHttpStatusError } from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
 import type { ClientSession, McpReconnectEvent } from './client-session.js';
 import { HttpEndpoint } from './http-endpoint.js';
+import { faultOf } from './large-messages.js';
 import { delayMs, Idempotency } from './retry.js';
 import { ServerRequests } from './server-requests.js';
 import { LinkedAbort, pause } from './waiting.js';
@@ -35,6 +36,8 @@ export class ClientConnection {
    */
   deliver(message: JsonRpcMessage): void {
     this.session.checkOpen();
+    const fault = faultOf(message);
+    if (fault !== undefined) return this.report(new Error(fault));
     if (!this.serverRequests.admit(message)) return;
     try {
       this.transport.onmessage?.(message);

@@ -139,6 +139,14 @@ export interface StreamableClientTransportOptions {
    * @default 33554432 (32 MiB)
    */
   maxMessageBytes?: number;
+  /**
+   * Limits the values in one message of the server: items of lists and members of objects; an empty list or object counts
+   * once more. They are counted before the message is parsed. A higher value lets a server make this process use more time
+   * and memory.
+   *
+   * @default 500000
+   */
+  maxMessageValues?: number;
   /** All timers use this clock. @default the system clock */
   clock?: McpClock;
   /** Returns random numbers from 0 to below 1, for the waits. @default Math.random */
@@ -214,6 +222,7 @@ export const TRANSPORT_TABLE = {
   openTimeoutMs: timer(30_000),
   closeTimeoutMs: timer(2_000),
   maxMessageBytes: count(32 * 1024 ** 2),
+  maxMessageValues: count(500_000),
   clock: contract(systemClock, ['now', 'setTimeout', 'setInterval', 'clear']),
   random: functionOf(() => Math.random()),
 } satisfies OptionTable<StreamableClientTransportOptions>;

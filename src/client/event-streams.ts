@@ -1,9 +1,10 @@
 import type { EventSourceMessage } from 'eventsource-parser';
-import { type JsonRpcMessage, readMessages } from '../core/protocol/json-rpc.js';
+import type { JsonRpcMessage } from '../core/protocol/json-rpc.js';
 import { McpClientTransportError, McpHttpStatusError, McpSessionLostError } from './client.errors.js';
 import type { ClientConnection } from './client-connection.js';
 import { type SentSession, sessionIdOf } from './client-session.js';
 import { getHeaders } from './http-endpoint.js';
+import { messagesIn } from './large-messages.js';
 import { mediaTypeOf, readEvents, type SseSink } from './response-body.js';
 
 /** Servers accept so long a header; Node's limit for all headers of a request is 16 KiB. */
@@ -65,8 +66,9 @@ export abstract class EventStream implements SseSink {
     if (data === '' || (type !== undefined && type !== 'message')) return;
     let messages: readonly JsonRpcMessage[] = [];
     try {
-      ({ messages } = readMessages(data));
+      messages = messagesIn(data, this.connection.options);
     } catch (error) {
+      if (error instanceof McpClientTransportError) throw error;
       this.connection.report(error);
     }
     for (const message of messages) this.take(message);

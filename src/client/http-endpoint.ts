@@ -7,7 +7,8 @@ import {
   PROTOCOL_VERSION_HEADER,
   SESSION_ID_HEADER,
 } from '../core/protocol/headers.js';
-import { type JsonRpcMessage, readMessages } from '../core/protocol/json-rpc.js';
+import type { JsonRpcMessage } from '../core/protocol/json-rpc.js';
+import { messagesIn } from './large-messages.js';
 import { mirrorHeaders } from '../core/protocol/modern-headers.js';
 import { parseAuthChallenge } from './auth-challenge.js';
 import {
@@ -165,7 +166,7 @@ export class HttpEndpoint {
   async readJson(response: Response, signal: AbortSignal): Promise<readonly JsonRpcMessage[]> {
     const text = await readText(response, { maxMessageBytes: this.options.maxMessageBytes, signal });
     try {
-      return readMessages(text).messages;
+      return messagesIn(text, this.options);
     } catch (error) {
       if (!(error instanceof McpError)) throw error;
       const message = `${this.#place} answered with a body that is not a JSON-RPC message. Is this an MCP server?`;

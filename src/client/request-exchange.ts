@@ -24,6 +24,7 @@ import type { ClientConnection } from './client-connection.js';
 import { type SentSession, sessionIdOf } from './client-session.js';
 import { EventStream } from './event-streams.js';
 import { claimedRevision, postHeaders, type SessionHeaders } from './http-endpoint.js';
+import { soundAnswer } from './large-messages.js';
 import { mediaTypeOf, readText } from './response-body.js';
 import { setbackOf } from './retry.js';
 import { LinkedAbort } from './waiting.js';
@@ -221,8 +222,9 @@ export class RequestExchange extends EventStream {
     else if (!this.#answered) this.#answer({ ...message, id: this.request.id });
   }
 
-  #answer(answer: JsonRpcResponse): void {
+  #answer(given: JsonRpcResponse): void {
     const { session, idempotency } = this.connection;
+    const answer = soundAnswer(this.request.method, given);
     session.checkOpen();
     // The state comes first: messages that the client sends on the answer belong to the new session.
     if ('result' in answer) {

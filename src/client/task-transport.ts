@@ -16,6 +16,7 @@ import {
   type RequestId,
 } from '../core/protocol/json-rpc.js';
 import { isModernRevision } from '../core/protocol/revisions.js';
+import { soundAnswer } from './large-messages.js';
 import { nextTurn, pause, sharedController } from './waiting.js';
 
 /** Marks, in `_meta`, a progress notification of a poll without a new status. @internal */
@@ -219,7 +220,7 @@ export class McpTaskTransport implements Transport {
   }
 
   #answer({ request: { id } }: FollowedCall, answer: JsonRpcResponse): void {
-    if (this.#calls.delete(id)) this.onmessage?.(answer);
+    if (this.#calls.delete(id)) this.onmessage?.(soundAnswer('tools/call', answer));
   }
 
   /** Cancels the task of a call that the client has cancelled. */

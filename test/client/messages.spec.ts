@@ -205,6 +205,18 @@ describe('messages that our client transport receives', () => {
     expect(recorded.transport.state.is).toBe('live');
   });
 
+  it('C3: a message of many values is not read, and a result of many values that do not fit is an error', async () => {
+    const many = (count: number): number[] => Array.from({ length: count }, () => 1);
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 1, result: { content: many(600_000) } }));
+    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 2, result: { content: many(400_000) } }));
+    const recorded = await transport(fake.url).initialize();
+    await expect(recorded.call(1)).rejects.toMatchObject({ code: 'MESSAGE_TOO_LARGE' });
+    await recorded.call(2);
+    expect(recorded.answers(2)).toMatchObject([{ id: 2, error: { code: -32603 } }]);
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
   it('C9: an HTTP error with a JSON-RPC body is the error of that call', async () => {
     const error = { code: -32602, message: 'no such tool' };
     const fake = (await server()).begins();
