@@ -11,6 +11,7 @@ import {
 } from '../core/common/options.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import type { McpAuditSink } from './audit-record.js';
+import { SENSITIVE_NAMES } from './sensitive-names.js';
 
 /**
  * Decides which arguments of a call are recorded.
@@ -32,11 +33,13 @@ export interface McpAuditOptions {
    */
   sink?: McpAuditSink | Type<McpAuditSink>;
   /**
-   * Lists the names of properties whose values are replaced by `[redacted]`, at any depth; upper case, `_` and `-` do
-   * not matter. A list replaces the default names; a function is called in addition to them. Properties with
-   * `x-mcp-sensitive: true` in the schema of the tool are always redacted.
+   * Lists the names of what is replaced by `[redacted]`: of properties at any depth, also in texts that are JSON, of parameters of
+   * URLs, of headers, and of pairs such as `{ name: 'authorization', value: '…' }`. A name counts wherever its words are:
+   * `token` also hides `X-Access_Token` and `tokenOfUser`, but not `maxTokens`. A list replaces the default names; a function is
+   * called in addition to them. Passwords in URLs, and tokens behind `Bearer` and `Basic`, are always redacted, and so are
+   * properties with `x-mcp-sensitive: true` in the schema of the tool.
    *
-   * @default ['password', 'secret', 'clientSecret', 'token', 'accessToken', 'refreshToken', 'apiKey', 'authorization']
+   * @default ['password', 'passwords', 'passwd', 'pwd', 'passphrase', 'secret', 'secrets', 'token', 'apiKey', 'accessKey', 'privateKey', 'authorization', 'bearer', 'cookie', 'cookies', 'credential', 'credentials']
    */
   redact?: readonly string[] | McpAuditRedaction;
   /**
@@ -81,14 +84,12 @@ export interface McpAuditOptions {
   refusals?: boolean;
 }
 
-const NAMES = ['password', 'secret', 'clientSecret', 'token', 'accessToken', 'refreshToken', 'apiKey', 'authorization'];
-
 const MIN_KEY_BYTES = 32;
 
 const AUDIT_TABLE = {
   sink: passing(undefined, isSink, 'an object with the method write(record), or a class of such objects'),
   redact: passing(
-    NAMES as readonly string[] | McpAuditRedaction,
+    SENSITIVE_NAMES as readonly string[] | McpAuditRedaction,
     (given) => typeof given === 'function' || (Array.isArray(given) && given.every((name) => typeof name === 'string')),
     'an array of names of properties, or a function',
   ),
@@ -119,7 +120,7 @@ export function resolveAuditOptions(given: McpAuditOptions): ResolvedAuditOption
 
 /** Returns the names whose values are redacted. A function decides in addition to them. */
 export function namesOf({ redact }: Pick<ResolvedAuditOptions, 'redact'>): readonly string[] {
-  return typeof redact === 'function' ? NAMES : redact;
+  return typeof redact === 'function' ? SENSITIVE_NAMES : redact;
 }
 
 /** Checks the sink that a class or a factory has made. @throws McpOptionError */

@@ -8,7 +8,9 @@ import { CallObserver } from '../core/calls/call-observer.js';
 import { currentMcpCall, type McpCall } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpRefusal } from '../core/calls/mcp-instrumentation.js';
 import { type TaskEnd, TaskHost } from '../core/calls/mcp-tasks.js';
+import { excerpt } from '../core/protocol/errors.js';
 import { HandlerTable } from '../core/handlers/registry/handler-table.js';
+import type { UriVariables } from '../core/handlers/registry/uri-template.js';
 import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
 import { McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { sessionIdOf } from '../otel/conventions.js';
@@ -45,8 +47,9 @@ const QUIET: ReadonlySet<string> = new Set([
   'tools/list',
 ]);
 
-/** A text that a client chooses is cut to so many characters; the URI of a resource to eight times as many. */
+/** A text that a client chooses is cut to so many characters. */
 const LONGEST = 256;
+const LONGEST_URI = 2_048;
 
 /** Writes records. */
 interface RecordWriter {
@@ -149,7 +152,7 @@ export class EndpointAudit implements McpInstrumentation {
       ...present({
         method: shortened(method),
         kind,
-        name: shortened(name) ?? shortened(uri, 8 * LONGEST),
+        name: shortened(name) ?? this.#uriOf(uri),
         principal,
         scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
         ip: addressOf(currentMcpCall()?.request),
@@ -174,6 +177,16 @@ export class EndpointAudit implements McpInstrumentation {
     if (kindOf(method) !== 'tool' || server !== undefined) return this.redaction.of(info, undefined);
     const tool = name === undefined ? undefined : this.#get(HandlerTable).get('tool', name);
     return tool ? this.redaction.of(info, tool.wire.inputSchema) : {};
+  }
+
+  /** Returns the URI of a resource without what the record must not have; its template says what its parts are. */
+  #uriOf(uri: string | undefined): string | undefined {
+    if (uri === undefined) return undefined;
+    const table = this.#get(HandlerTable);
+    const templates = uri.length > LONGEST_URI || table.get('resource', uri) ? [] : table.all('template');
+    let variables: UriVariables | undefined;
+    for (const { template } of templates) if ((variables = template.match(uri) ?? undefined)) break;
+    return this.redaction.uri(uri, variables ?? {}, LONGEST_URI);
   }
 
   #head(outcome: McpAuditOutcome): Pick<McpAuditRecord, 'id' | 'time' | 'outcome' | 'endpoint' | 'nodeId'> {
@@ -225,9 +238,8 @@ function traceIdIn(meta: McpCallInfo['meta']): string | undefined {
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
-function shortened(text: unknown, longest = LONGEST): string | undefined {
-  if (typeof text !== 'string') return undefined;
-  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+function shortened(text: unknown): string | undefined {
+  return typeof text === 'string' ? excerpt(text, LONGEST) : undefined;
 }
 
 /** Returns the properties that have a value. */

@@ -5,25 +5,29 @@ import { canonicalJson } from '../core/protocol/values.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { namesOf, type ResolvedAuditOptions } from './audit.options.js';
 import type { McpAuditRecord } from './audit-record.js';
+import { REDACTED, SensitiveNames } from './sensitive-names.js';
 
 type Schema = Readonly<Record<string, unknown>>;
 type Arguments = Pick<McpAuditRecord, 'arguments' | 'argumentsCut' | 'argumentsHash'>;
 
 /** This keyword of JSON Schema marks a value that no record may have. */
 const SENSITIVE = 'x-mcp-sensitive';
-const REDACTED = '[redacted]';
 const CUT = '[cut]';
 /** Stands for arguments whose redaction failed: what it would have removed is not known. */
 const FAILED = '[redaction failed]';
 /** Values that are nested deeper are cut. */
 const MAX_DEPTH = 32;
+/** A longer text is not read as JSON, and not recorded if it may be some: nothing in it would be redacted. */
+const LONGEST_JSON = 64 * 1024;
+/** So many characters behind the cut are looked at: they say whether a password is in front of it. */
+const LONGEST_PASSWORD = 1_024;
 
 const NOTHING: Arguments = Object.freeze({});
 const NO_SCHEMAS: readonly Schema[] = [];
 
 /** Decides what records have of the arguments of a call. */
 export class Redaction {
-  readonly #names: ReadonlySet<string>;
+  readonly #names: SensitiveNames;
   /** Whether a schema marks anything; most do not. */
   readonly #marks = new WeakMap<object, boolean>();
 
@@ -32,7 +36,7 @@ export class Redaction {
     /** Called with what the app's function throws. */
     private readonly report: (error: unknown) => void,
   ) {
-    this.#names = new Set(namesOf(options).map(plainName));
+    this.#names = new SensitiveNames(namesOf(options));
   }
 
   /**
@@ -70,6 +74,24 @@ export class Redaction {
     };
   }
 
+  /** Returns a text, such as a URI or an error, without values of sensitive names. @param longest the characters that are kept */
+  text(text: string, longest: number): string {
+    return new RedactedCopy(this.#names, longest).of(text, NO_SCHEMAS) as string;
+  }
+
+  /**
+   * Returns the URI of a resource without values of sensitive names.
+   *
+   * @param variables of its template, by their names
+   */
+  uri(uri: string, variables: Readonly<Record<string, unknown>>, longest: number): string {
+    const values = Object.entries(variables).flatMap(([name, value]) => (this.#names.has(name) ? [value].flat() : []));
+    const hidden = values
+      .flatMap((value) => (typeof value === 'string' && value !== '' ? [value, encodeURIComponent(value)] : []))
+      .reduce((text, value) => text.replaceAll(value, REDACTED), uri);
+    return this.text(hidden, longest);
+  }
+
   #hash(sent: object, recorded: unknown): Pick<McpAuditRecord, 'argumentsHash'> {
     const { hashKey } = this.options;
     if (hashKey === undefined && recorded === undefined) return NOTHING;
@@ -93,9 +115,10 @@ export class Redaction {
 /** Copies a value without what must not be recorded, and no more of it than fits. */
 class RedactedCopy {
   cut = false;
+  hidden = false;
 
   constructor(
-    private readonly names: ReadonlySet<string>,
+    private readonly names: SensitiveNames,
     /** The characters that still fit. */
     private left: number,
     /** References of schemas begin here. */
@@ -105,8 +128,8 @@ class RedactedCopy {
   /** @param schemas may describe the value: it is redacted if any of them says so */
   of(value: unknown, schemas: readonly Schema[], depth = 0): unknown {
     const all = schemas.length === 0 ? schemas : this.#expanded(schemas);
-    if (all.some((schema) => schema[SENSITIVE] === true)) return this.#text(REDACTED);
-    if (typeof value === 'string') return this.#text(value);
+    if (all.some((schema) => schema[SENSITIVE] === true)) return this.#hide();
+    if (typeof value === 'string') return this.#text(value, depth);
     if (typeof value !== 'object' || value === null) {
       this.left -= 5;
       return isJsonScalar(value) ? value : `[${typeof value}]`;
@@ -119,56 +142,82 @@ class RedactedCopy {
 
   #list(list: readonly unknown[], schemas: readonly Schema[], depth: number): unknown[] {
     const copy: unknown[] = [];
+    // A header, a parameter: `['authorization', 'Bearer …']`.
+    const isPair = list.length === 2 && typeof list[1] === 'string' && this.#isName(list[0]);
     for (const [index, entry] of list.entries()) {
       if (this.left <= 0) {
         copy.push(this.#cutOff());
         break;
       }
       this.left--;
-      copy.push(
-        this.of(
-          entry,
-          schemas.flatMap((schema) => schemasOfEntry(schema, index)),
-          depth + 1,
-        ),
-      );
+      const described = schemas.flatMap((schema) => schemasOfEntry(schema, index));
+      copy.push(isPair && index === 1 ? this.#hide() : this.of(entry, described, depth + 1));
     }
     return copy;
   }
 
   #object(object: object, schemas: readonly Schema[], depth: number): object {
     const copy = {};
+    const isPair = NAMING.some((name) => Object.hasOwn(object, name) && this.#isName((object as Schema)[name]));
     for (const key of Object.keys(object)) {
       if (this.left <= 0) {
         put(copy, '…', this.#cutOff());
         break;
       }
       this.left -= 4;
-      const name = this.#text(key);
-      const hidden = this.names.has(plainName(key));
-      const member = hidden
-        ? this.#text(REDACTED)
-        : this.of(
-            (object as Schema)[key],
-            schemas.flatMap((schema) => schemasOfMember(schema, key)),
-            depth + 1,
-          );
-      put(copy, name, member);
+      const name = this.#fitting(key);
+      const described = schemas.flatMap((schema) => schemasOfMember(schema, key));
+      const hidden = this.names.has(key) || (isPair && VALUES.has(key));
+      put(copy, name, hidden ? this.#hide() : this.of((object as Schema)[key], described, depth + 1));
     }
     return copy;
   }
 
-  #text(text: string): string {
+  #isName(value: unknown): boolean {
+    return typeof value === 'string' && this.names.has(value);
+  }
+
+  #hide(): string {
+    this.hidden = true;
+    this.left -= REDACTED.length;
+    return REDACTED;
+  }
+
+  #text(text: string, depth: number): string {
+    if (/^\s*[[{]/.test(text)) {
+      if (text.length > LONGEST_JSON) return this.#cutOff(`[a text of ${text.length} characters, which may be JSON]`);
+      const json = parsed(text);
+      if (json !== undefined) return this.#json(text, json, depth);
+    }
+    const part = text.slice(0, Math.max(0, this.left) + LONGEST_PASSWORD);
+    const safe = this.names.withoutValues(part);
+    this.hidden ||= safe !== part;
+    this.cut ||= part.length < text.length;
+    return this.#fitting(safe);
+  }
+
+  /** Returns a text that is JSON as it came, unless something in it is hidden or cut. */
+  #json(text: string, json: object, depth: number): string {
+    const inner = new RedactedCopy(this.names, this.left);
+    const copy = inner.of(json, NO_SCHEMAS, depth + 1);
+    if (!inner.hidden && !inner.cut) return this.#fitting(text);
+    this.hidden ||= inner.hidden;
+    this.cut ||= inner.cut;
+    this.left = inner.left;
+    return JSON.stringify(copy);
+  }
+
+  #fitting(text: string): string {
     const fitting = Math.max(0, this.left);
     this.left -= text.length;
-    if (text.length <= fitting || text === REDACTED) return text;
+    if (text.length <= fitting) return text;
     this.cut = true;
     return `${text.slice(0, fitting)}…${CUT}`;
   }
 
-  #cutOff(): string {
+  #cutOff(instead = CUT): string {
     this.cut = true;
-    return CUT;
+    return instead;
   }
 
   /** Returns the schemas with those that they refer to and are composed of: a value may be described by any of them. */
@@ -196,6 +245,15 @@ class RedactedCopy {
         typeof found === 'object' && found !== null && Object.hasOwn(found, key) ? (found as Schema)[key] : undefined;
     }
     return found;
+  }
+}
+
+/** @returns `undefined` if the text is no JSON */
+function parsed(text: string): object | undefined {
+  try {
+    return JSON.parse(text) as object;
+  } catch {
+    return undefined;
   }
 }
 
@@ -242,11 +300,11 @@ function decoded(step: string): string {
   }
 }
 
+/** Members by which headers, parameters and the like have their name, and their value. */
+const NAMING = ['name', 'Name', 'key', 'Key', 'header', 'field'];
+const VALUES: ReadonlySet<string> = new Set(['value', 'Value', 'values', 'Values']);
+
 /** Sets an own property, whatever its name. */
 function put(object: object, key: string, value: unknown): void {
   Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
-}
-
-function plainName(name: string): string {
-  return name.toLowerCase().replaceAll(/[_-]/g, '');
 }

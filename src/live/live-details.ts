@@ -5,6 +5,7 @@ import type { McpFinding } from '../core/handlers/doctor/diagnosis.js';
 import { tokensOfJson } from '../core/handlers/doctor/tokens.js';
 import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
 import { cut } from './live-events.js';
+import type { Payloads } from './payloads.js';
 import { BOUNDS_MS, type ToolStatistics } from './statistics.js';
 
 /* What the page shows of one handler or session that its reader has opened. */
@@ -50,13 +51,13 @@ export function handlerDetails(
 
 /**
  * @param live the session on this node, if it is here
- * @param payloads whether the URIs of subscriptions are shown
+ * @param payloads with them, the URIs of subscriptions are shown
  * @throws (rejects) a fault of the log
  */
 export async function sessionDetails(
   { clientCapabilities, subscriptions, logLevel, used }: McpSessionDetails,
   live: McpSession | undefined,
-  payloads: boolean,
+  payloads: Pick<Payloads, 'text'> | undefined,
 ): Promise<object> {
   const capabilities = JSON.stringify(clientCapabilities);
   return {
@@ -64,7 +65,7 @@ export async function sessionDetails(
     logLevel,
     used,
     subscriptions: subscriptions.length,
-    ...(payloads && { uris: subscriptions.slice(0, 50).map((uri) => cut(uri, 200)) }),
+    ...(payloads && { uris: subscriptions.slice(0, 50).map((uri) => cut(payloads.text(uri), 200)) }),
     ...(live && { streams: (await live.streamDetails()).slice(0, 50) }),
   };
 }

@@ -203,7 +203,7 @@ export class LiveEndpoint {
       const id = this.#shownSession(key);
       const details = id === undefined ? undefined : await this.service.get(id);
       const live = id === undefined ? undefined : this.#get(LiveSessions).peek(id)?.session;
-      return details && sessionDetails(details, live, this.payloads !== undefined);
+      return details && sessionDetails(details, live, this.payloads);
     }
     if (!isListed(kind)) return undefined;
     const [table, endpoint] = [this.#get(HandlerTable), this.#get<EndpointName>(ENDPOINT_NAME)];

@@ -64,7 +64,7 @@ export class Payloads {
   }
 
   text(text: string): string {
-    return text.length > LONGEST_STEP ? `${text.slice(0, LONGEST_STEP)}…` : text;
+    return this.#short.text(text, LONGEST_STEP);
   }
 }
 

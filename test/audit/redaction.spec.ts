@@ -109,11 +109,11 @@ describe('the arguments in an audit record', () => {
 
   it('lack properties of usual names, and of those that the app gives instead', async () => {
     await start();
-    const named = { password: SECRET, deep: [{ 'API-Key': SECRET, access_token: [SECRET] }], passwords: 'seen' };
+    const named = { password: SECRET, deep: [{ 'API-Key': SECRET, access_token: [SECRET] }], maxTokens: 'seen' };
     expect((await recorded('close', named))['arguments']).toEqual({
       password: '[redacted]',
       deep: [{ 'API-Key': '[redacted]', access_token: '[redacted]' }],
-      passwords: 'seen',
+      maxTokens: 'seen',
     });
     await it_.app.close();
     await start({ redact: ['cvc'] });
@@ -121,6 +121,65 @@ describe('the arguments in an audit record', () => {
       cvc: '[redacted]',
       password: 'seen',
     });
+  });
+
+  it('lack the values of pairs that have such a name, and what texts with JSON have', async () => {
+    await start();
+    const json = JSON.stringify({ order: 'A', auth: [{ passwd: SECRET }], text: JSON.stringify({ id_token: SECRET }) });
+    const { arguments: args } = await recorded('close', {
+      headers: [
+        { name: 'Authorization', value: SECRET },
+        { key: 'order', value: 'A' },
+        { Key: 'x-api-key', Value: [SECRET] },
+      ],
+      pairs: [
+        ['cookie', SECRET],
+        ['order', 'A'],
+      ],
+      json,
+      odd: `{"password": "${SECRET}", order}`,
+      huge: JSON.stringify({ list: 'x'.repeat(70_000), password: SECRET }),
+      same: ' { "order" : "A" } ',
+    });
+    expect(args).toEqual({
+      headers: [
+        { name: 'Authorization', value: '[redacted]' },
+        { key: 'order', value: 'A' },
+        { Key: 'x-api-key', Value: '[redacted]' },
+      ],
+      pairs: [
+        ['cookie', '[redacted]'],
+        ['order', 'A'],
+      ],
+      json: '{"order":"A","auth":[{"passwd":"[redacted]"}],"text":"{\\"id_token\\":\\"[redacted]\\"}"}',
+      odd: '{"password": "[redacted]", order}',
+      huge: expect.stringMatching(/^\[a text of \d+ characters, which may be JSON\]$/),
+      same: ' { "order" : "A" } ',
+    });
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('lack the passwords and tokens of URLs, also of resources; a template says what else is one', async () => {
+    await start();
+    const registry = it_.app.app.get(McpRegistry);
+    registry.registerResourceTemplate({
+      uriTemplate: 'reset://{user}/{resetToken}',
+      name: 'reset',
+      handler: () => 'ok',
+    });
+    await recorded('close', {
+      url: `https://ann:${SECRET}@host/?order=A&access_token=${SECRET}`,
+      text: `Bearer ${SECRET}`,
+    });
+    for (const uri of [`files://ann:${SECRET}@host/a?token=${SECRET}&b=c`, `reset://ann/${SECRET}`]) {
+      await (await client.post({ jsonrpc: '2.0', id: uri.length, method: 'resources/read', params: { uri } })).text();
+    }
+    expect(it_.records.all).toMatchObject([
+      { arguments: { url: 'https://ann:[redacted]@host/?order=A&access_token=[redacted]', text: 'Bearer [redacted]' } },
+      { outcome: 'failed', name: 'files://ann:[redacted]@host/a?token=[redacted]&b=c' },
+      { outcome: 'served', name: 'reset://ann/[redacted]' },
+    ]);
+    expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
   });
 
   it('the arguments in an audit record are what a function of the app returns: it gets a copy without what is sensitive', async () => {

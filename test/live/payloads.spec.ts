@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable, Logger, NotFoundException } from '@nestjs/common';
 import {
   McpCatalogue,
   type McpCatalogueTool,
@@ -17,6 +17,7 @@ import { LiveReader } from './live-reader.js';
 Logger.overrideLogger(false);
 
 const SECRET = '4000-1234';
+const LINK = `See https://ann:${SECRET}@host/?access_token=${SECRET}, with Bearer ${SECRET}abc`;
 const pin = { type: 'string', 'x-mcp-sensitive': true };
 
 @McpCatalogue()
@@ -38,6 +39,16 @@ class Tools {
   report(): string {
     const rows = Array.from({ length: 3_000 }, (_, id) => ({ id, name: 'an article of the shop' }));
     return JSON.stringify({ password: SECRET, rows });
+  }
+
+  @Tool({ name: 'link', inputSchema: { type: 'object' } })
+  link(): string {
+    return LINK;
+  }
+
+  @Prompt({ name: 'link' })
+  broken(): never {
+    throw new NotFoundException(LINK);
   }
 
   @Resource({ name: 'account', uri: 'account://1', mimeType: 'application/json' })
@@ -101,6 +112,17 @@ describe('the data of calls on the page', () => {
     const { shown } = await shownOf('report');
     expect(shown.outcome).toBe('ok');
     expect(JSON.stringify(shown)).not.toContain(SECRET);
+  });
+
+  it('a text is shown without passwords and tokens in URLs and headers, also that of an error', async () => {
+    const shortened = 'See https://ann:[redacted]@host/?access_token=[redacted], with Bearer [redacted]';
+    const headers = [{ name: 'X-Api-Key', value: SECRET }];
+    const { shown } = await shownOf('link', { headers });
+    expect(shown.result.content).toEqual([{ type: 'text', text: shortened }]);
+    expect(shown.arguments).toEqual({ headers: [{ name: 'X-Api-Key', value: '[redacted]' }] });
+    const { shown: failed } = await shownOf('link', {}, 'prompts/get');
+    expect(failed.error).toBe(shortened);
+    expect(JSON.stringify([shown, failed])).not.toContain(SECRET);
   });
 
   it('a resource whose text is JSON is redacted, also in a prompt', async () => {

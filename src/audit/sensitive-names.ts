@@ -1,0 +1,114 @@
+/** A record has no values of properties, parameters of URLs, headers and assignments with these names. */
+export const SENSITIVE_NAMES = [
+  'password',
+  'passwords',
+  'passwd',
+  'pwd',
+  'passphrase',
+  'secret',
+  'secrets',
+  'token',
+  'apiKey',
+  'accessKey',
+  'privateKey',
+  'authorization',
+  'bearer',
+  'cookie',
+  'cookies',
+  'credential',
+  'credentials',
+] as const;
+
+export const REDACTED = '[redacted]';
+
+/** Of a longer name, the end decides. */
+const LONGEST_NAME = 256;
+/** In a text, a name has so many characters. */
+const NAME_IN_TEXT = 64;
+/** A name that ends with a listed one of so many letters is sensitive without a boundary too: `newpassword`, but not `spin`. */
+const LONG = 5;
+
+/**
+ * # Which names are sensitive, and what of a text
+ *
+ * A name is sensitive if some of its words are a listed name, written together or not: `X-Access_Token` and `tokenOfUser` have
+ * `token`, `api key` is `apiKey`, and `maxTokens` is none of them. Words begin at capitals, digits and other characters.
+ *
+ * A text loses the values of sensitive names (`password=…`, `?access_token=…`, `Cookie: …`), and whatever the list: the password
+ * in a URL, and the token behind `Bearer` or `Basic`.
+ */
+export class SensitiveNames {
+  readonly #pattern: RegExp;
+
+  constructor(names: readonly string[]) {
+    // An empty list matches nothing.
+    this.#pattern = new RegExp(names.flatMap(patternsOf).join('|') || '(?!)', 'u');
+  }
+
+  has(name: string): boolean {
+    return this.#pattern.test(wordsOf(name.slice(-LONGEST_NAME)));
+  }
+
+  /** Returns a text without values of sensitive names. Its time is linear in the length of the text. */
+  withoutValues(text: string): string {
+    return this.#withoutAssigned(text.replace(URL_PASSWORD, `$1:${REDACTED}@`)).replace(SCHEME, `$1 ${REDACTED}`);
+  }
+
+  #withoutAssigned(text: string): string {
+    let kept = '';
+    let from = 0;
+    for (const { 0: sign, index } of text.matchAll(SIGN)) {
+      const value = index + sign.length;
+      if (index < from || text.startsWith(REDACTED, value)) continue;
+      const name = NAME_BEFORE.exec(text.slice(Math.max(from, index - NAME_IN_TEXT), index))?.[1];
+      if (name === undefined || !this.has(decoded(name))) continue;
+      const { 0: found = '', 1: quote = '' } = valueAt(text, value, sign.includes(':')) ?? [];
+      if (found === '') continue;
+      kept += text.slice(from, value) + quote + REDACTED + quote;
+      from = value + found.length;
+    }
+    return from === 0 ? text : kept + text.slice(from);
+  }
+}
+
+/** `user:password@` of a URL. The password may have an `@` of its own. */
+const URL_PASSWORD = /(:\/\/[^\s/?#:@]*):[^\s/?#]+@/g;
+/** A token has a digit, or a capital behind a small letter: words of a sentence have neither. */
+const SCHEME = /\b([Bb]earer|BEARER|[Bb]asic|BASIC)\s+(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/-]{8,}=*/g;
+/** An assignment, a parameter or a header; `://` follows the scheme of a URL. */
+const SIGN = /(?:=|:(?!\/\/))\s{0,8}/g;
+const NAME_BEFORE = /([\w%.-]+)["']?\s*$/;
+/** In quotes, or up to a character that ends an assignment; a header ends with its line. */
+const ASSIGNED = /(["'])(?:(?!\1)[^\\]|\\.)*\1?|[^\s&;,"'<>)}]+/sy;
+const IN_HEADER = /(["'])(?:(?!\1)[^\\]|\\.)*\1?|[^\r\n"']+/sy;
+
+function valueAt(text: string, at: number, isHeader: boolean): RegExpExecArray | null {
+  const pattern = isHeader ? IN_HEADER : ASSIGNED;
+  pattern.lastIndex = at;
+  return pattern.exec(text);
+}
+
+/** Makes patterns of the words of names: the letters of a listed name, with or without a boundary between each two. */
+function patternsOf(name: string): string[] {
+  const letters = Array.from(wordsOf(name).replaceAll('_', ''));
+  if (letters.length === 0) return [];
+  const pattern = letters.join('_?');
+  return letters.length < LONG ? [`_${pattern}_`] : [`_${pattern}_`, `${pattern}_+$`];
+}
+
+/** Returns the words of a name in small letters, with `_` around each. */
+function wordsOf(name: string): string {
+  const words = name
+    .replace(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})|(?<=\p{L})(?=\p{N})|(?<=\p{N})(?=\p{L})/gu, '_')
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, '_');
+  return `_${words}_`;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
