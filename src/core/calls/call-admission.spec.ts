@@ -8,10 +8,11 @@ const LONG_MS = 60;
 
 /** Admission in a process whose time stands still until the test says so. */
 function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> = {}) {
-  const time = { ms: 0, idleMs: 0, timers: [] as (() => void)[] };
+  const time = { ms: 0, idleMs: 0, cpuMs: 0, timers: [] as (() => void)[] };
   const lag = new LoopLag({
     now: () => time.ms,
     idleMs: () => time.idleMs,
+    cpuMs: () => time.cpuMs,
     setTimeout: (task) => time.timers.push(task),
   });
   const begun: string[] = [];
@@ -32,9 +33,10 @@ function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> =
     if (!admission.waits(made)) begun.push(String(made.requestId));
     return made;
   };
-  /** The current turn of the loop takes so long; its timers run afterwards. */
-  const turn = (ms: number) => {
+  /** The current turn of the loop takes so long, and work of the process so much of that; its timers run afterwards. */
+  const turn = (ms: number, cpuMs = ms) => {
     time.ms += ms;
+    time.cpuMs += cpuMs;
     for (const timer of time.timers.splice(0)) timer();
   };
   /** A call begins that keeps the processor: others wait for their turn. */
@@ -81,6 +83,18 @@ describe('admission of calls', () => {
     dispatch(call('later', 'ann'));
     await turns(2);
     expect(begun).toEqual(['next', 'later']);
+  });
+
+  it('E14: calls begin again sooner where the turns that only read are long, because other processes have the processor', async () => {
+    const { begun, busy, call, dispatch, turns, time } = setup();
+    busy();
+    await turns(1);
+    dispatch(call('next', 'ann'));
+    await turns(2);
+    expect(begun).toEqual([]);
+    time.ms += 60;
+    await turns(1);
+    expect(begun).toEqual(['next']);
   });
 
   it('E14: in a busy process, a caller with one call does not wait for the many calls of another', async () => {
@@ -157,6 +171,37 @@ describe('admission of calls', () => {
     expect(admission.strained).toBe(true);
     expect(admission.refusal('ann', undefined)).toMatchObject({ status: 503, option: 'maxLagMs' });
     turn(20);
+    expect(admission.refusal('ann', undefined)).toBeUndefined();
+  });
+
+  it('E14: a loop that is late because other processes have the processor refuses no call', () => {
+    const { admission, turn } = setup({ maxLagMs: 500 });
+    void admission.strained;
+    for (const [ms, cpuMs] of [
+      [2_000, 100],
+      [2_000, 800],
+      [2_000, 2_000],
+    ] as const) {
+      turn(ms, cpuMs);
+      expect(admission.refusal('ann', undefined)).toBeUndefined();
+    }
+    turn(2_000, 1_500);
+    expect(admission.refusal('ann', undefined)).toMatchObject({ status: 503, option: 'maxLagMs' });
+  });
+
+  it('E14: a loop that is late without work of its own refuses calls once calls have waited that long for their turn', async () => {
+    const { admission, begun, busy, call, dispatch, turn, turns } = setup({ maxLagMs: 500 });
+    void admission.strained;
+    busy();
+    dispatch(call('waits', 'bob'));
+    turn(400, 10);
+    expect(admission.refusal('ann', undefined)).toBeUndefined();
+    turn(600, 10);
+    expect(admission.refusal('ann', undefined)).toBeUndefined();
+    turn(600, 10);
+    expect(admission.refusal('ann', undefined)).toMatchObject({ status: 503, option: 'maxLagMs' });
+    await turns(40);
+    expect(begun).toEqual(['waits']);
     expect(admission.refusal('ann', undefined)).toBeUndefined();
   });
 

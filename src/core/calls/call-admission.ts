@@ -23,6 +23,8 @@ const MOST_STARTS = 32;
  * would wait, in the backlog of the system, for a handler of each client before them.
  */
 const READING_TURNS = 16;
+/** These turns end after so many milliseconds: in a process that others keep from running, each may take long. */
+const READING_MS = 50;
 /** The pace of a caller is roughly the mean over so many of its last begins. */
 const PACE_OF = 8;
 
@@ -51,8 +53,9 @@ export class CallAdmission {
   /** The time since which the event loop did not wait for anything, and how long it had waited until then. */
   #busySince = -Infinity;
   #idleMs = 0;
-  /** Counts the turns that remain without a begin. */
+  /** Counts the turns that remain without a begin, and the time at which the first of them began. */
   #reading = 0;
+  #readingAt = 0;
 
   constructor(
     private readonly limits: AdmissionLimits,
@@ -82,7 +85,7 @@ export class CallAdmission {
     if (this.#running >= maxRunningCalls) {
       return tooBusy('UNAVAILABLE', `This server runs ${maxRunningCalls} calls, its maximum.`, 'maxRunningCalls');
     }
-    if (this.lag.lastingMs > maxLagMs) return late();
+    if (this.#isLate) return late();
     if (this.#running === 0) return undefined;
     const key = principal ?? sessionId;
     const caller = this.#callers.get(key);
@@ -93,6 +96,17 @@ export class CallAdmission {
       return tooBusy('TOO_MANY_REQUESTS', text, 'maxRunningCallsPerPrincipal');
     }
     return waitMs(caller, this.lag.now()) > maxLagMs ? late() : undefined;
+  }
+
+  /**
+   * Returns whether the node has more work than it can do. A late event loop alone does not say so: other processes may have had
+   * the processor.
+   */
+  get #isLate(): boolean {
+    const { lag, limits } = this;
+    if (!(lag.lastingMs > limits.maxLagMs)) return false;
+    const oldest = this.#turns[0]?.waiting[0];
+    return lag.isOwn || (oldest !== undefined && lag.now() - oldest.at > limits.maxLagMs);
   }
 
   /** Counts a call that was accepted. */
@@ -141,11 +155,12 @@ export class CallAdmission {
    * Runs after a turn in which calls began or waited. What a call costs is known here: its promises have run on since.
    */
   readonly #turn = (): void => {
-    if (this.#reading > 0) this.#reading--;
+    if (this.#reading > 0) this.#reading = this.lag.now() - this.#readingAt < READING_MS ? this.#reading - 1 : 0;
     else if (this.#turnAt !== undefined) {
       const isLong = this.lag.now() - this.#turnAt >= LONG_TURN_MS;
       this.#starts = isLong ? Math.max(1, this.#starts >> 1) : Math.min(MOST_STARTS, this.#starts * 2);
       this.#reading = isLong && this.#busyMs(this.#turnAt) >= BUSY_MS ? READING_TURNS : 0;
+      this.#readingAt = this.lag.now();
       this.#turnAt = undefined;
     }
     if (this.#reading === 0 && this.#turns.length > 0) this.#beginSome();

@@ -5,14 +5,17 @@ import { LoopLag } from './loop-lag.js';
 /** A loop whose turns end late: a timer runs when the loop comes to it. */
 class StuckLoop {
   #now = 0;
+  #cpuMs = 0;
   #tick: (() => void) | undefined;
   now = (): number => this.#now;
   idleMs = (): number => 0;
+  cpuMs = (): number => this.#cpuMs;
   setTimeout = (task: () => void): void => void (this.#tick = task);
 
-  /** The loop is kept busy, and its timers run only then. */
-  turn(ms: number): void {
+  /** The loop is kept busy, or from running, and its timers run only then. */
+  turn(ms: number, cpuMs = ms): void {
     this.#now += ms;
+    this.#cpuMs += cpuMs;
     const tick = this.#tick;
     this.#tick = undefined;
     tick?.();
@@ -40,9 +43,26 @@ describe('the lag of the event loop', () => {
     expect(lag.lastingMs).toBe(0);
   });
 
+  it('the lag of the event loop is its own if the process used most of the processor time of both delays', () => {
+    const loop = new StuckLoop();
+    const lag = new LoopLag(loop);
+    void lag.lastingMs;
+    const owns = [
+      [1_000, 900],
+      [1_000, 500],
+      [1_000, 499],
+      [1_000, 1_000],
+      [1_000, 1_000],
+    ].map(([ms, cpuMs]) => {
+      loop.turn(ms!, cpuMs);
+      return lag.lastingMs > 0 && lag.isOwn;
+    });
+    expect(owns).toEqual([false, true, false, false, true]);
+  });
+
   it('the lag of the event loop arms no timer while it is not asked', async () => {
     const clock = new ManualClock();
-    const lag = new LoopLag(Object.assign(clock, { idleMs: () => 0 }));
+    const lag = new LoopLag(Object.assign(clock, { idleMs: () => 0, cpuMs: () => 0 }));
     expect(clock.pending).toBe(0);
     void lag.lastingMs;
     expect(clock.pending).toBe(1);

@@ -4,16 +4,21 @@ import { performance } from 'node:perf_hooks';
  * # How late the event loop is
  *
  * A timer every 20 ms, one for all endpoints of the process, which runs only while calls come. What it is late by is
- * the time that other code has kept the loop busy.
+ * the time that other code has kept the loop busy, or that the system has given to other processes: the processor time that this
+ * process has used meanwhile tells which.
  */
 
 const PERIOD_MS = 20;
+/** A loop is late by work of its own process if that has used the processor for so much of the time. */
+const MOST = 0.5;
 
 /** The clock of {@link LoopLag}, which is one that a change of the system time does not move. */
 export interface LagTimer {
   now(): number;
   /** Returns the milliseconds that the event loop has waited for something to do since it began. */
   idleMs(): number;
+  /** Returns the milliseconds of processor time that the process has used. */
+  cpuMs(): number;
   setTimeout(task: () => void, delayMs: number): unknown;
 }
 
@@ -23,16 +28,21 @@ const { setTimeout: startTimer } = globalThis;
 const processTimer: LagTimer = {
   now: performance.now.bind(performance),
   idleMs: () => performance.eventLoopUtilization().idle,
+  cpuMs: () => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000;
+  },
   setTimeout: (task, delayMs) => startTimer(task, delayMs).unref(),
 };
 
 export class LoopLag {
   #dueAt = 0;
+  #cpuMs = 0;
   #ticking = false;
   #asked = false;
-  /** The last tick was late by this many milliseconds; `#before` is that of the tick before it. */
-  #last = 0;
-  #before = 0;
+  /** The tick before the last one is `#before`. */
+  #last = IN_TIME;
+  #before = IN_TIME;
 
   constructor(private readonly timer: LagTimer = processTimer) {}
 
@@ -54,26 +64,44 @@ export class LoopLag {
       this.#ticking = true;
       this.#arm();
     }
-    return Math.min(this.#last, this.#before);
+    return Math.min(this.#last.lateMs, this.#before.lateMs);
+  }
+
+  /**
+   * Returns whether work of this process has made the loop late, both times. Otherwise other processes had the processor: each
+   * call takes longer then, but this process has not more to do than it can.
+   */
+  get isOwn(): boolean {
+    return this.#last.isOwn && this.#before.isOwn;
   }
 
   #arm(): void {
     this.#dueAt = this.timer.now() + PERIOD_MS;
+    this.#cpuMs = this.timer.cpuMs();
     this.timer.setTimeout(() => this.#tick(), PERIOD_MS);
   }
 
   #tick(): void {
     this.#before = this.#last;
-    this.#last = Math.max(0, this.timer.now() - this.#dueAt);
+    const lateMs = Math.max(0, this.timer.now() - this.#dueAt);
+    this.#last = { lateMs, isOwn: this.timer.cpuMs() - this.#cpuMs >= MOST * (PERIOD_MS + lateMs) };
     this.#ticking = this.#asked;
     this.#asked = false;
     if (this.#ticking) this.#arm();
-    else this.#last = this.#before = 0;
+    else this.#last = this.#before = IN_TIME;
   }
 }
+
+/** One tick of the timer. */
+interface Tick {
+  readonly lateMs: number;
+  readonly isOwn: boolean;
+}
+
+const IN_TIME: Tick = { lateMs: 0, isOwn: false };
 
 /** Measures the event loop of this process. */
 export const processLag = new LoopLag();
 
 /** Reports no lag, for tests whose clock stands still. */
-export const NEVER_LATE = new LoopLag({ now: () => 0, idleMs: () => 0, setTimeout: () => {} });
+export const NEVER_LATE = new LoopLag({ now: () => 0, idleMs: () => 0, cpuMs: () => 0, setTimeout: () => {} });

@@ -106,8 +106,8 @@ export interface McpSessionOptions {
    */
   maxHeldBytesPerPrincipal?: number;
   /**
-   * Limits the delay of the event loop in milliseconds. If the delay is above the limit twice in a row, new calls get
-   * 503 with `Retry-After`. A new call also gets 503 if it would wait longer than this for earlier calls of the same
+   * Limits the delay of the event loop in milliseconds. If the delay is above the limit twice in a row, and the process
+   * itself used most of the processor time, new calls get 503 with `Retry-After`. A new call also gets 503 if it would wait longer than this for earlier calls of the same
    * caller. Answers, cancellations, GET and DELETE are still accepted. A higher value lets calls wait longer;
    * `Infinity` disables the limit.
    *
