@@ -39,6 +39,9 @@ export class TaskCall implements Takeover {
       (value) => ({ status: 'fulfilled', value }),
       (reason: unknown) => ({ status: 'rejected', reason: withoutUrlRequired(reason) }),
     );
+    // The handler of a task runs on when the call is answered, or its task has ended.
+    this.call.hold();
+    void settled.then(() => this.call.release());
     await Promise.race([settled, this.#became.promise]);
     const task = this.#task;
     if (task) {

@@ -1,7 +1,9 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate } from '../support/app.js';
+import type { McpRefusal } from 'nestjs-mcp-streamable';
 import { testApps } from '../support/test-apps.js';
+import { as, trustingGuard } from '../support/users.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const BUSY = { code: -32000, says: ['Try again in a moment'] };
@@ -44,6 +46,52 @@ describe.each(ONE_ADAPTER)('a node with too many calls, on %s', (adapter) => {
     hold.open();
     expect((await first).status).toBe(200);
     expect((await others).status).toBe(200);
+  });
+
+  it.each([
+    ['of a session', {}],
+    ['without sessions', { sessions: 'off' as const }],
+  ])('E14: the requests of a batch %s are admitted one by one', async (_, options) => {
+    const app = await start({
+      maxRunningCallsPerPrincipal: 2,
+      guards: [trustingGuard],
+      tools: { waits: wait },
+      ...options,
+    });
+    const refusals: McpRefusal[] = [];
+    app.service.refusals$.subscribe((refusal) => refusals.push(refusal));
+    const client = app.client(as('ann'));
+    if (!('sessions' in options)) await client.initialize('2025-03-26');
+    const batch = client.post(['a', 'b', 'c', 'd'].map((id) => client.toolCall('waits', {}, { id })));
+    await app.settled({ inFlight: 2 });
+    expect((await client.call('waits')).status).toBe(429);
+    hold.open();
+    const answers: { id: string; result?: object; error?: { code: number; message: string } }[] = await (
+      await batch
+    ).json();
+    expect(answers.filter(({ result }) => result).map(({ id }) => id)).toEqual(['a', 'b']);
+    const error = { code: -32000, message: expect.stringMatching(/2 calls of this caller .* Try again in a moment/) };
+    expect(answers.filter(({ result }) => !result)).toEqual(['c', 'd'].map((id) => ({ jsonrpc: '2.0', id, error })));
+    const about = { status: 429, option: 'maxRunningCallsPerPrincipal' };
+    const called = { ...about, principal: 'ann', method: 'tools/call', name: 'waits' };
+    expect(refusals).toMatchObject([called, called, about]);
+    expect((await client.call('waits')).status).toBe(200);
+  });
+
+  it('E14: anonymous callers leave half of maxRunningCalls to callers who sign in', async () => {
+    const app = await start({
+      maxRunningCalls: 4,
+      guards: [trustingGuard],
+      tools: { waits: wait, quick: () => 'done' },
+    });
+    const [ann, anonymous] = [app.modern(as('ann')), app.modern()];
+    expect((await ann.call('quick')).status).toBe(200);
+    const calls = [anonymous.call('waits'), anonymous.call('waits')];
+    await app.settled({ inFlight: 2 });
+    await expectRefusal(await anonymous.call('waits'), { ...BUSY, status: 503, says: ['anonymous callers', 'half'] });
+    expect((await ann.call('quick')).status).toBe(200);
+    hold.open();
+    for (const call of calls) expect((await call).status).toBe(200);
   });
 
   it('E14: answers, cancellations, GET and DELETE pass while calls are refused', async () => {

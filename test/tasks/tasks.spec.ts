@@ -89,6 +89,34 @@ describe.each(ONE_ADAPTER)('%s: a call that becomes a task', (adapter) => {
     expect((await caller.call('slow', large)).status).toBe(200);
   });
 
+  it('E14: a task keeps its place among the calls of its caller until it has ended, and can be read, answered and cancelled meanwhile', async () => {
+    const { as } = await started({ adapter, endpoint: { maxRunningCallsPerPrincipal: 2 } });
+    const [ann, bob] = [await as('ann'), await as('bob')];
+    const [asking, slow] = [await ann.begin('asks'), await ann.begin('slow', { label: 'A' })];
+    const refused = await ann.call('plain');
+    expect(refused).toMatchObject({
+      status: 429,
+      error: { code: -32000, message: expect.stringContaining('maximum') },
+    });
+    expect((await bob.call('plain')).status).toBe(200);
+    await until(async () => (await ann.get(asking)).status === 'input_required');
+    await ann.update(asking, { a: accept({ yes: true }), b: accept({ yes: true }) });
+    await until(async () => 'c' in ((await ann.get(asking)).inputRequests ?? {}));
+    expect((await ann.cancel(slow)).status).toBe(200);
+    await until(async () => (await ann.call('plain')).status === 200);
+    await ann.update(asking, { c: accept({ yes: true }) });
+    await until(async () => (await ann.get(asking)).status === 'completed');
+  });
+
+  it('E14: a task that is cancelled keeps its place until its handler ends', async () => {
+    const { as, tools } = await started({ adapter, endpoint: { maxRunningCallsPerPrincipal: 1 } });
+    const ann = await as('ann');
+    await ann.cancel(await ann.begin('breaks'));
+    expect((await ann.call('plain')).status).toBe(429);
+    tools.door.open();
+    await until(async () => (await ann.call('plain')).status === 200);
+  });
+
   it('T2: a call that becomes a task fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
     const { caller, tools } = await started({ adapter });
     tools.door.open();

@@ -43,7 +43,7 @@ function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> =
   const busy = (principal = 'busy') => {
     const first = call('first', principal);
     admission.waits(first);
-    admission.leave(first);
+    first.release();
     time.ms += LONG_MS;
   };
   const turns = async (count: number) => {
@@ -120,12 +120,12 @@ describe('admission of calls', () => {
   });
 
   it('P4: a call that was cancelled while it waited for its turn is not begun', async () => {
-    const { admission, begun, call, dispatch, busy, turns } = setup();
+    const { begun, call, dispatch, busy, turns } = setup();
     busy();
     const gone = dispatch(call('gone', 'ann'));
     dispatch(call('next', 'ann'));
     gone.cancelled(new Error('gone'));
-    admission.leave(gone);
+    gone.release();
     await turns(80);
     expect(begun).toEqual(['next']);
   });
@@ -142,7 +142,7 @@ describe('admission of calls', () => {
     });
     expect(admission.refusal('bob', undefined)).toBeUndefined();
     expect(admission.refusal(undefined, 's')).toBeUndefined();
-    admission.leave(first);
+    first.release();
     expect(admission.refusal('ann', undefined)).toBeUndefined();
   });
 
@@ -160,6 +160,20 @@ describe('admission of calls', () => {
     call('1', 'ann');
     call('2');
     expect(admission.refusal('bob', undefined)).toMatchObject({ status: 503, option: 'maxRunningCalls' });
+  });
+
+  it('E14: once a caller has signed in, anonymous callers run at most half of maxRunningCalls', () => {
+    const { admission, call } = setup({ maxRunningCalls: 4 });
+    for (const session of ['a', 'b']) call(session, undefined, session);
+    expect(admission.refusal(undefined, 'c')).toBeUndefined();
+    expect(admission.refusal('ann', undefined)).toBeUndefined();
+    expect(admission.refusal(undefined, 'c')).toMatchObject({ status: 503, option: 'maxRunningCalls' });
+    const first = call('1', 'ann');
+    call('2', 'ann');
+    expect(admission.refusal('ann', undefined)).toMatchObject({ status: 503 });
+    first.release();
+    expect(admission.refusal('ann', undefined)).toBeUndefined();
+    expect(admission.refusal(undefined, undefined)).toMatchObject({ status: 503 });
   });
 
   it('E14: while the event loop stays later than maxLagMs every caller gets 503', () => {

@@ -1,5 +1,5 @@
 import type { LoopLag } from '../common/loop-lag.js';
-import type { McpCall } from './mcp-call.js';
+import type { CallPlace, McpCall } from './mcp-call.js';
 import { type McpError, retryLater } from '../protocol/errors.js';
 
 // Read when the module is loaded: tests that fake time would never begin a call.
@@ -47,6 +47,10 @@ export class CallAdmission {
   /** Callers with waiting calls are in the order of their turns. */
   readonly #turns: Caller[] = [];
   #running = 0;
+  /** Counts those of them whose callers are anonymous. */
+  #anonymous = 0;
+  /** Whether a caller with a principal has called this node. */
+  #signedIn = false;
   #starts = 1;
   /** The time at which the first call of this turn began; `undefined` while none has. */
   #turnAt: number | undefined;
@@ -68,7 +72,7 @@ export class CallAdmission {
   get strained(): boolean {
     const { maxRunningCalls, maxRunningCallsPerPrincipal, maxLagMs } = this.limits;
     return (
-      this.#running >= Math.min(maxRunningCalls, maxRunningCallsPerPrincipal) ||
+      this.#running >= Math.min(Math.ceil(maxRunningCalls / 2), maxRunningCallsPerPrincipal) ||
       this.#turns.length > 0 ||
       this.lag.lastingMs > maxLagMs
     );
@@ -84,6 +88,12 @@ export class CallAdmission {
     const { maxRunningCalls, maxRunningCallsPerPrincipal, maxLagMs } = this.limits;
     if (this.#running >= maxRunningCalls) {
       return tooBusy('UNAVAILABLE', `This server runs ${maxRunningCalls} calls, its maximum.`, 'maxRunningCalls');
+    }
+    // Anonymous callers are any number of clients: half of the places is left for those who sign in.
+    if (principal !== undefined) this.#signedIn = true;
+    else if (this.#signedIn && this.#anonymous >= Math.ceil(maxRunningCalls / 2)) {
+      const text = `The anonymous callers of this server run ${this.#anonymous} calls, half of its maximum.`;
+      return tooBusy('UNAVAILABLE', text, 'maxRunningCalls');
     }
     if (this.#isLate) return late();
     if (this.#running === 0) return undefined;
@@ -109,21 +119,29 @@ export class CallAdmission {
     return lag.isOwn || (oldest !== undefined && lag.now() - oldest.at > limits.maxLagMs);
   }
 
-  /** Counts a call that was accepted. */
+  /** Counts a call that was accepted, until it releases its place. */
   enter(call: McpCall): void {
     // All anonymous callers of one session are one caller, and all without a session.
-    const key = call.principal ?? call.session?.id;
+    const { principal } = call;
+    const key = principal ?? call.session?.id;
     this.#running++;
+    if (principal === undefined) this.#anonymous++;
+    else this.#signedIn = true;
     let caller = this.#callers.get(key);
-    if (!caller) this.#callers.set(key, (caller = { key, calls: 0, waiting: [], paceMs: 0, begunAt: 0 }));
+    if (!caller) {
+      const isAnonymous = principal === undefined;
+      const leave = (): void => this.#left(made);
+      const made: Caller = { key, isAnonymous, calls: 0, waiting: [], paceMs: 0, begunAt: 0, leave };
+      this.#callers.set(key, (caller = made));
+    }
     caller.calls++;
-    call.admittedAs = caller;
+    call.place = caller;
   }
 
-  /** Stops counting a call that has ended, begun or not. */
-  leave(call: McpCall): void {
-    const caller = call.admittedAs as Caller;
+  /** Stops counting a call of a caller, begun or not. */
+  #left(caller: Caller): void {
     this.#running--;
+    if (caller.isAnonymous) this.#anonymous--;
     caller.calls--;
     this.#release(caller);
   }
@@ -139,7 +157,7 @@ export class CallAdmission {
       }
       if (now - this.#turnAt < BUSY_MS) return false;
     }
-    const caller = call.admittedAs as Caller;
+    const caller = call.place as Caller;
     if (caller.waiting.push({ call, at: now }) === 1) {
       caller.begunAt = now;
       this.#turns.push(caller);
@@ -194,8 +212,9 @@ export class CallAdmission {
   }
 }
 
-interface Caller {
+interface Caller extends CallPlace {
   readonly key: string | undefined;
+  readonly isAnonymous: boolean;
   calls: number;
   /**
    * Waiting calls are in the order of their arrival; `at` is the time since which a call waits, by the clock of the

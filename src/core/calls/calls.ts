@@ -18,6 +18,7 @@ import {
   rpcErrorOf,
 } from '../protocol/errors.js';
 import type { JsonRpcResponse, RequestId } from '../protocol/json-rpc.js';
+import { ipOf } from '../protocol/local-caller.js';
 import { ProtocolError } from '../protocol/spec.js';
 import { assertUri, URI_OF } from '../protocol/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
@@ -73,6 +74,18 @@ export class Calls {
     return this.#running.get(session) ?? NONE;
   }
 
+  /**
+   * Registers the requests of one POST: each counts before the next is admitted, and those above a limit are refused when they are
+   * dispatched (E14). The first was admitted with the POST.
+   */
+  addAll(calls: readonly McpCall[]): void {
+    for (const [position, call] of calls.entries()) {
+      if (position > 0 && this.admission.strained)
+        call.refusal = this.admission.refusal(call.principal, call.session?.id);
+      this.add(call);
+    }
+  }
+
   /** Registers a request that will be dispatched. No other call of its owner has its id. */
   add(call: McpCall): void {
     const owner = ownerOf(call);
@@ -80,7 +93,7 @@ export class Calls {
     if (!calls) this.#running.set(owner, (calls = new Map<RequestId, McpCall>()));
     calls.set(call.requestId!, call);
     this.#count++;
-    this.admission.enter(call);
+    if (!call.refusal) this.admission.enter(call);
     const { clock, requestTimeoutMs } = this.options;
     if (requestTimeoutMs === Infinity) return;
     call.timer = clock.setTimeout(() => {
@@ -95,8 +108,9 @@ export class Calls {
    */
   dispatch(call: McpCall): void {
     // A batch may have cancelled it before its turn came.
-    if (call.state !== 'open' || this.admission.waits(call)) return;
-    this.#begin(call);
+    if (call.state !== 'open') return;
+    if (call.refusal) return this.#refuse(call, call.refusal);
+    if (!this.admission.waits(call)) this.#begin(call);
   }
 
   /** Cancels a call that waits for its turn, because its client has disconnected and cannot resume (P4). */
@@ -151,6 +165,16 @@ export class Calls {
         else if (call.state === 'open') this.#cancelled(call, new Error(text));
       }
     }
+  }
+
+  #refuse(call: McpCall, refusal: McpError): void {
+    this.observer.refused(() => {
+      const { status, option, code } = refusal;
+      const { principal, method, request } = call;
+      const { name } = (call.message.params ?? {}) as { readonly name?: unknown };
+      return { status, option, code, principal, ip: ipOf(request), method, ...(typeof name === 'string' && { name }) };
+    });
+    this.#failed(call, refusal);
   }
 
   #succeeded(call: McpCall, returned: object): void {
@@ -240,7 +264,7 @@ export class Calls {
     // A session without calls takes no memory here.
     if (calls.size === 0) this.#running.delete(owner);
     this.#count--;
-    this.admission.leave(call);
+    call.release();
     call.from.ended?.(call);
     if (!this.shutdown.takes) this.shutdown.left();
   }

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
+import type { McpError } from '../protocol/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import type { McpExchange } from './mcp-exchange.js';
 import type { Takeover } from './mcp-task.js';
@@ -179,6 +180,8 @@ export class McpCall implements McpHttpCall {
   #cancelled = false;
   #answered = false;
   #takenOver: 'no' | 'running' | 'ended' = 'no';
+  /** Counts what holds its place: the call until it has ended, and work that may outlive it. */
+  #holders = 1;
 
   /** Called with the schema of the arguments when its tool is found, before the tool runs; an observer sets it. @internal */
   onTool: ((inputSchema: object) => void) | undefined;
@@ -194,8 +197,10 @@ export class McpCall implements McpHttpCall {
   bound: ResultBound | undefined;
   /** Turns the call into a task; set before the call is served. @internal */
   takeover: Takeover | undefined;
-  /** The caller that the call counts for in the admission. @internal */
-  admittedAs: object | undefined;
+  /** The place of the call among those that run, once it is admitted. @internal */
+  place: CallPlace | undefined;
+  /** Why the call is not admitted: one more of a batch than may run. @internal */
+  refusal: McpError | undefined;
   /** Whether the call was given to the dispatcher. @internal */
   begun = false;
   /** Set while a page shows what happens in calls, before the call is served. @internal */
@@ -343,11 +348,27 @@ export class McpCall implements McpHttpCall {
     this.#letGo();
   }
 
+  /** Holds the place of the call among those that run, until {@link release} (E14). @internal */
+  hold(): void {
+    this.#holders++;
+  }
+
+  /** Called once by each holder; the call itself is the first, until it has ended. @internal */
+  release(): void {
+    if (--this.#holders === 0) this.place?.leave();
+  }
+
   #letGo(): void {
     if (!this.#held || this.isServed) return;
     this.#held.release();
     this.#held = undefined;
   }
+}
+
+/** A call takes it while it runs. @internal */
+export interface CallPlace {
+  /** Called once, when nothing of the call runs any more. */
+  leave(): void;
 }
 
 export type CallState = 'open' | 'answered' | 'cancelled';

@@ -86,7 +86,7 @@ export interface McpQuestionInfo {
  */
 export type McpQuestionOutcome = 'ok' | 'timeout' | 'cancelled' | 'unsent' | number;
 
-/** A request that was refused with 4xx or 5xx before a call was created. @publicApi */
+/** A request that was refused with 4xx or 5xx before it was served, also as one of a batch. @publicApi */
 export interface McpRefusal {
   readonly status: number;
   /** The option that decided the refusal, such as a cap; `undefined`: none. */

@@ -44,7 +44,7 @@ export class BareRequests {
       },
     );
     const made = requests.map((request) => new McpCall(http, request, client, exchange));
-    for (const call of made) calls.add(call);
+    calls.addAll(made);
     for (const call of made) calls.dispatch(call);
     // The stream begins last: a refusal of the dispatcher has an HTTP status.
     if (mode === 'sse') exchange.stream();

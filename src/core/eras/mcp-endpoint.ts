@@ -9,6 +9,7 @@ import { EndpointExtensions } from '../handlers/methods/extensions.js';
 import { SessionRuntime } from '../sessions/live/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { excerpt, McpError, shutdownRefusal } from '../protocol/errors.js';
+import { beginsCall } from '../protocol/extensions.js';
 import { type McpEra, PROTOCOL_VERSION_META_KEY } from '../protocol/era.js';
 import {
   LAST_EVENT_ID_HEADER,
@@ -91,7 +92,7 @@ export class McpEndpoint {
     // Bodies that were read at the same time may hold more calls than there is room for (E14).
     const { admission } = this.#calls;
     const refusal =
-      admission.strained && body.messages.some(isRequest)
+      admission.strained && body.messages.some(beginsCall)
         ? admission.refusal(incoming.principal, session?.info.id)
         : undefined;
     if (refusal) throw refusal;

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
@@ -8,6 +7,7 @@ import { CallObserver } from '../calls/call-observer.js';
 import type { McpRefusal } from '../calls/mcp-instrumentation.js';
 import { McpError, type McpErrorCode } from '../protocol/errors.js';
 import { errorResponse, type RequestId } from '../protocol/json-rpc.js';
+import { ipOf } from '../protocol/local-caller.js';
 import { CHALLENGER, type Challenger, credentialsOf } from './credentials.js';
 import { McpRequestReader, type PlatformRequest, readOf } from './mcp-incoming.js';
 import { UnknownPrincipalError } from './principal.js';
@@ -94,7 +94,7 @@ function described(request: RefusedRequest, { status, option, code }: Refusal): 
     option,
     code,
     principal: principal ?? credentialsOf(request)?.principal,
-    ip: request.ip ?? ((request.raw ?? request) as Partial<IncomingMessage>).socket?.remoteAddress,
+    ip: ipOf(request),
     method: message?.method,
     name: typeof name === 'string' ? name : undefined,
   };

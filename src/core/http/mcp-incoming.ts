@@ -7,10 +7,10 @@ import { HeldBody, type HeldBytes, SMALL_BODY_BYTES } from '../calls/held-bytes.
 import { acceptsMediaTypes, isJsonMediaType } from '../protocol/accept.js';
 import { classifyPost } from '../protocol/era.js';
 import { McpError, shutdownRefusal, shown } from '../protocol/errors.js';
+import { beginsCall, isAboutTask } from '../protocol/extensions.js';
 import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../protocol/headers.js';
 import {
   type IncomingBody,
-  isRequest,
   type JsonRpcNotification,
   type JsonRpcRequest,
   readMessages,
@@ -151,7 +151,7 @@ export class McpRequestReader {
     const { maxBodyValues } = this.options;
     const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held), maxBodyValues) : NO_BODY;
     request[BODY] = body;
-    if (refusal && body.messages.some(isRequest)) throw refusal;
+    if (refusal && body.messages.some(beginsCall)) throw refusal;
     const returned: unknown = strained || counts ? early : this.options.principal(request);
     const principal = this.#principal(isThenable(returned) ? await returned : returned, request);
     const protocolVersion = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
@@ -254,9 +254,10 @@ function isSmall({ 'content-length': length, 'transfer-encoding': encoding }: In
 }
 
 /**
- * Returns whether the headers are those of a modern call: a client of 2026-07-28 POSTs requests and notifications, and
- * no answers.
+ * Returns whether the headers are those of a modern call that needs a place: a client of 2026-07-28 POSTs requests and
+ * notifications, and no answers.
  */
 function isModernCall({ [PROTOCOL_VERSION_HEADER]: revision, [METHOD_HEADER]: method }: IncomingHttpHeaders): boolean {
-  return isModernRevision(revision) && !singleHeader(method)?.startsWith('notifications/');
+  const name = singleHeader(method);
+  return isModernRevision(revision) && !name?.startsWith('notifications/') && !isAboutTask(name);
 }

@@ -1,4 +1,4 @@
-import { isObject } from './json-rpc.js';
+import { isObject, isRequest, type JsonRpcMessage } from './json-rpc.js';
 
 /** The settings of an extension that a client or server declares: an object, mostly empty. @internal */
 export type ExtensionSettings = Readonly<Record<string, unknown>>;
@@ -8,6 +8,23 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
 /** The id of the extension for skills (SEP-2640). @internal */
 export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills';
+
+const METHODS_OF_TASKS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel']);
+
+/**
+ * Tells whether a method is about a task that exists: such a request is served also while its caller may begin no further call, or
+ * the caller could neither answer nor cancel the tasks that take its places (E14).
+ *
+ * @internal
+ */
+export function isAboutTask(method: string | undefined): boolean {
+  return method !== undefined && METHODS_OF_TASKS.has(method);
+}
+
+/** Tells whether a message begins work, for which there must be a place (E14). @internal */
+export function beginsCall(message: JsonRpcMessage): boolean {
+  return isRequest(message) && !isAboutTask(message.method);
+}
 
 /** Matches labels separated by dots, as of a domain name that is reversed, then a name. */
 const EXTENSION_ID =

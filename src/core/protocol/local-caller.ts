@@ -42,16 +42,20 @@ export function isLocalCaller(request: unknown): boolean {
   );
 }
 
+/** Returns the address of a client, as the app sees it: behind a proxy, that of the proxy unless the app trusts it. @internal */
+export function ipOf(request: unknown): string | undefined {
+  const { ip, raw, socket } = (request ?? {}) as Arrived & { readonly ip?: string; readonly raw?: Arrived };
+  return ip ?? (raw ?? { socket }).socket?.remoteAddress;
+}
+
 /**
- * Returns the address by which an anonymous caller is told from others: the one that the app sees (`request.ip`, which follows
- * its `trust proxy`), else that of the socket. A caller on IPv6 has a network of 64 bits, so its first half counts.
+ * Returns the address by which an anonymous caller is told from others: that of {@link ipOf}. A caller on IPv6 has a network of 64 bits, so its first half counts.
  *
  * @returns '' without one: on a UNIX socket, over stdio, within the app
  * @internal
  */
 export function addressOf(request: unknown): string {
-  const { ip, raw, socket } = (request ?? {}) as Arrived & { readonly ip?: unknown; readonly raw?: Arrived };
-  const address = typeof ip === 'string' ? ip : ((raw ?? { socket }).socket?.remoteAddress ?? '');
+  const address = ipOf(request) ?? '';
   if (!address.includes(':')) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
   if (mapped) return mapped[1]!;

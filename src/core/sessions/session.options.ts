@@ -72,15 +72,17 @@ export interface McpSessionOptions {
   requestTimeoutMs?: number;
   /**
    * Limits the number of calls that run on this node, including those that wait for their turn. A further call gets 503
-   * with `Retry-After`. A call runs until its answer, also while its handler waits for a database or for its client. A
-   * higher value lets calls use more memory; `Infinity` disables the limit.
+   * with `Retry-After`. A call runs until its answer, also while its handler waits for a database or for its client; a
+   * task runs until its handler ends. Once a caller with a principal has called the node, anonymous callers get at most
+   * half of these places. A higher value lets calls use more memory; `Infinity` disables the limit.
    *
    * @default 10000
    */
   maxRunningCalls?: number;
   /**
    * Limits the number of running calls of one principal, or of one session of anonymous callers. A further call gets
-   * 429 with `Retry-After`. The limit does not apply to anonymous callers without a session. If handlers share a scarce
+   * 429 with `Retry-After`. Each request of a batch counts, and each task until its handler ends. The limit does not
+   * apply to anonymous callers without a session. If handlers share a scarce
    * resource, such as a pool of database connections, lower the value: otherwise the calls of one caller can occupy the
    * pool and delay all others. `Infinity` disables the limit.
    *

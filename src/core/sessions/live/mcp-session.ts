@@ -176,15 +176,13 @@ export class McpSession implements CallingClient {
     const [first] = requests as [JsonRpcRequest];
     if (first.method === 'initialize') requests[0] = this.#introduce(first);
     const running = this.runtime.calls;
-    const calls: McpCall[] = [];
-    const exchange = this.#exchange(requests, body.batch, () => calls.forEach((call) => running.cancelWaiting(call)));
-    for (const request of requests) {
-      const call = new McpCall(http, request, this, exchange);
-      running.add(call);
-      // The client may use the id of a cancelled request again.
-      this.#related.cancelled?.delete(request.id);
-      calls.push(call);
-    }
+    const exchange: Exchange = this.#exchange(requests, body.batch, () =>
+      calls.forEach((call) => running.cancelWaiting(call)),
+    );
+    const calls = requests.map((request) => new McpCall(http, request, this, exchange));
+    running.addAll(calls);
+    // The client may use the ids of cancelled requests again.
+    for (const { id } of requests) this.#related.cancelled?.delete(id);
     if (!body.batch) running.dispatch(calls[0]!);
     else {
       let next = 0;
