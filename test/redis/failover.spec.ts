@@ -129,6 +129,24 @@ describeRedis(
       expect(again.messages.at(-1).result.content).toEqual([{ type: 'text', text: 'all answered' }]);
     }, 60_000);
 
+    it('G12: an answer that was accepted and lost reaches its handler, whose node had not read it', async () => {
+      vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+      const pair = await Pair.start();
+      closing.push(() => pair.stop());
+      const [runs, takes] = [await node(pair), await node(pair)];
+      const client = await runs.app.client().initialize(LATEST, { elicitation: { form: {} } });
+      const call = await (await client.call('ask', { questions: 1 })).sse().count(1);
+      await pair.inStep();
+      await pair.lag();
+      runs.proxy.hold();
+      await answer(at(takes.app, client), call, 0);
+      await pair.failOver();
+      for (const { proxy } of [runs, takes]) proxy.switchTo(new URL(pair.replica.url));
+      runs.proxy.release();
+      await call.count(2);
+      expect(call.messages.at(-1).result.content).toEqual([{ type: 'text', text: 'all answered' }]);
+    }, 60_000);
+
     it.each([1, 2, 3, 4, 5, 6, 7, 8])(
       'answers that a client sends through another node reach their handler, or are 503 (seed %i)',
       async (seed) => {

@@ -4,6 +4,7 @@ import { InMemoryMessageBus } from './in-memory-message-bus.js';
 import type { McpDispatcher } from '../calls/mcp-dispatcher.js';
 import { CallObserver } from '../calls/call-observer.js';
 import { MCP_DROPPED_SESSION_MS } from '../log/event-store.js';
+import { McpStreamNotFoundError } from '../log/event-store.errors.js';
 import { InMemoryEventStore } from '../log/in-memory-event-store.js';
 import type { McpAppendOptions, McpReadResult } from '../log/event-store.js';
 import { DEFAULT_RETRY } from '../log/stream.options.js';
@@ -23,17 +24,28 @@ const ROOTS = note('notifications/roots/list_changed');
 /** A log that all nodes share, and that can fail. */
 class Log extends InMemoryEventStore {
   fails: 'before' | 'after' | undefined;
+  #appended = 0;
+  #lost = { after: 0, upTo: 0 };
+
+  /** Its inbox has lost what was appended after an index, and goes on with other indices. */
+  failOver(after: number): void {
+    this.#lost = { after, upTo: this.#appended };
+  }
 
   override async append(session: string, stream: string, events: readonly string[], options: McpAppendOptions) {
     if (this.fails === 'before') throw new Error('away');
     const result = await super.append(session, stream, events, options);
+    this.#appended += events.length;
     if (this.fails === 'after') throw new Error('away');
     return result;
   }
 
   override async read(session: string, stream: string, after: number, limit: number): Promise<McpReadResult> {
     if (this.fails) throw new Error('away');
-    return super.read(session, stream, after, limit);
+    const { after: kept, upTo } = this.#lost;
+    if (kept === 0 && upTo === this.#appended && upTo > 0) throw new McpStreamNotFoundError(stream);
+    const { events, ...rest } = await super.read(session, stream, after, limit);
+    return { ...rest, events: events.filter(({ index }) => index <= kept || index > upTo) };
   }
 }
 
@@ -202,6 +214,59 @@ describe('an inbox', () => {
     b.inbox.look();
     await clock.advance(0);
     expect(events).toEqual([]);
+  });
+
+  it('G12: an inbox puts messages again that the log has lost, and signals their nodes', async () => {
+    const { clock, log, told, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    await b.inbox.put([answer('a-x-1')]);
+    await b.inbox.put([answer('a-x-2')]);
+    await b.inbox.put([ROOTS]);
+    log.failOver(1);
+    b.inbox.confirm(true);
+    await clock.advance(0);
+    expect(told).toEqual(['a', 'a', '*', 'a', '*']);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-1'), answer('a-x-2'), ROOTS]);
+  });
+
+  it('G12: an inbox puts a message again when the log is back, or has lost all messages', async () => {
+    const { clock, log, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    await b.inbox.put([answer('a-x-1')]);
+    log.failOver(0);
+    log.fails = 'before';
+    b.inbox.confirm(true);
+    await clock.advance(5_000);
+    log.fails = undefined;
+    await clock.advance(1_000);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-1')]);
+  });
+
+  it('G12: an inbox looks for each message once more when replicas should have it, without a failover', async () => {
+    const { clock, log, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reads = vi.spyOn(log, 'read');
+    /** A keep-alive tick, after so many milliseconds. @returns how often the log was read */
+    const tick = async (ms: number): Promise<number> => {
+      reads.mockClear();
+      await clock.advance(ms);
+      b.inbox.confirm(false);
+      await clock.advance(0);
+      return reads.mock.calls.length;
+    };
+    await b.inbox.put([answer('a-x-1')]);
+    await b.inbox.put([note('notifications/progress', { progressToken: 'a-x-2', progress: 1 })]);
+    expect(await tick(9_000)).toBe(0);
+    log.failOver(0);
+    expect(await tick(1_000)).toBe(1);
+    expect(await tick(10_000)).toBe(0);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-1')]);
   });
 
   it('G12: an inbox waits behind indices that the log has skipped', async () => {

@@ -20,9 +20,14 @@ import { ALL_NODES } from './node-messages.js';
  *
  *     idle ──look──▶ reading ──all read, or the log stays unavailable──▶ idle
  *
+ * A log that fails over may lose a message that was put a short while before (G12). So the node that took it looks for it once more
+ * later, and whenever the log may have failed over, and puts it again if it is lost.
+ *
  * Invariants:
- * - a message of a client is in the log, within its bounds, or was refused (503): no message is lost after a 202;
- * - each entry is handed over once, in the order of the log, which uses no index twice (G12); a node ignores its own entries.
+ * - a message of a client is in the log, within its bounds, or was refused (503): no message is lost after a 202, unless the node
+ *   that took it ends with the log that lost it;
+ * - each entry is handed over once, in the order of the log, which uses no index twice (G12); a node ignores its own entries. Only a
+ *   message that was put again may be handed over again: what waited for it is over.
  */
 export class Inbox implements SessionInbox {
   /** The index of the last entry that was read. */
@@ -34,6 +39,9 @@ export class Inbox implements SessionInbox {
   #reading = false;
   /** An entry was announced during the read. */
   #again = false;
+  /** What was put here, until it is confirmed. */
+  #kept: Put[] | undefined;
+  #confirming = DONE;
   readonly #retry: Retry;
 
   constructor(
@@ -68,8 +76,21 @@ export class Inbox implements SessionInbox {
       return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
-    await this.runtime.ask(this.session.sessionId, () => this.#append(texts));
-    for (const to of new Set(entries.map((entry) => entry.to))) this.announce(to);
+    const to = new Set(entries.map((entry) => entry.to));
+    const first = await this.runtime.ask(this.session.sessionId, () => this.#appendFirst(texts));
+    to.forEach(this.announce);
+    // A lost progress is made up for by the next.
+    if (entries.every(({ message }) => 'method' in message && message.method === PROGRESS)) return;
+    (this.#kept ??= []).push({ texts, to, first, at: this.runtime.clock.now() });
+  }
+
+  /**
+   * Looks for messages that were put here, and puts those again that the log has lost.
+   *
+   * @param missed the log may have failed over: looks for all of them, otherwise for those that replicas should have
+   */
+  confirm(missed: boolean): void {
+    if (this.#kept) this.#confirming = this.#confirming.then(() => this.#confirmSome(missed));
   }
 
   /**
@@ -106,14 +127,53 @@ export class Inbox implements SessionInbox {
   /** Cancels the retries, because the session is over. */
   end(): void {
     this.#retry.cancel();
+    this.#kept = undefined;
   }
 
-  async #append(texts: readonly string[]): Promise<void> {
+  async #confirmSome(missed: boolean): Promise<void> {
+    const now = this.runtime.clock.now();
+    const isOld = ({ at }: Put): boolean => now - at >= REPLICATED_MS;
+    for (const put of this.#kept?.filter((one) => missed || isOld(one)) ?? []) {
+      try {
+        const confirm = () => this.#confirm(put);
+        await (missed ? this.#retry.run(confirm) : confirm());
+      } catch (error) {
+        if (!this.#kept) return;
+        this.#failed(error);
+        // The next tick tries again.
+        if (!(error instanceof McpEventStoreError)) return;
+      }
+      if (isOld(put)) this.#kept = this.#kept?.filter((other) => other !== put);
+    }
+    if (this.#kept?.length === 0) this.#kept = undefined;
+  }
+
+  async #confirm(put: Put): Promise<void> {
+    if (await this.#has(put)) return;
+    put.first = await this.#append(put.texts);
+    put.to.forEach(this.announce);
+  }
+
+  /** Tells whether the log has not lost what was put. It evicts no event before others have had the time to read it. */
+  async #has({ first, texts }: Put): Promise<boolean> {
     try {
-      await this.runtime.store.append(this.session.sessionId, MCP_INBOX_STREAM, texts, {
-        writer: randomToken(),
-        seq: 1,
-      });
+      const { events, oldest } = await this.runtime.store.read(this.session.sessionId, MCP_INBOX_STREAM, first - 1, 1);
+      return oldest > first || (events[0]?.index === first && events[0].data === texts[0]);
+    } catch (error) {
+      if (error instanceof McpStreamNotFoundError) return false;
+      throw error;
+    }
+  }
+
+  /** @returns the index of the first entry */
+  async #append(texts: readonly string[]): Promise<number> {
+    const options = { writer: randomToken(), seq: 1 };
+    return (await this.runtime.store.append(this.session.sessionId, MCP_INBOX_STREAM, texts, options)).first;
+  }
+
+  async #appendFirst(texts: readonly string[]): Promise<number> {
+    try {
+      return await this.#append(texts);
     } catch (error) {
       if (!(error instanceof McpSessionGoneError)) throw error;
       this.runtime.suspect(this.session.sessionId);
@@ -177,6 +237,19 @@ export class Inbox implements SessionInbox {
 
 /** One step reads this many entries. */
 const AT_ONCE = 100;
+/** A replica of the log should have what was appended so many milliseconds ago. */
+const REPLICATED_MS = 10_000;
+const PROGRESS = 'notifications/progress';
+
+/** Entries that were appended in one step. */
+interface Put {
+  readonly texts: readonly string[];
+  readonly to: ReadonlySet<string>;
+  /** The index of the first one. */
+  first: number;
+  /** The time at which it was put, in milliseconds since the epoch. */
+  readonly at: number;
+}
 
 interface Entry {
   readonly from: string;
@@ -200,7 +273,7 @@ export function addressee(
   switch (method) {
     case 'notifications/cancelled':
       return isElsewhere(params?.['requestId'], calls) ? ALL_NODES : undefined;
-    case 'notifications/progress':
+    case PROGRESS:
       return issuerElsewhere(params?.['progressToken'], nodeId);
     case 'notifications/roots/list_changed':
       return ALL_NODES;
@@ -222,5 +295,6 @@ export const NO_INBOX: SessionInbox = {
   skip: () => {},
   look: () => {},
   lookOnce: () => undefined,
+  confirm: () => {},
   end: () => {},
 };

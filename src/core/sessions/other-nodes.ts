@@ -70,5 +70,7 @@ export interface SessionInbox {
   look(): void;
   /** Reads once, in case an announcement was lost. @returns settles when it was read, or cannot be */
   lookOnce(): Promise<void> | undefined;
+  /** Looks for messages that were put here, and puts those again that the log has lost. @param missed it may just have lost some */
+  confirm(missed: boolean): void;
   end(): void;
 }

@@ -299,6 +299,7 @@ export class McpSession implements CallingClient {
   refresh(missed = false): void {
     this.#streams.refresh();
     if (this.over) return;
+    this.#inbox?.confirm(missed);
     if (missed) {
       this.#streams.reopen();
       this.inbox.look();
