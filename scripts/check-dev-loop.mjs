@@ -122,7 +122,9 @@ async function check(adapter) {
   const folder = makeApp();
   const port = await freePort();
   const url = new URL(`http://127.0.0.1:${port}/mcp`);
-  const env = { ...process.env, NODE_ENV: 'development', PORT: String(port), ADAPTER: adapter };
+  // The app has no terminal here, which otherwise shows that it is developed.
+  const watched = { NODE_ENV: 'development', WATCH_REPORT_DEPENDENCIES: '1' };
+  const env = { ...process.env, ...watched, PORT: String(port), ADAPTER: adapter };
   const app = new Program(process.execPath, [join(root, 'node_modules/@nestjs/cli/bin/nest.js'), 'start', '--watch'], {
     cwd: folder,
     env,

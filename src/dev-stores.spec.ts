@@ -1,4 +1,15 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serialize } from 'node:v8';
@@ -23,12 +34,14 @@ const record = (id: string, principal?: string) => ({
 let folder: string;
 let clock: ManualClock;
 let path: string;
+const failures: Error[] = [];
 const open: DevStores[] = [];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'dev-stores-'));
   path = join(folder, 'apps', 'journal');
   clock = new ManualClock();
+  failures.length = 0;
 });
 afterEach(() => {
   for (const stores of open.splice(0)) stores.close();
@@ -38,7 +51,7 @@ afterEach(() => {
 /** The stores of a process; `close()` leaves no more behind than a kill does. */
 async function start(processId: string): Promise<DevStores> {
   for (const stores of open.splice(0)) stores.close();
-  const stores = await DevStores.open(path, {}, clock, processId);
+  const stores = await DevStores.open(path, {}, clock, (error) => failures.push(error), processId);
   open.push(stores);
   return stores;
 }
@@ -177,12 +190,41 @@ describe('the stores of an app under development', () => {
 
   it('are for one process at a time, and only for its user', async () => {
     await start('one');
-    await expect(DevStores.open(path, {}, clock, 'two')).rejects.toThrow('another app of this process uses their file');
+    await expect(DevStores.open(path, {}, clock, () => {}, 'two')).rejects.toThrow(
+      'another app of this process uses their file',
+    );
     expect(statSync(path).mode & 0o077).toBe(0);
     expect(statSync(join(path, '..')).mode & 0o077).toBe(0);
     for (const stores of open.splice(0)) stores.close();
     writeFileSync(`${path}.lock`, String(process.ppid));
-    await expect(DevStores.open(path, {}, clock, 'two')).rejects.toThrow(`process ${process.ppid} uses their file`);
+    await expect(DevStores.open(path, {}, clock, () => {}, 'two')).rejects.toThrow(
+      `process ${process.ppid} uses their file`,
+    );
     expect(readFileSync(`${path}.lock`, 'utf8')).toBe(String(process.ppid));
+  });
+
+  it('remove journals that no process has written for a week, and keep those of processes that live', async () => {
+    await start('one');
+    const apps = join(path, '..');
+    const files = ['old', 'old.lock', 'old.new', 'stale', 'stale.lock', 'lives', 'lives.lock', 'young'];
+    const week = 7 * 86_400_000;
+    for (const name of files) {
+      writeFileSync(join(apps, name), name === 'lives.lock' ? String(process.ppid) : '999999999');
+      const writtenAt = new Date(Date.now() - week + (name === 'young' ? 60_000 : -60_000));
+      utimesSync(join(apps, name), writtenAt, writtenAt);
+    }
+    await start('two');
+    expect(readdirSync(apps).toSorted()).toEqual(['journal', 'journal.lock', 'lives', 'lives.lock', 'young']);
+  });
+
+  it('are closed when a change cannot be written, and go on in memory', async () => {
+    const { stateStore } = await start('one');
+    await stateStore.set('a', 1);
+    expect(await stateStore.set('b', () => 2)).toBe(true);
+    await stateStore.set('c', 3);
+    expect(await stateStore.get('c')).toBe(3);
+    expect(failures.map(({ message }) => message)).toEqual([expect.stringContaining('could not be cloned')]);
+    expect(existsSync(path)).toBe(false);
+    expect(await (await start('two')).stateStore.get('a')).toBeUndefined();
   });
 });

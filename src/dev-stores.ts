@@ -110,15 +110,19 @@ export class DevStores {
     this.stateStore = new InMemoryStateStore(replayed);
   }
 
-  /** @throws Error (rejects) when the journal cannot be used, as when another process writes it */
+  /**
+   * @param failed called at most once, when the journal cannot be written any more: the stores go on in memory
+   * @throws Error (rejects) when the journal cannot be used, as when another process writes it
+   */
   static async open(
     path: string,
     eventLog: McpEventLogOptions,
     clock: McpClock,
+    failed: (error: Error) => void,
     process = PROCESS,
   ): Promise<DevStores> {
     let stores = new DevStores(eventLog, clock, process);
-    const journal = await Journal.open(path, () => stores.#snapshot());
+    const journal = await Journal.open(path, () => stores.#snapshot(), failed);
     try {
       stores.#restore(journal.entries as [Snapshot?, ...Change[]]);
     } catch {
@@ -203,7 +207,12 @@ export const devProvider: Provider = {
     // Without HTTP there is one client, which starts its server itself.
     if (!devSessions || !inMemory || sessions === 'off' || !httpAdapter) return undefined;
     try {
-      const stores = await DevStores.open(journalOf(endpoint), eventLog, clock);
+      const journal = journalOf(endpoint);
+      const stores = await DevStores.open(journal, eventLog, clock, ({ message }) =>
+        logger.warn(
+          `The sessions of the endpoint "${endpoint.path}" end with this process from now on, because their file ${journal} cannot be written (${message}). It was removed. To keep them over restarts again, free space on its disk and restart the app.`,
+        ),
+      );
       if (!server) stores.announceLists();
       return stores;
     } catch (error) {

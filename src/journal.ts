@@ -4,13 +4,14 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { deserialize, serialize } from 'node:v8';
 
@@ -22,6 +23,8 @@ const HEAD_BYTES = 4;
 const SIGNALLED_MS = 500;
 const STOPPING_MS = 10_000;
 const LOOK_MS = 20;
+/** A journal that was not written for so many milliseconds is removed: its app is not developed any more. */
+const KEPT_MS = 7 * 86_400_000;
 /** Follows the process id in the lock of a process that is stopping. */
 const STOPPING = ' is stopping';
 
@@ -35,7 +38,11 @@ const held = new Set<string>();
  * a snapshot; the others are changes since then. Entries are values of the structured clone algorithm, which unlike JSON
  * has `Infinity`, `Map` and `Set`.
  *
- *     open(path) ──▶ entries ──compact()──▶ append, append … ──close()──▶ (the file stays)
+ *     open(path) ──▶ entries ──compact()──▶ append, append … ──close()──▶ (the file stays, for a week)
+ *                                 └────────────────┴── the disk is full ──▶ (no file)
+ *
+ * A journal that lacks a change is worth nothing: the next process would continue from an older state. So the first entry that
+ * cannot be written closes the journal and removes its file, and `failed` is called.
  *
  * A lock beside the file names the process that writes it; the next one waits for its end. Only the user of the process can
  * read the file.
@@ -49,47 +56,80 @@ export class Journal {
     /** The entries that the file held when it was opened. */
     readonly entries: readonly unknown[],
     private readonly snapshot: () => unknown,
+    private readonly failed: (error: Error) => void,
   ) {}
 
   /**
    * Takes over the journal at a path.
    *
    * @param snapshot the state that the next snapshot holds
+   * @param failed called at most once, when no more is written
    * @throws Error when another process or app writes it, or another user could read or replace it
    */
-  static async open(path: string, snapshot: () => unknown): Promise<Journal> {
-    makePrivateFolder(dirname(path));
+  static async open(path: string, snapshot: () => unknown, failed: (error: Error) => void): Promise<Journal> {
+    const folder = dirname(path);
+    makePrivateFolder(folder);
+    removeOld(folder, path);
     await lock(path);
-    return new Journal(path, readEntries(path), snapshot);
+    return new Journal(path, readEntries(path), snapshot, failed);
   }
 
   append(entry: unknown): void {
     if (this.#file === undefined) return;
     if (this.#bytes > COMPACT_BYTES) this.compact();
-    this.#bytes += writeSync(this.#file, framed(entry));
+    this.#attempt(() => this.#write(entry));
   }
 
   /** Replaces the file by one with a snapshot only, in one step. */
   compact(): void {
-    if (this.#file !== undefined) closeSync(this.#file);
-    const fresh = `${this.path}.new`;
-    rmSync(fresh, { force: true });
-    this.#file = openSync(fresh, 'wx', 0o600);
-    this.#bytes = 0;
-    writeSync(this.#file, framed(this.snapshot()));
-    renameSync(fresh, this.path);
+    this.#attempt(() => {
+      this.#closeFile();
+      const fresh = freshOf(this.path);
+      rmSync(fresh, { force: true });
+      this.#file = openSync(fresh, 'wx', 0o600);
+      this.#bytes = 0;
+      this.#write(this.snapshot());
+      renameSync(fresh, this.path);
+    });
   }
 
   /** Closes the file: later entries are not written. Idempotent. */
   close(): void {
     if (!held.delete(this.path)) return;
-    if (this.#file !== undefined) closeSync(this.#file);
+    this.#closeFile();
+    try {
+      writeFileSync(lockOf(this.path), `${process.pid}${STOPPING}`);
+    } catch {
+      // The disk is full: the next process waits for the end of this one for a shorter time.
+    }
+  }
+
+  #write(entry: unknown): void {
+    const bytes = framed(entry);
+    // A disk that becomes full takes a part.
+    for (let at = 0; at < bytes.length;) at += writeSync(this.#file!, bytes, at);
+    this.#bytes += bytes.length;
+  }
+
+  #attempt(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      this.#closeFile();
+      for (const file of [this.path, freshOf(this.path)]) remove(file);
+      this.failed(error as Error);
+    }
+  }
+
+  #closeFile(): void {
+    const file = this.#file;
     this.#file = undefined;
-    writeFileSync(lockOf(this.path), `${process.pid}${STOPPING}`);
+    if (file !== undefined) closeSync(file);
   }
 }
 
 const lockOf = (path: string): string => `${path}.lock`;
+const freshOf = (path: string): string => `${path}.new`;
 
 function framed(entry: unknown): Buffer {
   const body = serialize(entry);
@@ -113,6 +153,27 @@ function readEntries(path: string): unknown[] {
     // There is no file, or another version of Node wrote it.
   }
   return entries;
+}
+
+/** Removes what other apps have left long ago, unless their process lives. */
+function removeOld(folder: string, own: string): void {
+  const oldest = Date.now() - KEPT_MS;
+  for (const name of readdirSync(folder)) {
+    const file = join(folder, name);
+    const journal = file.replace(/\.(?:lock|new)$/, '');
+    const writtenAt = lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Infinity;
+    if (journal === own || writtenAt > oldest) continue;
+    const owner = parseInt(readIfThere(lockOf(journal)), 10);
+    if (!owner || !isAlive(owner)) remove(file);
+  }
+}
+
+function remove(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch {
+    // The disk can only be read.
+  }
 }
 
 /** @throws Error if another user could change what is in it */

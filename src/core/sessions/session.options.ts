@@ -174,10 +174,11 @@ export interface McpSessionOptions {
    * Decides whether sessions survive a restart of the process, so that clients stay connected when you save a file
    * under `nest start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of
    * the system, which only the user of the process can read. The option has no effect with your own session store,
-   * event store or backend. Do not use it in production: it serves one process at a time, and writes each change of a
-   * session synchronously.
+   * event store or backend. If the file cannot be written, as on a full disk, the log says so and sessions end with the
+   * process. Do not use it in production: it serves one process at a time, and writes each change of a session
+   * synchronously.
    *
-   * @default `true`; `false` if `NODE_ENV` is `production` or `test`
+   * @default `true` in a terminal, or if `WATCH_REPORT_DEPENDENCIES` is set (`node --watch`); `false` elsewhere, and if `NODE_ENV` is `production` or `test`
    */
   devSessions?: boolean;
 }
@@ -202,7 +203,7 @@ export const SESSION_TABLE = {
   maxSessions: count(10_000, { infinite: true }),
   maxSessionsPerPrincipal: count(100, { infinite: true }),
   maxAnonymousSessions: count(undefined, { infinite: true }),
-  devSessions: (given, option) => flag(isDevelopment())(given, option),
+  devSessions: (given, option) => flag(isWatched())(given, option),
 } satisfies OptionTable<McpSessionOptions>;
 
 export type ResolvedSessionOptions = Resolved<typeof SESSION_TABLE>;
@@ -234,4 +235,10 @@ export function heldBytesLimits(
 export function capsFor(principal: string | undefined, limits: SessionLimits): McpSessionCaps {
   const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
   return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };
+}
+
+/** Returns whether a developer runs the app: `nest start --watch` gives its child nothing to tell it by but the terminal. */
+function isWatched(): boolean {
+  const { stdout, env } = process;
+  return isDevelopment() && (stdout.isTTY || env['WATCH_REPORT_DEPENDENCIES'] !== undefined);
 }
