@@ -62,6 +62,11 @@ export interface McpAuditRecord {
   readonly status?: number | undefined;
   /** The stable code of the error of a refused request, such as `UNAUTHORIZED`. */
   readonly reason?: string | undefined;
+  /**
+   * Counts the refused requests that the record stands for; absent: one. They have the same status, reason and address, and came
+   * within a second; the record has what they have in common.
+   */
+  readonly count?: number | undefined;
   /** The option of the endpoint that decided about a refused request, such as `maxSessions`. */
   readonly option?: string | undefined;
   /** Milliseconds from the dispatch of the call to its outcome, with fractions. */

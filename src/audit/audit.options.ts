@@ -63,7 +63,7 @@ export interface McpAuditOptions {
   maxArgumentLength?: number;
   /**
    * Limits the number of records that the sink may be writing at a time. Further records are dropped and counted, so
-   * that a sink that hangs does not use up the memory of the process.
+   * that a sink that hangs does not use up the memory of the process. Records of refused requests have 100 places of their own.
    *
    * @default 1000
    */

@@ -18,6 +18,7 @@ import { activeTraceId } from '../otel/otel-api.js';
 import type { McpAuditOutcome, McpAuditRecord } from './audit-record.js';
 import type { ResolvedAuditOptions } from './audit.options.js';
 import type { Redaction } from './redaction.js';
+import { RefusalCounts, type RefusedRequest } from './refusal-counts.js';
 
 type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
 
@@ -55,6 +56,8 @@ const LONGEST_URI = 2_048;
 interface RecordWriter {
   write(record: McpAuditRecord): void;
   assertWritten(record: McpAuditRecord): Promise<void> | undefined;
+  /** @returns whether the sink has got it: it may be writing too many */
+  writeRefusal(record: McpAuditRecord): boolean;
 }
 
 /** Makes the records of one endpoint. */
@@ -76,7 +79,7 @@ export class EndpointAudit implements McpInstrumentation {
     this.#get(CallObserver).add(this, required ? (info) => this.#admit(info) : undefined);
     const watching = new Subscription(() => (this.#over = true));
     watching.add(this.#get(TaskHost).ends$.subscribe((end) => this.#taskEnded(end)));
-    if (refusals) watching.add(this.#get(McpSessionService).refusals$.subscribe((refusal) => this.#refused(refusal)));
+    if (refusals) watching.add(this.#countRefusals());
     return watching;
   }
 
@@ -125,23 +128,13 @@ export class EndpointAudit implements McpInstrumentation {
     return begun && this.writer.assertWritten(begun);
   }
 
-  #refused({ status, option, code, principal, ip, method, name }: McpRefusal): void {
-    const kind = kindOf(method);
-    this.writer.write(
-      Object.freeze({
-        ...this.#head('refused'),
-        ...present({
-          method: shortened(method),
-          kind,
-          name: shortened(name),
-          principal,
-          ip,
-          status,
-          reason: code,
-          option,
-        }),
-      }),
-    );
+  #countRefusals(): Subscription {
+    const recordOf = (request: RefusedRequest, count: number): McpAuditRecord =>
+      Object.freeze({ ...this.#head('refused'), ...request, ...(count > 1 && { count }) });
+    const counts = new RefusalCounts((...of) => this.writer.writeRefusal(recordOf(...of)), this.clock);
+    const counting = this.#get(McpSessionService).refusals$.subscribe((refusal) => counts.add(requestOf(refusal)));
+    counting.add(() => counts.close((...of) => this.writer.write(recordOf(...of))));
+    return counting;
   }
 
   #recordOf(info: McpCallInfo): McpAuditRecord {
@@ -214,6 +207,11 @@ function outcomeOf(
   const { resultType, taskId } = (result ?? {}) as { readonly resultType?: unknown; readonly taskId?: unknown };
   if (resultType === 'task') return { outcome: 'task', ...(typeof taskId === 'string' && { taskId }) };
   return { outcome: resultType === 'input_required' ? 'asked' : 'served' };
+}
+
+function requestOf({ status, option, code: reason, principal, ip, method, name }: McpRefusal): RefusedRequest {
+  const asked = { method: shortened(method), kind: kindOf(method), name: shortened(name) };
+  return present({ ...asked, principal, ip, status, reason, option });
 }
 
 function kindOf(method: string | undefined): McpAuditRecord['kind'] {

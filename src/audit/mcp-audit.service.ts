@@ -18,6 +18,9 @@ const logger = new OperatorLogger('McpAudit');
 const ONE_AUDIT =
   'it records the calls of all endpoints. For two places, give one "sink" whose write() gives each record to both.';
 
+/** The sink may be writing so many records of refused requests. */
+const MAX_REFUSALS = 100;
+
 /** A line about lost records comes at most every so many milliseconds. */
 const LOG_MS = 60_000;
 
@@ -28,7 +31,8 @@ const LOG_MS = 60_000;
  *        ├──sink threw or rejected, or `timeoutMs` passed──▶ failed (counted; a promise that is late keeps its place)
  *     not written: the sink has `maxPending` records already──▶ failed
  *
- * Invariant: `pending` is the number of promises of the sink that have not settled, and at most `maxPending`.
+ * Invariant: `pending` is the number of promises of the sink that have not settled: at most `maxPending`, and 100 for records of
+ * refused requests. Where there is no place for these, they are counted until there is.
  *
  * @publicApi
  */
@@ -36,6 +40,8 @@ const LOG_MS = 60_000;
 export class McpAuditService implements OnModuleInit, OnModuleDestroy {
   readonly #watching = new Subscription();
   readonly #writing = new Set<Promise<void>>();
+  /** The records of refused requests have places of their own: any client can cause them. */
+  readonly #writingRefusals = new Set<Promise<void>>();
   #late = 0;
   #failures = 0;
   #written = 0;
@@ -62,7 +68,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
 
   /** Counts the records that the sink is writing. */
   get pending(): number {
-    return this.#writing.size;
+    return this.#writing.size + this.#writingRefusals.size;
   }
 
   /** @throws McpOptionError when the app has no endpoint or a second audit, or the sink cannot be used @internal */
@@ -83,12 +89,20 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
   /** Waits for the last records, `timeoutMs` at most. @internal */
   async onModuleDestroy(): Promise<void> {
     this.#watching.unsubscribe();
-    if (this.pending > this.#late) await within(Promise.allSettled(this.#writing), this.options.timeoutMs, this.clock);
+    const writing = [...this.#writing, ...this.#writingRefusals];
+    if (writing.length > this.#late) await within(Promise.allSettled(writing), this.options.timeoutMs, this.clock);
   }
 
   /** Writes a record. A failure is counted. @internal */
   write(record: McpAuditRecord): void {
     this.#write(record)?.catch(() => {});
+  }
+
+  /** Writes a record of refused requests. @returns whether there was a place for it @internal */
+  writeRefusal(record: McpAuditRecord): boolean {
+    if (this.#writingRefusals.size >= MAX_REFUSALS) return false;
+    this.#give(record, this.#writingRefusals)?.catch(() => {});
+    return true;
   }
 
   /**
@@ -109,12 +123,14 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
   /** @returns `undefined` if the sink has taken it; else rejects when it has failed, or is late */
   #write(record: McpAuditRecord): Promise<void> | undefined {
     const { maxPending } = this.options;
-    if (this.pending >= maxPending) {
-      return this.#lost(new Error(`The sink has not finished ${maxPending} earlier records ("maxPending").`));
-    }
+    if (this.#writing.size < maxPending) return this.#give(record, this.#writing);
+    return this.#lost(new Error(`The sink has not finished ${maxPending} earlier records ("maxPending").`));
+  }
+
+  #give(record: McpAuditRecord, places: Set<Promise<void>>): Promise<void> | undefined {
     try {
       const writing = this.#sink!.write(record);
-      if (isThenable(writing)) return this.#settled(writing);
+      if (isThenable(writing)) return this.#settled(writing, places);
       this.#written++;
       return undefined;
     } catch (error) {
@@ -122,7 +138,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  #settled(writing: PromiseLike<void>): Promise<void> {
+  #settled(writing: PromiseLike<void>, places: Set<Promise<void>>): Promise<void> {
     const { timeoutMs } = this.options;
     return new Promise((resolve, reject) => {
       let late = false;
@@ -132,7 +148,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
         this.#lost(new Error(`The sink has not taken a record within ${timeoutMs} ms ("timeoutMs").`)).catch(reject);
       }, timeoutMs);
       const over = (): void => {
-        this.#writing.delete(settled);
+        places.delete(settled);
         this.clock.clear(timer);
         if (late) this.#late--;
       };
@@ -147,7 +163,7 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
           if (!late) this.#lost(error).catch(reject);
         },
       );
-      this.#writing.add(settled);
+      places.add(settled);
     });
   }
 

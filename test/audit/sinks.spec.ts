@@ -118,6 +118,25 @@ describe('a sink', () => {
     expect(clock.pending).toBe(1);
   });
 
+  it('a sink that hangs during a flood of refusals has places for calls, and loses no refusal', async () => {
+    const client = await start({ maxPending: 2, required: true });
+    const refused = async () => (await it_.app.client().post('x', { 'content-type': 'text/plain' })).text();
+    sink.fault = 'hangs';
+    for (let count = 0; count < 50; count++) await refused();
+    expect(it_.audit).toMatchObject({ pending: 1, failures: 0 });
+    sink.release();
+    await clock.advance(1_000);
+    expect(await client.ask('tools/call', refund)).toMatchObject(SERVED);
+    await refused();
+    expect(sink.gists).toEqual(['refused 415', 'refused 415', 'attempt refund', 'served refund']);
+    expect(sink.all[0]).not.toHaveProperty('count');
+    expect(sink.all[1]).toMatchObject({ count: 49, status: 415, ip: '127.0.0.1' });
+    await clock.advance(1_000);
+    expect(sink.all[4]).toMatchObject({ outcome: 'refused', status: 415 });
+    expect(clock.pending).toBe(1);
+    expect(it_.audit).toMatchObject({ pending: 0, failures: 0, written: 5 });
+  });
+
   it('a sink has its last records before the app has closed', async () => {
     const client = await start();
     sink.fault = 'hangs';

@@ -1,0 +1,42 @@
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { RefusalCounts, type RefusedRequest } from './refusal-counts.js';
+
+describe('the counts of refused requests', () => {
+  const clock = new ManualClock();
+  const records: [RefusedRequest, number][] = [];
+  const counts = new RefusalCounts((...record) => records.push(record) <= 150, clock);
+
+  it('the counts of refused requests have the first of a kind at once, and what the others of a second have in common', async () => {
+    counts.add({ status: 401, ip: 'a', method: 'ping' });
+    counts.add({ status: 401, ip: 'a', method: 'ping', principal: 'ann' });
+    counts.add({ status: 401, ip: 'a', method: 'ping', principal: 'bob' });
+    counts.add({ status: 403, ip: 'a', reason: 'FORBIDDEN_HOST' });
+    expect(records.splice(0)).toEqual([
+      [{ status: 401, ip: 'a', method: 'ping' }, 1],
+      [{ status: 403, ip: 'a', reason: 'FORBIDDEN_HOST' }, 1],
+    ]);
+    await clock.advance(1_000);
+    expect(records.splice(0)).toEqual([[{ status: 401, ip: 'a', method: 'ping' }, 2]]);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('the counts of refused requests tell 100 kinds apart, whatever the number of addresses', async () => {
+    await clock.advance(1_000);
+    for (let n = 0; n < 10_000; n++) counts.add({ status: 429, ip: `address ${n}`, reason: 'TOO_MANY_REQUESTS' });
+    expect(records).toHaveLength(101);
+    await clock.advance(1_000);
+    expect(records.slice(101)).toEqual([[{ status: 429, reason: 'TOO_MANY_REQUESTS' }, 9_899]]);
+  });
+
+  it('the counts of refused requests wait for a place, and are recorded at the end', async () => {
+    await clock.advance(2_000);
+    for (let n = 0; n < 60; n++) counts.add({ status: 415, ip: `address ${n}` });
+    const waiting = 60 - (150 - 102);
+    expect(clock.pending).toBe(1);
+    const last: number[] = [];
+    counts.close((_, count) => last.push(count));
+    expect(last).toEqual(Array.from({ length: waiting }, () => 1));
+    expect(clock.pending).toBe(0);
+  });
+});
