@@ -1,4 +1,4 @@
-import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { ManualClock } from '../testing/manual-clock.js';
 import { describe, expect, it } from 'vitest';
 import { RefusalCounts, type RefusedRequest } from './refusal-counts.js';
 
