@@ -47,6 +47,7 @@ const CHANGES = {
     touch: true,
     delete: true,
     claimExpired: true,
+    claimAnonymous: true,
     list: false,
     count: false,
   },

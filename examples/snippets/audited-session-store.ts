@@ -43,6 +43,11 @@ export class AuditedSessionStore implements McpSessionStore {
     for (const record of expired) this.#note(record, 'ended');
     return expired;
   }
+  async claimAnonymous(): Promise<McpSessionRecord | undefined> {
+    const record = await this.store.claimAnonymous?.();
+    if (record) this.#note(record, 'ended');
+    return record;
+  }
 
   get(id: string): Promise<McpSessionRecord | undefined> {
     return this.store.get(id);

@@ -376,6 +376,31 @@ const lifeTests: Tests = {
       for (const principal of ['p0', 'p1', 'p2']) assert.deepEqual(await store.list({ principal }), []);
     }
   },
+
+  'claimAnonymous takes the anonymous record that is idle for longest, and no other': async ({ store, advance }) => {
+    if (!store.claimAnonymous || !advance) return;
+    assert.equal(await store.claimAnonymous(), undefined);
+    for (const [id, principal] of [['a', 'p'], ['b'], ['c', 'undefined'], ['d'], ['e']] as const) {
+      await begin(store, id, principal);
+      await advance(1_000);
+    }
+    await store.touch('b');
+    const idle = await store.get('d');
+    assert.deepEqual(await store.claimAnonymous(), idle);
+    assert.equal(await store.get('d'), undefined);
+    assert.deepEqual([(await store.claimAnonymous())?.id, (await store.claimAnonymous())?.id], ['e', 'b']);
+    assert.equal(await store.claimAnonymous(), undefined);
+    assert.deepEqual(ids(await store.list()), ['a', 'c']);
+  },
+
+  'claimAnonymous gives each record to exactly one of many callers': async (harness) => {
+    if (!harness.store.claimAnonymous) return;
+    for (let n = 0; n < 150; n++) await begin(harness.store, `s${n}`, n < 120 ? 'p' : undefined);
+    const claimed = await concurrently(harness, 40, (node) => node.claimAnonymous!());
+    const taken = claimed.flatMap((record) => (record ? [record.id] : []));
+    assert.deepEqual([taken.length, new Set(taken).size], [30, 30]);
+    assert.equal(await harness.store.count(), 120);
+  },
 };
 
 const listTests: Tests = {

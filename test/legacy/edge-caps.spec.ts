@@ -58,6 +58,36 @@ describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
     await app.settled({ sessions: 2, live: 2, inFlight: 0, logs: 2 });
   });
 
+  it('E13: at the total cap a caller with a principal takes the place of the longest idle anonymous session', async () => {
+    const clock = new ManualClock();
+    await start({ clock, maxSessions: 3, maxAnonymousSessions: 3 });
+    const anonymous: RawClient[] = [];
+    for (let n = 0; n < 3; n++) {
+      anonymous.push(await app.client().initialize());
+      await clock.advance(1_000);
+    }
+    const another = app.client();
+    await expectRefusal(await another.post(another.initializeMessage()), { ...FULL, id: 1 });
+    const ann = await app.client(as('ann')).initialize();
+    expect((await ping(anonymous[0]!)).status).toBe(404);
+    await expectAlive(anonymous[1]!, anonymous[2]!, ann);
+    const bob = await app.client(as('bob')).initialize();
+    const cid = await app.client(as('cid')).initialize();
+    await expectAlive(ann, bob, cid);
+    const dan = app.client(as('dan'));
+    await expectRefusal(await dan.post(dan.initializeMessage()), { ...FULL, id: 1 });
+    await app.settled({ sessions: 3, live: 3, logs: 3 });
+  });
+
+  it('E13: a caller at its own cap ends no anonymous session', async () => {
+    await start({ maxSessions: 2, maxSessionsPerPrincipal: 1, maxAnonymousSessions: 2 });
+    const ann = await app.client(as('ann')).initialize();
+    const anonymous = await app.client().initialize();
+    const again = app.client(as('ann'));
+    await expectRefusal(await again.post(again.initializeMessage()), { ...FULL, id: 1 });
+    await expectAlive(ann, anonymous);
+  });
+
   it('E13: a place that becomes free can be taken', async () => {
     await start({ maxSessions: 1 });
     const ann = await app.client(as('ann')).initialize();

@@ -76,6 +76,16 @@ export class RedisSessionStore implements McpSessionStore {
     return records.filter((record) => record !== undefined);
   }
 
+  async claimAnonymous(): Promise<McpSessionRecord | undefined> {
+    for (;;) {
+      const code = await this.#index(scripts.claimOf, ownerOf(undefined), CLAIM_LEASE_MS);
+      if (code === null) return undefined;
+      const record = await this.delete(decoded(code as string));
+      // An entry without a record is gone now.
+      if (record) return record;
+    }
+  }
+
   async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
     const { sessions } = this.connection.keys;
     const codes = await this.connection.command('list', (client) =>

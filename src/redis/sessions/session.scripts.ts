@@ -132,6 +132,29 @@ if ARGV[4] == '1' then call('ZREM', UNUSED, ARGV[2]) end
 `,
 );
 
+/**
+ * ARGV: life, owner, milliseconds of the lease. Returns the session of the owner that is silent for longest. When a node dies that has
+ * claimed it, another one claims it after the lease, if those that were silent for longer are gone.
+ */
+export const claimOf = new RedisScript(
+  'claimAnonymous',
+  `${INDEX}
+local owner = ARGV[2]
+if call('SCARD', of(owner)) == 0 then return false end
+local step = 100
+for from = 0, call('ZCARD', SEEN) - 1, step do
+  local ids = call('ZRANGE', SEEN, from, from + step - 1)
+  for i, whose in ipairs(call('HMGET', OWNER, unpack(ids))) do
+    if whose == owner then
+      call('ZADD', SEEN, int(now() + ARGV[3]), ids[i])
+      return ids[i]
+    end
+  end
+end
+return false
+`,
+);
+
 /** ARGV: life, id. */
 export const leave = new RedisScript(
   'delete',

@@ -191,7 +191,7 @@ class Initialization implements PendingReply {
     const create = async (): Promise<McpCreateOutcome> => {
       let outcome = await store.create(record, caps);
       // The record is tried again, because another newcomer may take the place first.
-      while (outcome === 'total-cap' && (await sessions.endUnused())) outcome = await store.create(record, caps);
+      while (outcome === 'total-cap' && (await this.#makeRoom(caps))) outcome = await store.create(record, caps);
       return outcome;
     };
     const outcome = await this.#asking(create).catch(async (error: unknown) => {
@@ -199,6 +199,17 @@ class Initialization implements PendingReply {
       throw error;
     });
     if (outcome !== 'created') throw this.#refusal(outcome, caps);
+  }
+
+  /** Ends another session, which gives way to this one. @returns whether there was one */
+  async #makeRoom({ perPrincipal }: McpSessionCaps): Promise<boolean> {
+    const { sessions, store } = this.endpoint;
+    if (await sessions.endUnused()) return true;
+    const { principal } = this.http;
+    if (principal === undefined || !store.claimAnonymous) return false;
+    // A caller at its own cap would be refused nevertheless.
+    const own = perPrincipal === Infinity ? 0 : (await store.list({ principal })).length;
+    return own < perPrincipal && sessions.endAnonymous();
   }
 
   #refusal(outcome: Exclude<McpCreateOutcome, 'created'>, { total, perPrincipal }: McpSessionCaps): McpError {

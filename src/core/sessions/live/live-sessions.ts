@@ -190,6 +190,17 @@ export class LiveSessions {
     return (await this.#endExpired(Infinity, 1, GIVES_WAY_MS)) > 0;
   }
 
+  /**
+   * Ends the anonymous session that is idle for longest, so that a caller with a principal gets its place.
+   *
+   * @returns whether there was one
+   */
+  async endAnonymous(): Promise<boolean> {
+    const record = await this.store.claimAnonymous?.();
+    if (record) this.#endHere(record.id, 'idle', { dropLog: true, notifyNodes: true, record });
+    return record !== undefined;
+  }
+
   /** Removes the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
   async release(id: string, reason: McpSessionEndReason = 'shutdown'): Promise<void> {
     const live = this.#live.get(id);

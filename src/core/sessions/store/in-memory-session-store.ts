@@ -98,6 +98,15 @@ export class InMemorySessionStore implements McpSessionStore {
     }
   }
 
+  async claimAnonymous(): Promise<McpSessionRecord | undefined> {
+    if (!this.#owned.has(undefined)) return undefined;
+    let longest: McpSessionRecord | undefined;
+    for (const record of this.#records.values()) {
+      if (record.principal === undefined && (!longest || record.lastSeenAt < longest.lastSeenAt)) longest = record;
+    }
+    return longest && this.#remove(longest);
+  }
+
   async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
     const records = [...this.#records.values()];
     return principal === undefined ? records : records.filter((record) => (record.principal ?? null) === principal);

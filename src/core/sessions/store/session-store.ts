@@ -53,6 +53,14 @@ export interface McpSessionStore {
    */
   claimExpired(idleMs: number, limit: number, unusedMs?: number): Promise<McpSessionRecord[]>;
 
+  /**
+   * Removes the anonymous record that was without activity for longest. At the total cap, a caller with a principal gets its place.
+   * Optional; without it, such a caller is refused while anonymous callers have all places.
+   *
+   * @returns the record, to exactly one caller; `undefined`: there was none
+   */
+  claimAnonymous?(): Promise<McpSessionRecord | undefined>;
+
   /** Returns all records, oldest first, or those of one principal; `null` selects the anonymous ones. */
   list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]>;
 
