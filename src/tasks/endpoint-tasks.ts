@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
@@ -16,6 +17,7 @@ import { assertExtension } from '../core/handlers/methods/capabilities.js';
 import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../core/protocol/extensions.js';
+import { addressOf } from '../core/protocol/local-caller.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskInfo, type McpTaskStore, type McpNewTask } from './task-store.js';
@@ -132,6 +134,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     const about: McpNewTask = {
       id: randomToken(),
       principal: call.principal,
+      ...addressToCount(call),
       ...(call.routeParams && { routeParams: call.routeParams }),
       tool,
       node: this.nodes.nodeId,
@@ -164,8 +167,9 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     const { maxTasks, maxTasksPerPrincipal, maxAnonymousTasks } = this.options;
     const anonymous = about.principal === undefined;
     const perPrincipal = anonymous ? maxAnonymousTasks : maxTasksPerPrincipal;
+    const limits = { total: maxTasks, perPrincipal, perAddress: maxTasksPerPrincipal };
     const outcome = await this.#asking(() =>
-      this.store.create(about, { total: maxTasks, perPrincipal }).catch((error: unknown) => {
+      this.store.create(about, limits).catch((error: unknown) => {
         this.#leftOrphan();
         throw error;
       }),
@@ -173,6 +177,16 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     if (outcome === 'created') return;
     if (outcome === 'total-cap') {
       throw limitReached('TOO_MANY_REQUESTS', { of: 'server', max: maxTasks, what: 'tasks', option: 'maxTasks' });
+    }
+    if (outcome === 'address-cap') {
+      throw limitReached('TOO_MANY_REQUESTS', {
+        of: 'caller',
+        max: maxTasksPerPrincipal,
+        what: 'tasks',
+        option: 'maxTasksPerPrincipal',
+        advice:
+          '; all anonymous callers of one address count as one. A task counts until it expires, even if it has ended. Sign in, or try again later.',
+      });
     }
     throw limitReached('TOO_MANY_REQUESTS', {
       of: 'caller',
@@ -371,6 +385,12 @@ export class EndpointTasks implements TaskRunner, TaskNode {
 /** Returns whether a task belongs to a caller. A task of one tenant is unknown at the path of another. */
 function isOwner(caller: Pick<McpCall, 'principal' | 'routeParams'>, task: McpNewTask): boolean {
   return caller.principal === task.principal && routeText(caller.routeParams) === routeText(task.routeParams);
+}
+
+/** Anonymous callers count by their address, so that no one of them takes the places of all. */
+function addressToCount({ principal, request }: McpCall): Pick<McpNewTask, 'address'> {
+  const address = principal === undefined ? addressOf(request) : '';
+  return address === '' ? {} : { address: createHash('sha256').update(address).digest('base64url') };
 }
 
 /** Returns whether the client of a call declared the extension. */

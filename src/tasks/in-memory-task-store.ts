@@ -8,6 +8,7 @@ import {
   type McpNewTask,
   type McpTaskChange,
   type McpTaskLimits,
+  type McpTaskOutcome,
 } from './task-store.js';
 
 /**
@@ -36,11 +37,14 @@ export class InMemoryTaskStore implements McpTaskStore {
 
   async create(
     task: McpNewTask,
-    { total, perPrincipal }: McpTaskLimits,
-  ): Promise<'created' | 'total-cap' | 'principal-cap'> {
+    { total, perPrincipal, perAddress = Infinity }: McpTaskLimits,
+  ): Promise<McpTaskOutcome> {
     const now = this.#expire();
     if (this.#tasks.size >= total) return 'total-cap';
-    if (perPrincipal !== Infinity && this.#countOf(task.principal) >= perPrincipal) return 'principal-cap';
+    const { principal, address } = task;
+    if (perPrincipal !== Infinity && this.#count((info) => info.principal === principal) >= perPrincipal)
+      return 'principal-cap';
+    if (address !== undefined && this.#count((info) => info.address === address) >= perAddress) return 'address-cap';
     const info: McpTaskInfo = { ...task, status: 'working', lastUpdatedAt: task.createdAt };
     const [questions, answers] = [new Map<string, string>(), new Map<string, string>()];
     this.#tasks.set(task.id, { info, outcome: '{}', questions, answers, expiresAt: now + task.ttlMs });
@@ -112,9 +116,9 @@ export class InMemoryTaskStore implements McpTaskStore {
     return principal === undefined ? infos : infos.filter((info) => info.principal === (principal ?? undefined));
   }
 
-  #countOf(principal: string | undefined): number {
+  #count(counts: (info: McpTaskInfo) => boolean): number {
     let count = 0;
-    for (const { info } of this.#tasks.values()) if (info.principal === principal) count++;
+    for (const { info } of this.#tasks.values()) if (counts(info)) count++;
     return count;
   }
 

@@ -13,6 +13,7 @@ export type {
   McpTaskChange,
   McpTaskFailure,
   McpTaskLimits,
+  McpTaskOutcome,
 } from './task-store.js';
 export type { McpTasksOptions } from './tasks.options.js';
 export { getMcpToken, InjectMcp } from '../core/calls/inject-mcp.js';

@@ -28,7 +28,7 @@ export interface McpTaskStore {
    *
    * @returns `'created'`, or the limit that was reached; then nothing has changed
    */
-  create(task: McpNewTask, limits: McpTaskLimits): Promise<'created' | 'total-cap' | 'principal-cap'>;
+  create(task: McpNewTask, limits: McpTaskLimits): Promise<McpTaskOutcome>;
 
   /** Reads a task. @returns the task; `undefined` if there is none, or it has expired */
   get(id: string): Promise<McpStoredTask | undefined>;
@@ -76,6 +76,9 @@ export interface McpTaskStore {
 /** @publicApi */
 export type McpTaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
 
+/** @publicApi */
+export type McpTaskOutcome = 'created' | 'total-cap' | 'principal-cap' | 'address-cap';
+
 /** A task that is being created. @publicApi */
 export interface McpNewTask {
   /** The id is unguessable, of `[A-Za-z0-9]`. */
@@ -84,6 +87,8 @@ export interface McpNewTask {
   readonly principal: string | undefined;
   /** The parameters of the path at which the task began, which own it too; absent without any. */
   readonly routeParams?: Readonly<Record<string, unknown>>;
+  /** The address of an anonymous caller, as a hash: `perAddress` counts by it. Absent: it has a principal, or no address. */
+  readonly address?: string;
   /** The name of the tool. */
   readonly tool: string;
   /** The node that runs the task. */
@@ -140,6 +145,8 @@ export interface McpTaskLimits {
   readonly total: number;
   /** Limits the tasks of one principal; anonymous callers count as one. */
   readonly perPrincipal: number;
+  /** Limits the tasks with one `address`. A store may ignore it; then one anonymous caller can take the places of all. */
+  readonly perAddress?: number;
 }
 
 /** A task that has not ended has one of these statuses. */

@@ -34,7 +34,12 @@ export interface McpTasksOptions {
    * @default 5000
    */
   maxTasks?: number;
-  /** Limits the number of tasks of one principal; otherwise it works like `maxTasks`. @default 100 */
+  /**
+   * Limits the number of tasks of one principal, or of the anonymous callers of one address; otherwise it works like
+   * `maxTasks`. If a proxy stands before the app, let the app trust it: otherwise all anonymous callers have its address.
+   *
+   * @default 100
+   */
   maxTasksPerPrincipal?: number;
   /** Limits the number of tasks of all anonymous callers together; otherwise it works like `maxTasks`. @default 1000 */
   maxAnonymousTasks?: number;

@@ -284,6 +284,34 @@ const capTests: Tests = {
     assert.deepEqual([await store.get('c'), await store.get('e')], [undefined, undefined]);
   },
 
+  'the cap of an address counts the anonymous tasks that have it, until they are gone': async ({
+    store,
+    peer = store,
+    advance,
+  }) => {
+    const limits = { total: 9, perPrincipal: 9, perAddress: 2 };
+    assert.equal(await begin(store, 'a', { address: 'x' }, limits), 'created');
+    assert.equal(await begin(peer, 'b', { address: 'x' }, limits), 'created');
+    // A store may ignore it.
+    if ((await begin(store, 'c', { address: 'x' }, limits)) === 'created') return;
+    assert.equal(await begin(peer, 'c', { address: 'x' }, limits), 'address-cap');
+    assert.equal(await store.get('c'), undefined);
+    for (const [id, more] of [
+      ['d', { address: 'y' }],
+      ['e', {}],
+      ['f', { principal: 'x' }],
+    ] as const) {
+      assert.equal(await begin(store, id, more, limits), 'created');
+    }
+    assert.equal((await peer.get('a'))?.address, 'x');
+    await peer.delete('a');
+    assert.equal(await begin(store, 'c', { address: 'x' }, limits), 'created');
+    assert.equal(await begin(store, 'g', { address: 'x' }, limits), 'address-cap');
+    if (!advance) return;
+    await advance(TTL_MS);
+    assert.equal(await begin(store, 'g', { address: 'x' }, limits), 'created');
+  },
+
   'tasks that have ended count until they are gone': async ({ store, advance }) => {
     const limits = { total: 2, perPrincipal: 1 };
     await begin(store, 'a', { principal: 'ann' }, limits);

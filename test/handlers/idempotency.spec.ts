@@ -18,7 +18,7 @@ import { double, shared } from '../support/doubles.js';
 import { NodeBackend } from '../support/node-backend.js';
 import { Deployment, type Member } from '../support/nodes.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { as, decidesByArguments } from '../support/users.js';
+import { addressGuard, as, decidesByArguments, from, trustingGuard } from '../support/users.js';
 
 const Payment = z.object({ requestId: z.string().optional(), amount: z.number() });
 type Payment = z.infer<typeof Payment>;
@@ -118,6 +118,13 @@ class Bank {
   few(@McpArgs() { amount }: Payment): string {
     this.effects.push(`few ${amount}`);
     return 'few';
+  }
+
+  @Tool({ name: 'tries', inputSchema: Payment, idempotency: { ...idempotency, maxKeys: 1, errors: 'free' } })
+  tries(@McpArgs() { amount }: Payment): string {
+    this.effects.push(`tries ${amount}`);
+    if (amount < 0) throw new ConflictException('Too little.');
+    return 'enough';
   }
 
   @Tool({ name: 'guarded', inputSchema: Payment, idempotency })
@@ -316,6 +323,28 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     await clock.advance(60_000);
     expect(await few('3')).toBe('few');
     expect(effectsOf(app)).toHaveLength(4);
+  });
+
+  it('the anonymous callers of one address have the keys of a caller, and leave those of other addresses', async () => {
+    const app = await start({ guards: [trustingGuard, addressGuard] });
+    const few = async (address: string, requestId: string, tool = 'few', amount = 1): Promise<string> => {
+      const { result } = await app
+        .modern(from(address))
+        .ask('tools/call', { name: tool, arguments: { requestId, amount } });
+      return result.content[0].text;
+    };
+    expect([await few('2001:db8::1', '1'), await few('2001:db8::2', '2')]).toEqual(['few', 'few']);
+    expect(await few('2001:db8::1', '3')).toContain('has used 2 idempotency keys');
+    expect(await few('10.0.0.1', '3')).toBe('few');
+    expect(effectsOf(app)).toHaveLength(3);
+    // A client repeats its call over another network.
+    for (const key of ['1', '2', '3']) expect(await few('10.0.0.2', key)).toBe('few');
+    for (const key of ['1', '2', '3']) expect(await few('2001:db8::1', key)).toBe('few');
+    expect(effectsOf(app)).toHaveLength(3);
+    // A key that was freed counts no longer.
+    for (const key of ['1', '2']) expect(await few('10.0.0.1', key, 'tries', -1)).toBe('Too little.');
+    expect(await few('10.0.0.1', '3', 'tries')).toBe('enough');
+    expect(await few('10.0.0.1', '4', 'tries')).toContain('has used 1 idempotency keys');
   });
 
   it('keys of any form are keys, and what is none is refused', async () => {

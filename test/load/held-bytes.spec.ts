@@ -1,12 +1,11 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import type { Socket } from 'node:net';
-import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, ONE_ADAPTER, gate, type TestTool, type TestApp } from '../support/app.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 import { expectRefusal } from '../support/refusal.js';
 import { eventually, testApps } from '../support/test-apps.js';
-import { as, trustingGuard } from '../support/users.js';
+import { addressGuard, as, from, trustingGuard } from '../support/users.js';
 
 const MAX = 40_000;
 const FULL = { code: -32000, status: 503, id: null, says: ['40000', 'Try again in a moment'] };
@@ -107,17 +106,6 @@ describe.each(ONE_ADAPTER)('E15: the bytes that an endpoint holds, on %s', (adap
 });
 
 const SHARE = 100_000;
-
-/** Gives a request the address that its client claims, as a proxy does that the app trusts. */
-const addressGuard: CanActivate = {
-  canActivate(context: ExecutionContext): boolean {
-    const request = context.switchToHttp().getRequest<{ headers: Record<string, string> }>();
-    const value = request.headers['x-from'];
-    if (value) Object.defineProperty(request, 'ip', { value });
-    return true;
-  },
-};
-const from = (address: string): Record<string, string> => ({ 'x-from': address });
 
 describe.each(ADAPTERS)('E15: what one caller sends slowly, on %s', (adapter) => {
   const clock = new ManualClock();

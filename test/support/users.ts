@@ -19,6 +19,19 @@ export function as(user: string, token = 'token1'): { authorization: string } {
   return { authorization: `Bearer ${user}.${token}` };
 }
 
+/** Gives a request the address that its client claims, as a proxy does that the app trusts. */
+export const addressGuard: CanActivate = {
+  canActivate(context: ExecutionContext): boolean {
+    const request = context.switchToHttp().getRequest<{ headers: Record<string, string> }>();
+    const value = request.headers['x-from'];
+    if (value) Object.defineProperty(request, 'ip', { value });
+    return true;
+  },
+};
+
+/** The header of a client that claims an address, for {@link addressGuard}. */
+export const from = (address: string): Record<string, string> => ({ 'x-from': address });
+
 /** Refuses every caller. */
 @Injectable()
 export class Never implements CanActivate {

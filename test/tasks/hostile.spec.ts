@@ -8,11 +8,12 @@ import {
 import { McpArgs, type McpContext, McpCtx, McpRegistry, Tool } from 'nestjs-mcp-streamable';
 import { type OAuthTokenVerifier, RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
-import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { createAppFetch, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { type Observable, retry } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
+import { addressGuard, from as fromAddress } from '../support/users.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TaskCaller, someTurns, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
 
@@ -215,12 +216,12 @@ class Retried {
 describe('the caps of tasks', () => {
   it('T5: the caps of tasks refuse a task above them, and its handler does not run', async () => {
     const { as, caller, tools, service } = await started({
-      tasks: { maxTasks: 4, maxTasksPerPrincipal: 1, maxAnonymousTasks: 2 },
+      tasks: { maxTasks: 5, maxTasksPerPrincipal: 2, maxAnonymousTasks: 2 },
     });
     const [ann, bob, carl] = [await as('ann'), await as('bob'), await as('carl')];
-    await ann.begin('slow', { label: 'A' });
-    const second = await ann.call('slow', { label: 'A' });
-    expect(second).toMatchObject({
+    for (let n = 0; n < 2; n++) await ann.begin('slow', { label: 'A' });
+    const next = await ann.call('slow', { label: 'A' });
+    expect(next).toMatchObject({
       status: 429,
       error: { message: expect.stringContaining('"maxTasksPerPrincipal"') },
     });
@@ -228,9 +229,31 @@ describe('the caps of tasks', () => {
     const third = await caller.call('slow', { label: 'x' });
     expect(third).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxAnonymousTasks"') } });
     await bob.begin('slow', { label: 'B' });
-    const fifth = await carl.call('slow', { label: 'C' });
-    expect(fifth).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxTasks"') } });
-    expect([tools.seen.length, (await service.list()).length]).toEqual([4, 4]);
+    const last = await carl.call('slow', { label: 'C' });
+    expect(last).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxTasks"') } });
+    expect([tools.seen.length, (await service.list()).length]).toEqual([5, 5]);
+  });
+
+  it('T5: the anonymous callers of one address have the tasks of a principal, and leave the rest to other addresses', async () => {
+    const { app, caller, tools } = await started({
+      endpoint: { guards: [addressGuard] },
+      tasks: { maxTasksPerPrincipal: 2, maxAnonymousTasks: 9 },
+    });
+    const fetch = await createAppFetch(app);
+    const from = (address: string) =>
+      new TaskCaller((input, init) =>
+        fetch(input, { ...init, headers: { ...init?.headers, ...fromAddress(address) } }),
+      );
+    const [one, same, other] = [from('2001:db8::1'), from('2001:db8::2'), from('2001:db8:0:1::1')];
+    const id = await one.begin('slow', { label: 'A' });
+    await same.begin('slow', { label: 'A' });
+    const refused = await one.call('slow', { label: 'A' });
+    expect(refused).toMatchObject({ status: 429, error: { message: expect.stringContaining('of one address') } });
+    await other.begin('slow', { label: 'B' });
+    await caller.begin('slow', { label: 'C' });
+    expect(tools.seen).toHaveLength(4);
+    // The id alone is the right to a task: its caller may come from another address.
+    expect((await other.get(id)).status).toBe('working');
   });
 
   it('T5: the caps of tasks refuse the task as often as an interceptor tries again', async () => {

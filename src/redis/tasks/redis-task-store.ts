@@ -6,6 +6,7 @@ import type {
   McpNewTask,
   McpTaskChange,
   McpTaskLimits,
+  McpTaskOutcome,
 } from '../../tasks/task-store.js';
 import type { RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { encoded } from '../redis-keys.js';
@@ -29,15 +30,15 @@ export class RedisTaskStore implements McpTaskStore {
 
   async create(
     task: McpNewTask,
-    { total, perPrincipal }: McpTaskLimits,
-  ): Promise<'created' | 'total-cap' | 'principal-cap'> {
+    { total, perPrincipal, perAddress = Infinity }: McpTaskLimits,
+  ): Promise<McpTaskOutcome> {
     await this.known();
-    const { id, principal, node, ttlMs, createdAt } = task;
-    const caps = [total, perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
+    const { id, principal, address, node, ttlMs, createdAt } = task;
+    const caps = [total, perPrincipal, perAddress].map((cap) => (Number.isFinite(cap) ? cap : -1));
     const about = JSON.stringify(task);
     const where = [id, ownerOf(principal), encoded(node)];
-    const outcome = await this.#run(scripts.create, ...where, ttlMs, ...caps, about, createdAt);
-    return outcome as 'created' | 'total-cap' | 'principal-cap';
+    const outcome = await this.#run(scripts.create, ...where, ttlMs, ...caps, about, createdAt, address ?? '');
+    return outcome as McpTaskOutcome;
   }
 
   async get(id: string): Promise<McpStoredTask | undefined> {

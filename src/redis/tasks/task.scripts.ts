@@ -7,6 +7,7 @@ import { RedisScript } from '../connection/redis-connection.js';
  *                         questions, and answers
  *     :ids          zset  all tasks; score: when they expire
  *     :of:<owner>   zset  the same of one owner
+ *     :from:<hash>  zset  the same of the anonymous callers of one address
  *     :on:<node>    set   tasks of a node that have not ended; those that have expired, until it is read
  *
  * Values are texts that only the nodes read. Task keys expire in Redis; the indexes are cleaned by the next script that reads them.
@@ -17,6 +18,7 @@ local IDS = base..'ids'
 local function task(id) return base..'task:'..id end
 local function of(owner) return base..'of:'..owner end
 local function on(node) return base..'on:'..node end
+local function from(address) return base..'from:'..address end
 
 -- Extends the life of a key to these milliseconds at least.
 local function live(key, ms)
@@ -27,21 +29,30 @@ local function status(id) return call('HGET', task(id), 'status') end
 local function active(status) return status == 'working' or status == 'input_required' end
 `;
 
-/** ARGV: id, owner, node, milliseconds that it is kept, limit in all, limit of the owner (-1: none), about, time. */
+/** ARGV: id, owner, node, milliseconds that it is kept, limit in all, limit of the owner and of
+ * the address (-1: none), about, time, address or ''.
+ */
 export const create = new RedisScript(
   'create task',
   `${TASKS}
 local id, owner, node, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local total, each = tonumber(ARGV[5]), tonumber(ARGV[6])
+local total, each, ofAddress, address = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[10]
 local at = now()
-for _, key in ipairs({IDS, of(owner)}) do call('ZREMRANGEBYSCORE', key, '-inf', int(at)) end
+local indexes = {IDS, of(owner)}
+if address ~= '' then table.insert(indexes, from(address)) end
+for _, key in ipairs(indexes) do call('ZREMRANGEBYSCORE', key, '-inf', int(at)) end
 if total >= 0 and call('ZCARD', IDS) >= total then return 'total-cap' end
 if each >= 0 and call('ZCARD', of(owner)) >= each then return 'principal-cap' end
-call('HSET', task(id), 'about', ARGV[7], 'owner', owner, 'node', node, 'status', 'working', 'updated', ARGV[8])
+if address ~= '' and ofAddress >= 0 and call('ZCARD', from(address)) >= ofAddress then return 'address-cap' end
+call('HSET', task(id), 'about', ARGV[8], 'owner', owner, 'node', node, 'status', 'working', 'updated', ARGV[9])
+if address ~= '' then call('HSET', task(id), 'from', address) end
 call('PEXPIRE', task(id), ttl)
-for _, key in ipairs({IDS, of(owner)}) do call('ZADD', key, int(at + ttl), id) end
+for _, key in ipairs(indexes) do
+  call('ZADD', key, int(at + ttl), id)
+  live(key, ttl)
+end
 call('SADD', on(node), id)
-for _, key in ipairs({IDS, of(owner), on(node)}) do live(key, ttl) end
+live(on(node), ttl)
 return 'created'
 `,
 );
@@ -112,11 +123,12 @@ export const remove = new RedisScript(
   'delete task',
   `${TASKS}
 local id = ARGV[1]
-local where = call('HMGET', task(id), 'owner', 'node')
+local where = call('HMGET', task(id), 'owner', 'node', 'from')
 if not where[1] then return 0 end
 call('UNLINK', task(id))
 call('ZREM', IDS, id)
 call('ZREM', of(where[1]), id)
+if where[3] then call('ZREM', from(where[3]), id) end
 call('SREM', on(where[2]), id)
 return 1
 `,

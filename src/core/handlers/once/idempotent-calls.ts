@@ -59,6 +59,8 @@ type Told =
 export interface KeyPlace {
   readonly key: string;
   readonly quota: McpStateQuota;
+  /** Counts the key for the address of an anonymous caller, whose keys are those of all such callers. */
+  readonly share?: { readonly key: string; readonly quota: McpStateQuota } | undefined;
   /** Digest of the arguments. */
   readonly args: string;
   readonly options: Pick<ToolIdempotency, 'ttlMs' | 'maxBytes'>;
@@ -152,8 +154,8 @@ export class IdempotentCalls {
     this.#retry.cancel();
   }
 
-  /** @returns the claim; `undefined`: another call has the key, and the flight looks after that one */
-  async #begin(place: KeyPlace, flight: Flight): Promise<Claim | undefined> {
+  /** @returns the claim, or a refusal; `undefined`: another call has the key, and the flight looks after that one */
+  async #begin(place: KeyPlace, flight: Flight): Promise<Claim | object | undefined> {
     const { key, args, quota, options } = place;
     const run = randomToken();
     try {
@@ -165,6 +167,10 @@ export class IdempotentCalls {
         throw error;
       });
       if (added === true) {
+        if (await this.#exceedsShare(place)) {
+          await this.#end(place, flight, run, { kind: 'free' });
+          return resultOf({ kind: 'full', max: place.share!.quota.max });
+        }
         flight.held.resolve();
         return new Claim((end) => this.#end(place, flight, run, end));
       }
@@ -176,6 +182,12 @@ export class IdempotentCalls {
       this.#fail(key, flight, error);
       throw error;
     }
+  }
+
+  /** Counts a key that was claimed. A store that is away now does not keep the call from running: the key is claimed. */
+  async #exceedsShare({ share, options }: KeyPlace): Promise<boolean> {
+    if (!share) return false;
+    return (await this.store.add(share.key, true, options.ttlMs, share.quota).catch(() => true)) === 'full';
   }
 
   async #waitFor(flight: Flight, signal: AbortSignal): Promise<Told> {
@@ -221,7 +233,12 @@ export class IdempotentCalls {
   }
 
   /** @param endedAt of a call whose end the store did not take at once */
-  async #write({ key, args, quota, options }: KeyPlace, run: string, told: Told, endedAt?: number): Promise<void> {
+  async #write(
+    { key, args, quota, share, options }: KeyPlace,
+    run: string,
+    told: Told,
+    endedAt?: number,
+  ): Promise<void> {
     const ageMs = endedAt === undefined ? 0 : this.clock.now() - endedAt;
     // What the store would no longer have frees the key.
     const record = ageMs < options.ttlMs ? recordOf(told, { args, run }) : undefined;
@@ -231,7 +248,9 @@ export class IdempotentCalls {
       const now = await this.store.get(key);
       if (now === undefined ? !hasResult : !(isStoredCall(now) && now.run === run)) return;
     }
-    await (record ? this.store.set(key, record, options.ttlMs - ageMs, quota) : this.store.delete(key));
+    if (record) return void (await this.store.set(key, record, options.ttlMs - ageMs, quota));
+    await this.store.delete(key);
+    if (share) await this.store.delete(share.key);
   }
 
   // ---- the call that runs elsewhere, or has run --------------------------------------------------------------------

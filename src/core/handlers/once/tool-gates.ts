@@ -5,6 +5,7 @@ import { type McpCall, routeText } from '../../calls/mcp-call.js';
 import type { AdmittedCall, HandlerGate, McpContext } from '../../calls/mcp-context.js';
 import type { ReportStoreFault } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
+import { addressOf } from '../../protocol/local-caller.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { isInputRequiredResult } from '../../protocol/spec.js';
 import type { ToolConfirm, ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
@@ -23,6 +24,9 @@ import { hashOf } from '../state/stored-states.js';
 
 /** A key has at most so many characters. */
 const MAX_KEY = 256;
+
+/** Anonymous callers without a session have as many keys together as so many addresses may have. */
+const SHARES = 10;
 
 const REMEDY = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
 
@@ -52,7 +56,7 @@ export interface EffectCall {
  * Stands before the tools of an endpoint that have `idempotency` or `confirm`, and keeps what they need in the state store.
  *
  * Keys have the form `once.<endpoint>:<caller>.<tool>:<id>`. The caller is the principal, as a hash; of anonymous callers their
- * session; those without a session are one.
+ * session; those without a session are one, and their keys count for their addresses.
  */
 export class ToolGates {
   readonly #store: ClaimStore;
@@ -131,8 +135,10 @@ export class ToolGates {
       claim: (key, { ttlMs, maxBytes, maxKeys }, signal) => {
         const owner = this.#ownerOf(effectCall);
         const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
-        const quota = { owner, max: maxKeys };
-        const place = { key: `${owner}:i.${id}`, quota, args: digestOfJson(sent), options: { ttlMs, maxBytes } };
+        const from = this.#addressOwnerOf(effectCall);
+        const share = from === undefined ? undefined : { key: `${from}:i.${id}`, quota: { owner: from, max: maxKeys } };
+        const quota = { owner, max: share ? SHARES * maxKeys : maxKeys };
+        const place = { key: `${owner}:i.${id}`, quota, share, args: digestOfJson(sent), options: { ttlMs, maxBytes } };
         return this.#calls.enter(place, signal);
       },
     });
@@ -153,6 +159,15 @@ export class ToolGates {
   async leave(): Promise<void> {
     this.#calls.close();
     await this.#lease.leave();
+  }
+
+  /**
+   * Returns the owner of what counts for the address of a caller; `undefined` for one that is known otherwise, or has none. The keys
+   * themselves belong to no address: a repeat may come from another one.
+   */
+  #addressOwnerOf({ call: { principal, session, request }, tool }: EffectCall): string | undefined {
+    const address = principal === undefined && !session ? addressOf(request) : '';
+    return address === '' ? undefined : `once.${this.options.endpoint}:a-${hashOf(address)}.${hashOf(tool)}`;
   }
 
   #ownerOf({ call: { principal, session }, tool }: EffectCall): string {

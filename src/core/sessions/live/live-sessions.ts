@@ -7,6 +7,7 @@ import { Retry } from '../../common/retry.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpSessionInfo } from '../../calls/mcp-call.js';
 import type { McpSessionSettings } from '../../calls/mcp-dispatcher.js';
+import { logger } from '../../calls/operator-log.js';
 import type { ResolvedResponseOptions } from '../../calls/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../../protocol/errors.js';
 import { McpSession } from './mcp-session.js';
@@ -67,6 +68,8 @@ export class LiveSessions {
   /** Emits at each sweep, for others that look into the stores as often. */
   readonly swept$: Observable<void> = this.#swept$;
   #closing = false;
+  /** Whether an anonymous session has given way on this node. */
+  #gaveWay = false;
 
   constructor(
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
@@ -197,8 +200,11 @@ export class LiveSessions {
    */
   async endAnonymous(): Promise<boolean> {
     const record = await this.store.claimAnonymous?.();
-    if (record) this.#endHere(record.id, 'idle', { dropLog: true, notifyNodes: true, record });
-    return record !== undefined;
+    if (!record) return false;
+    this.#endHere(record.id, 'idle', { dropLog: true, notifyNodes: true, record });
+    if (!this.#gaveWay) logger.warn(GAVE_WAY);
+    this.#gaveWay = true;
+    return true;
   }
 
   /** Removes the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
@@ -442,6 +448,8 @@ interface Rest {
   readonly record?: McpSessionRecord | undefined;
 }
 
+const GAVE_WAY =
+  'There are "maxSessions" sessions, and a caller with a principal took the place of an idle anonymous session. To leave places to such callers, set "maxAnonymousSessions". Further ones are not logged.';
 /** One sweep ends at most this many sessions; the next sweep continues. */
 const EXPIRED_AT_ONCE = 1_000;
 /** A session ends after this time if its client sends nothing after `initialize`. */
