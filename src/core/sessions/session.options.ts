@@ -149,7 +149,8 @@ export interface McpSessionOptions {
   /**
    * Limits the number of sessions. A further `initialize` replaces the session that has been unused for longest. A
    * session is unused if its client has sent nothing after `initialize` for at least 5 seconds. If there is no unused
-   * session, the `initialize` gets 503; a session in use is never evicted. A higher value lets sessions use more
+   * session, a caller with a principal replaces the anonymous session that is idle for longest. Otherwise the
+   * `initialize` gets 503. A higher value lets sessions use more
    * memory.
    *
    * @default 10000

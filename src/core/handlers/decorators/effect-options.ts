@@ -71,7 +71,8 @@ export interface IdempotencyOptions<Args> {
    */
   maxBytes?: number;
   /**
-   * Limits the number of keys of a caller, for this tool. Calls with further keys are refused until one expires. The
+   * Limits the number of keys of a caller, for this tool; anonymous callers without a session count by their address, and
+   * have ten times the number together. Calls with further keys are refused until one expires. The
    * option has no effect on a `stateStore` without quotas, such as a plain Keyv.
    *
    * @default 1000
