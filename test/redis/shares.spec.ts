@@ -40,7 +40,7 @@ describeRedis('what anonymous callers share on several nodes', () => {
     await room.close();
   });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<[TestApp, TestApp]> => {
-    const common = { adapter: 'fastify', guards: [trustingGuard, addressGuard], drainMs: 0 } as const;
+    const common = { adapter: 'fastify' as const, guards: [trustingGuard, addressGuard], drainMs: 0 };
     const module = { imports: [McpTasksModule.forRoot({ maxTasksPerPrincipal: 1 })] };
     for (const _ of [1, 2])
       nodes.push(await TestApp.start({ ...common, backend: room.node(), providers: [Tools], module, ...options }));
