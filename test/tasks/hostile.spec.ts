@@ -242,7 +242,10 @@ describe('the caps of tasks', () => {
     const fetch = await createAppFetch(app);
     const from = (address: string) =>
       new TaskCaller((input, init) =>
-        fetch(input, { ...init, headers: { ...init?.headers, ...fromAddress(address) } }),
+        fetch(input, {
+          ...init,
+          headers: { ...Object.fromEntries(new Headers(init?.headers)), ...fromAddress(address) },
+        }),
       );
     const [one, same, other] = [from('2001:db8::1'), from('2001:db8::2'), from('2001:db8:0:1::1')];
     const id = await one.begin('slow', { label: 'A' });
