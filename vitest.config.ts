@@ -26,7 +26,7 @@ const ALONE = [
   'test/**/memory.spec.ts',
   'test/handlers/observables-back-pressure.spec.ts',
   'test/load/hostile-readers.spec.ts',
-  'test/module/shutdown-{delay,hooks}.spec.ts',
+  'test/module/{dev-sessions,shutdown-delay,shutdown-hooks}.spec.ts',
   'test/auth/missing-jose.spec.ts',
   'test/redis/{chaos,formats,missing-ioredis}.spec.ts',
 ];

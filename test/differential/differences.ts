@@ -220,8 +220,11 @@ export const DIFFERENCES: readonly Difference[] = [
       'messages: an id that is a long text': ['400 -32600', '200 complete'],
       'messages: arrays nested a thousand deep': ['400 -32600', '200 complete'],
       'messages: objects nested a thousand deep': ['400 -32600', '200 complete'],
-      'messages: arrays nested a hundred thousand deep': ['400 -32600', '200 complete'],
     },
+  },
+  {
+    why: 'E16: a body has at most 100,000 values.',
+    cases: { 'messages: arrays nested a hundred thousand deep': ['413 -32000', '200 complete'] },
   },
   {
     why: 'S4: "initialize" in a session is refused whatever its parameters are.',
