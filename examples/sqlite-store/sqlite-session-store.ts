@@ -73,11 +73,6 @@ export class SqliteSessionStore implements McpSessionStore {
     return this.#records(sql, this.now(), idleMs, unusedMs, limit).toSorted((a, b) => a.lastSeenAt - b.lastSeenAt);
   }
 
-  async claimAnonymous(): Promise<McpSessionRecord | undefined> {
-    const longest = 'SELECT n FROM session WHERE principal IS NULL ORDER BY lastSeenAt LIMIT 1';
-    return this.#records(`DELETE FROM session WHERE n = (${longest}) RETURNING *`)[0];
-  }
-
   async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
     if (principal === undefined) return this.#records('SELECT * FROM session ORDER BY n');
     return this.#records('SELECT * FROM session WHERE principal IS ? ORDER BY n', principal);
