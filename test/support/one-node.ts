@@ -68,7 +68,11 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
     OBJECTS,
   ],
   [/handlers\/confirm/, /a registered tool asks/, OBJECTS],
-  [/handlers\/(idempotency|confirm)/, /what was interrupted|a client that opens URLs/, TIME],
+  [
+    /handlers\/(idempotency|confirm)/,
+    /what was interrupted|a client that opens URLs|a node that shares no store/,
+    TIME,
+  ],
   [/legacy\/edge-caps/, /E13: a node refuses new clients/, SHUTDOWN],
   [/legacy\/edge-caps/, /once its client had 5 seconds/, TIME],
   [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],
