@@ -21,7 +21,7 @@ export const SENSITIVE_NAMES = [
 
 export const REDACTED = '[redacted]';
 
-/** Of a longer name, the end decides. */
+/** A longer name is judged by its end. */
 const LONGEST_NAME = 256;
 /** In a text, a name has so many characters. */
 const NAME_IN_TEXT = 64;

@@ -86,7 +86,7 @@ export class McpStreamOverflowError extends McpEventStoreError {
 export class StreamGivenUpError extends Error {
   override readonly name = 'StreamGivenUpError';
   constructor(
-    /** Of each open request, as JSON: its answer if it is known, otherwise an error. */
+    /** The answer of each open request as JSON, if it is known, otherwise an error. */
     readonly answers: readonly string[],
     cause: Error,
   ) {

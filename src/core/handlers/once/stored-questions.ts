@@ -52,7 +52,7 @@ export class StoredQuestions {
       },
       use: (state) => {
         const { key, quota } = place('c', state);
-        // Of two nodes that open a state, one may be ahead of the node that sealed it, and the other one behind.
+        // A node that opens a state may be ahead of the node that sealed it, and another one behind.
         return this.store.add(key, true, requestStateTtlMs + 2 * clockToleranceMs, quota);
       },
     };

@@ -4,7 +4,7 @@ import { type CheckOutcome, firstProblem } from '../../protocol/spec.js';
 import { countValues, isLarger } from '../../protocol/values.js';
 import type { JsonSchema } from './handler-schema.js';
 
-/** Of a value with more values, only the first problem is looked for, where the library can stop there. */
+/** A larger value is checked up to its first problem, where the library can stop there. */
 export const MANY_VALUES = 1_000;
 
 /** A value may be read so many times, and so many more for each of its values. */
