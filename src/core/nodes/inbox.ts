@@ -154,11 +154,14 @@ export class Inbox implements SessionInbox {
     put.to.forEach(this.announce);
   }
 
-  /** Tells whether the log has not lost what was put. It evicts no event before others have had the time to read it. */
+  /**
+   * Tells whether the log still has what was put. It keeps an event for a minute: one that it has evicted during an outage is put again,
+   * because a log that lost its first events looks the same.
+   */
   async #has({ first, texts }: Put): Promise<boolean> {
     try {
-      const { events, oldest } = await this.runtime.store.read(this.session.sessionId, MCP_INBOX_STREAM, first - 1, 1);
-      return oldest > first || (events[0]?.index === first && events[0].data === texts[0]);
+      const { events } = await this.runtime.store.read(this.session.sessionId, MCP_INBOX_STREAM, first - 1, 1);
+      return events[0]?.index === first && events[0].data === texts[0];
     } catch (error) {
       if (error instanceof McpStreamNotFoundError) return false;
       throw error;
