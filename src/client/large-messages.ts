@@ -16,6 +16,8 @@ import { McpClientTransportError } from './client.errors.js';
 /** A message with more values is checked before the client gets it. */
 const MANY_VALUES = 1_000;
 
+const TOO_MANY = `its questions have more than ${MAX_CHECKED_VALUES} values`;
+
 const INTERNAL_ERROR = -32_603;
 
 const RESULTS: Readonly<Record<string, SpecTypeName>> = {
@@ -66,10 +68,9 @@ export function soundAnswer(method: string, answer: JsonRpcResponse): JsonRpcRes
   const { resultType = 'complete' } = answer.result as { resultType?: unknown };
   const asks = resultType === 'input_required';
   const problem = asks ? undefined : problemOf(RESULTS[method], answer.result);
-  const tooMany =
-    asks && isLarger(answer.result, MAX_CHECKED_VALUES) ? 'its questions have too many values' : undefined;
-  if ((problem ?? tooMany) === undefined) return answer;
-  const message = `The server answered ${shown(method)} with a result that does not match the specification: ${problem ?? tooMany}.`;
+  const text = asks && isLarger(answer.result, MAX_CHECKED_VALUES) ? TOO_MANY : problem;
+  if (text === undefined) return answer;
+  const message = `The server answered ${shown(method)} with a result that does not match the specification: ${text}.`;
   return { jsonrpc: '2.0', id: answer.id, error: { code: INTERNAL_ERROR, message } };
 }
 

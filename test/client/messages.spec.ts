@@ -210,10 +210,16 @@ describe('messages that our client transport receives', () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 1, result: { content: many(600_000) } }));
     fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 2, result: { content: many(400_000) } }));
+    const asks = { resultType: 'input_required', inputRequests: { q: many(10_001) } };
+    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 3, result: asks }));
     const recorded = await transport(fake.url).initialize();
     await expect(recorded.call(1)).rejects.toMatchObject({ code: 'MESSAGE_TOO_LARGE' });
     await recorded.call(2);
     expect(recorded.answers(2)).toMatchObject([{ id: 2, error: { code: -32603 } }]);
+    await recorded.call(3);
+    expect(recorded.answers(3)).toMatchObject([
+      { id: 3, error: { code: -32603, message: expect.stringContaining('its questions have more than 10000 values') } },
+    ]);
     expect(recorded.transport.state.is).toBe('live');
   });
 

@@ -200,6 +200,12 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     const misled = failure(askRoots(client.sessionId!));
     await client.respond((await question(stream, 2)).id, { roots: 'none' });
     expect(await misled).toMatchObject({ code: 'INVALID_ANSWER' });
+    const flooded = failure(askRoots(client.sessionId!));
+    await client.respond((await question(stream, 3)).id, { roots: Array.from({ length: 10_001 }, () => 1) });
+    expect(await flooded).toMatchObject({
+      code: 'INVALID_ANSWER',
+      message: 'The answer of the client to "roots/list" has more than 10000 values.',
+    });
     await app.settled({ outbound: 0 });
   });
 

@@ -196,6 +196,26 @@ describe('incoming messages', () => {
     }
   });
 
+  it.each(ERAS)('D5: parameters of more than 10,000 values are not read by a schema, in the %s era', async (era) => {
+    const caller = await Caller.of(await start(), era);
+    const texts = (count: number): object =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]));
+    for (const [method, params] of [
+      ['prompts/get', (many: object) => ({ name: 'x', arguments: many })],
+      ['completion/complete', (many: object) => ({ ref: prompt, argument, context: { arguments: many } })],
+      ['tools/list', (many: object) => ({ cursor: many })],
+    ] as const) {
+      const few = await caller.ask(method, params(texts(9_000)));
+      expect(few.error?.message).toMatch(`The parameters of "${method}" do not match the specification: "params.`);
+      expect(await caller.ask(method, params(texts(10_001)))).toMatchObject({
+        error: {
+          code: -32602,
+          message: `The parameters of "${method}" have more than 10000 values, and are not of the usual form, so they were not read. Send less.`,
+        },
+      });
+    }
+  });
+
   it('D5: what all requests have in common is checked where they come in', async () => {
     const app = await start();
     const caller = await Caller.of(app, 'legacy');

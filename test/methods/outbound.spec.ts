@@ -291,6 +291,34 @@ describe('requests and notifications of a server', () => {
     });
   });
 
+  it('D23: an answer of more than 10,000 values is refused, and the error says so', async () => {
+    const accepted = (count: number): object => ({
+      action: 'accept',
+      content: { name: 'Ann', ...Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 'x'])) },
+    });
+    // Beside the others there are an action, a content and a name.
+    expect((await answered(form, accepted(9_997))).told).toMatch(/^\{"action":"accept"/);
+    for (const tool of ['asks', 'returns'])
+      expect((await answered(form, accepted(9_998), tool)).told).toContain(
+        `answer to the question "q" (elicitation/create) does not match the question, or has more than 10000 values`,
+      );
+  });
+
+  it('D37: an answer that would try too many alternatives of the schema of its form does not match it', async () => {
+    const toldOf = async (levels: number): Promise<string> => {
+      const alternatives = Array.from({ length: levels }, (_, at) => {
+        const $ref = `#/$defs/level${at + 1}`;
+        return [`level${at}`, { anyOf: [{ $ref }, { $ref }] }];
+      });
+      const properties = { name: { type: 'string', $ref: '#/$defs/level0' } };
+      const $defs = { ...Object.fromEntries(alternatives), [`level${levels}`]: { minLength: 3 } };
+      const params = { message: 'Who?', requestedSchema: { type: 'object', properties, $defs } };
+      return (await answered({ method: 'elicitation/create', params } as McpQuestion, ACCEPTED)).told;
+    };
+    expect(await toldOf(5)).toMatch(/^\{"action":"accept"/);
+    expect(await toldOf(16)).toMatch(/^McpServerRequestError INVALID_ANSWER: .*"q"/);
+  });
+
   describe('D24: a question to a session ends', () => {
     const clocked = async (options: object = {}) => {
       const clock = new ManualClock();

@@ -315,6 +315,25 @@ describe('outgoing results', () => {
     expect((await caller.call('either')).result).toMatchObject({ isError: true });
   });
 
+  it.each(ERAS)(
+    'D37: a result that would try too many alternatives of its schema fails, in the %s era',
+    async (era) => {
+      const app = await start();
+      const anyOf = ['and', 'or', 'nor'].map((op) => ({
+        properties: { items: { type: 'array', items: { $ref: '#' } }, op: { const: op } },
+        required: ['op'],
+      }));
+      const nested = (levels: number): object =>
+        Array.from({ length: levels }).reduce<object>((inner) => ({ items: [inner], op: 'nor' }), { op: 'nor' });
+      const tool = { inputSchema: z.object({ levels: z.number() }), outputSchema: { type: 'object', anyOf } };
+      registryOf(app).registerTool({ ...tool, name: 'search', handler: ({ levels }) => nested(levels) });
+      const caller = await Caller.of(app, era);
+      expect((await caller.call('search', { levels: 5 })).result.structuredContent).toEqual(nested(5));
+      expect((await caller.call('search', { levels: 12 })).result).toMatchObject({ isError: true });
+      expect(app.log.texts('error').join()).toContain('too many alternatives');
+    },
+  );
+
   describe('D19: an endpoint sends its name and capabilities', () => {
     const CAPABILITIES = {
       tools: { listChanged: true },

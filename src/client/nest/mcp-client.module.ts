@@ -1,6 +1,7 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Module } from '@nestjs/common';
 import { getMcpToken } from '../../core/calls/inject-mcp.js';
 import { flag, McpOptionError, required, texts } from '../../core/common/options.js';
+import { loadSdk } from '../../core/protocol/spec.js';
 import { loadClientPackage, McpClient } from './mcp-client.js';
 import { clientOptionsOf, type McpClientModuleExtras, type McpClientModuleOptions } from './mcp-client.options.js';
 
@@ -23,7 +24,7 @@ function withClients(definition: DynamicModule, { names, isGlobal }: McpClientMo
     provide: getMcpToken(McpClient, name),
     useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
       // It is loaded here, so that an app without the package does not start. The client connects when it is used.
-      const clientPackage = await loadClientPackage();
+      const [clientPackage] = await Promise.all([loadClientPackage(), loadSdk()]);
       return new McpClient(name, clientOptionsOf(options, name), clientPackage);
     },
     inject: [MODULE_OPTIONS_TOKEN],

@@ -11,6 +11,7 @@ import { type Capabilities, capabilityNames, missingCapabilities } from '../../p
 import { ERAS } from '../../protocol/era.js';
 import { assertNotificationOfEra } from '../../protocol/notifications.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { MAX_CHECKED_VALUES } from '../../protocol/values.js';
 import { lacking, Question, QuestionError, type RequestedSchemas, suspended } from './question.js';
 import { shown } from '../../protocol/errors.js';
 import {
@@ -349,7 +350,7 @@ export class HandlerRun implements McpClientPort {
     }
     throw new McpServerRequestError(
       'INVALID_ANSWER',
-      `The client's answer to the question "${key}" (${request.method}) does not match the question.`,
+      `The client's answer to the question "${key}" (${request.method}) does not match the question, or has more than ${MAX_CHECKED_VALUES} values.`,
     );
   }
 
