@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import {
   redisBackend,
   RedisClosedError,
+  RedisConnection,
   RedisUnavailableError,
   type RedisBackendOptions,
 } from 'nestjs-mcp-streamable/redis';
@@ -96,6 +97,15 @@ describeRedis(
       expect(error).toHaveBeenCalledOnce();
       expect(error.mock.lastCall?.[0]).toContain('Redis is unavailable');
       expect(log.mock.lastCall?.[0]).toContain('Redis is available again');
+    });
+
+    it('a backend escapes what Redis answers before it logs it', async () => {
+      const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+      const connection = new RedisConnection(server.url);
+      const refuse = `return redis.error_reply('ERR \u009b2J\u2028no such thing')`;
+      await expect(connection.command('test', (client) => client.eval(refuse, 0))).rejects.toThrow('no such thing');
+      await connection.close();
+      expect(error.mock.lastCall?.[0]).toContain('ERR \\u009b2J\\u2028no such thing');
     });
 
     it('a store call fails after commandTimeoutMs when Redis accepts connections and answers nothing', async () => {

@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import { systemClock, type McpClock } from '../../core/common/clock.js';
 import { McpOptionError } from '../../core/common/options.js';
 import { within } from '../../core/common/promises.js';
+import { printable } from '../../core/protocol/errors.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
 import { resolveRedisOptions, type RedisBackendOptions, type ResolvedRedisOptions } from '../redis.options.js';
@@ -260,7 +261,7 @@ class OutageLog {
       this.#logged = true;
       this.#loggedAt = this.clock.now();
       this.#logger.error(
-        `Redis is unavailable: ${describe(cause).replace(/\.$/, '')}. Requests in sessions are answered with 503, and open streams stay open, until Redis is available again.`,
+        `Redis is unavailable: ${printable(describe(cause)).replace(/\.$/, '')}. Requests in sessions are answered with 503, and open streams stay open, until Redis is available again.`,
       );
     }
     this.#failing.add(part);
