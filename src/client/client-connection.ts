@@ -5,7 +5,7 @@ import { McpHttpStatusError } from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
 import type { ClientSession, McpReconnectEvent } from './client-session.js';
 import { HttpEndpoint } from './http-endpoint.js';
-import { faultOf } from './large-messages.js';
+import { faultOf, ListedPages } from './large-messages.js';
 import { delayMs, Idempotency } from './retry.js';
 import { ServerRequests } from './server-requests.js';
 import { LinkedAbort, pause } from './waiting.js';
@@ -15,6 +15,7 @@ export class ClientConnection {
   readonly endpoint: HttpEndpoint;
   readonly idempotency: Idempotency;
   readonly life: LinkedAbort;
+  readonly listedPages: ListedPages;
   readonly serverRequests = new ServerRequests((error) => this.report(error));
   readonly reconnects$ = new Subject<McpReconnectEvent>();
 
@@ -25,6 +26,7 @@ export class ClientConnection {
     private readonly transport: Pick<Transport, 'onmessage' | 'onerror'>,
   ) {
     this.endpoint = new HttpEndpoint(url, options);
+    this.listedPages = new ListedPages(options);
     this.idempotency = new Idempotency(options.replay);
     this.life = new LinkedAbort(options.clock);
   }

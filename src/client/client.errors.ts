@@ -1,4 +1,5 @@
-import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/server';
+import { ProtocolError, ProtocolErrorCode, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/server';
+import { shown } from '../core/protocol/errors.js';
 import type { McpAuthChallenge } from './auth-challenge.js';
 
 /**
@@ -65,7 +66,7 @@ export class McpUnexpectedContentError extends SdkError {
  * - `SESSION_LOST`, `STREAM_LOST`: see {@link McpSessionLostError}, {@link McpStreamLostError}
  * - `SESSION_CHANGED`: the server answered for another session, or gave an id that cannot be sent
  * - `NO_ANSWER`: no connection, or one that was lost before the answer; `cause` is the error of `fetch`
- * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes`
+ * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes` or `maxMessageValues`
  * - `SILENT`, `TIMEOUT`: no byte, or no answer, arrived in time
  * - `CANCELLED`: by the caller
  * - `TOO_MANY_REQUESTS`: a request of the server was dropped, because too many of its requests have no answer yet
@@ -122,6 +123,32 @@ export class McpStreamLostError extends McpClientTransportError {
   constructor(reason: string, options?: ErrorOptions) {
     const message = `The response ended before the answer, ${reason}. The request may have been carried out: repeat it if that does no harm.`;
     super('STREAM_LOST', message, options, true);
+  }
+}
+
+/** Thrown by a check of a result; the official client passes on a `ProtocolError` as it is. */
+export class UncheckedResult extends ProtocolError {
+  constructor(reason: string) {
+    super(ProtocolErrorCode.InvalidParams, reason);
+  }
+}
+
+/**
+ * Thrown by clients of `McpClientModule` when the check of a result by the output schema of its tool was given up. The tool
+ * has run. The session stays usable.
+ *
+ * @publicApi
+ */
+export class McpOutputSchemaError extends ProtocolError {
+  override readonly name = 'McpOutputSchemaError';
+
+  constructor(
+    /** The name of the tool. */
+    readonly tool: string,
+    reason: string,
+  ) {
+    const message = `The tool ${shown(tool)} has run, but its result could not be checked by its output schema: ${reason}. Report it to the author of the server, or check results yourself (\`client: { jsonSchemaValidator }\`).`;
+    super(ProtocolErrorCode.InvalidParams, message);
   }
 }
 

@@ -134,15 +134,16 @@ export interface StreamableClientTransportOptions {
   /** Limits the milliseconds that `close()` waits for the server to confirm the end of the session. @default 2000 */
   closeTimeoutMs?: number;
   /**
-   * Limits one message of the server, in bytes. A higher limit lets a server make this process buffer more.
+   * Limits one message of the server, in bytes, and a list with all its pages. A higher limit lets a server make this process
+   * buffer more.
    *
    * @default 33554432 (32 MiB)
    */
   maxMessageBytes?: number;
   /**
    * Limits the values in one message of the server: items of lists and members of objects; an empty list or object counts
-   * once more. They are counted before the message is parsed. A higher value lets a server make this process use more time
-   * and memory.
+   * once more. They are counted before the message is parsed; those of a list in all its pages together. A higher value lets a
+   * server make this process use more time and memory.
    *
    * @default 500000
    */

@@ -169,7 +169,7 @@ export class HttpEndpoint {
       return messagesIn(text, this.options);
     } catch (error) {
       if (!(error instanceof McpError)) throw error;
-      const message = `${this.#place} answered with a body that is not a JSON-RPC message. Is this an MCP server?`;
+      const message = `${this.#place} answered with a body that is not a JSON-RPC message. ${error.message} Is this an MCP server?`;
       throw new McpUnexpectedContentError(message, mediaTypeOf(response) ?? null, error);
     }
   }

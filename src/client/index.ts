@@ -19,6 +19,7 @@ export {
   type McpClientTransportErrorCode,
   McpHttpStatusError,
   McpHttpUnauthorizedError,
+  McpOutputSchemaError,
   McpSessionLostError,
   McpStreamLostError,
   McpUnexpectedContentError,

@@ -223,8 +223,8 @@ export class RequestExchange extends EventStream {
   }
 
   #answer(given: JsonRpcResponse): void {
-    const { session, idempotency } = this.connection;
-    const answer = soundAnswer(this.request.method, given);
+    const { session, idempotency, listedPages } = this.connection;
+    const answer = listedPages.count(this.request, soundAnswer(this.request.method, given));
     session.checkOpen();
     // The state comes first: messages that the client sends on the answer belong to the new session.
     if ('result' in answer) {

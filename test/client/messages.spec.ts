@@ -205,21 +205,56 @@ describe('messages that our client transport receives', () => {
     expect(recorded.transport.state.is).toBe('live');
   });
 
-  it('C3: a message of many values is not read, and a result of many values that do not fit is an error', async () => {
-    const many = (count: number): number[] => Array.from({ length: count }, () => 1);
+  const many = (count: number): number[] => Array.from({ length: count }, () => 1);
+
+  it.each([
+    ['as JSON', result({ content: many(6_000) })],
+    ['as events', sse([answerFrame({ content: many(6_000) })], 'open')],
+  ])('C3: a message of more than "maxMessageValues" is not read, %s', async (_, answered) => {
+    const fake = (await server()).begins().on({ rpc: 'tools/call' }, answered);
+    const recorded = await transport(fake.url, { maxMessageValues: 5_000 }).initialize();
+    const refused = { code: 'MESSAGE_TOO_LARGE', message: expect.stringContaining('more than 5000 values') };
+    await expect(recorded.call(1)).rejects.toMatchObject(refused);
+    await fake.quiet();
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C3: a result of many values that do not fit is an error, and a notification of such is dropped', async () => {
+    const note = { jsonrpc: '2.0', method: 'notifications/message', params: { level: many(2_000), data: 1 } };
     const fake = (await server()).begins();
-    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 1, result: { content: many(600_000) } }));
-    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 2, result: { content: many(400_000) } }));
-    const asks = { resultType: 'input_required', inputRequests: { q: many(10_001) } };
-    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 3, result: asks }));
+    fake.on({ rpc: 'tools/call' }, sse([frame(note), answerFrame({ content: many(2_000) })]));
+    fake.on({ rpc: 'tools/call' }, result({ resultType: 'input_required', inputRequests: { q: many(10_001) } }));
     const recorded = await transport(fake.url).initialize();
-    await expect(recorded.call(1)).rejects.toMatchObject({ code: 'MESSAGE_TOO_LARGE' });
+    await recorded.call(1);
     await recorded.call(2);
-    expect(recorded.answers(2)).toMatchObject([{ id: 2, error: { code: -32603 } }]);
-    await recorded.call(3);
-    expect(recorded.answers(3)).toMatchObject([
-      { id: 3, error: { code: -32603, message: expect.stringContaining('its questions have more than 10000 values') } },
+    const message = expect.stringContaining('its questions have more than 10000 values');
+    expect(recorded.answers(2)).toMatchObject([{ error: { code: -32603, message } }]);
+    expect(recorded.answers(1)).toMatchObject([
+      { error: { code: -32603, message: expect.stringContaining('content.0') } },
     ]);
+    expect(recorded.errors).toMatchObject([{ message: expect.stringContaining('The message was dropped') }]);
+    expect(recorded.messages).toHaveLength(3);
+  });
+
+  it.each([
+    ['values', { maxMessageValues: 5_000 }, 'more than 5000 values ("maxMessageValues")'],
+    ['bytes', { maxMessageBytes: 60_000 }, 'more than 60000 bytes ("maxMessageBytes")'],
+  ])('C3: the pages of a list count as one message, by their %s', async (_, options, message) => {
+    const page = (nextCursor?: string) => ({
+      tools: Array.from({ length: 500 }, (_each, at) => ({ name: `tool${at}`, inputSchema: { type: 'object' } })),
+      ...(nextCursor !== undefined && { nextCursor }),
+    });
+    const fake = (await server()).begins();
+    const { client: official, recorded } = client(fake.url, options);
+    await official.connect(recorded.transport);
+    // Two lists at a time: cursors tell them apart.
+    fake.on({ rpc: 'tools/list' }, result(page('a')), 2).on({ rpc: 'tools/list' }, result(page()), 2);
+    const lists = await Promise.all([official.listTools(), official.listTools()]);
+    expect(lists.map(({ tools }) => tools.length)).toEqual([1_000, 1_000]);
+    // Pages that never end.
+    for (const cursor of ['x', 'y'.repeat(1_000), 'z'.repeat(1_000)])
+      fake.on({ rpc: 'tools/list' }, result(page(cursor)));
+    await expect(official.listTools(undefined, { cacheMode: 'bypass' })).rejects.toThrow(message);
     expect(recorded.transport.state.is).toBe('live');
   });
 

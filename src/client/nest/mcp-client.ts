@@ -1,13 +1,13 @@
 import type { CallToolResult, Client, Progress, RequestOptions, withOAuth } from '@modelcontextprotocol/client';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Observable, ReplaySubject, switchMap } from 'rxjs';
-import { BoundedJsonSchemas } from '../../core/protocol/json-schema.js';
 import { McpClientTransportError } from '../client.errors.js';
 import type { StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
 import { POLLED_META_KEY, McpTaskTransport } from '../task-transport.js';
 import { nextTurn } from '../waiting.js';
 import type { ResolvedMcpClientOptions } from './mcp-client.options.js';
+import { namingTools, OutputSchemas } from './output-schemas.js';
 
 /** A tool call emits progress, any number of times, then the result. @publicApi */
 export type McpToolCallEvent =
@@ -137,7 +137,7 @@ export class McpClient implements BeforeApplicationShutdown {
   async #connect(): Promise<Client> {
     const { Client } = this.clientPackage;
     const { url, clientInfo = { name: this.name, version: '0.0.0' }, client: options, configure } = this.options;
-    const client = new Client(clientInfo, { jsonSchemaValidator: new BoundedJsonSchemas(), ...options });
+    const client = new (namingTools(Client))(clientInfo, { jsonSchemaValidator: new OutputSchemas(), ...options });
     const transport = new StreamableClientTransport(url, this.#transportOptions());
     this.#transport = transport;
     this.#transports$.next(transport);

@@ -8,11 +8,15 @@ const MIN_STEPS = 30_000;
 const STEPS_PER_VALUE = 30;
 const MAX_STEPS = 300_000;
 
-const TOO_MANY = 'is nested in too many alternatives of the schema to be checked. Send a flatter value';
+/** Says how many steps a check may take. @internal */
+export const STEP_LIMIT = `${MIN_STEPS} steps, and ${STEPS_PER_VALUE} for each value`;
+/** What a check says of a value that needs more steps. @internal */
+export const TOO_MANY_STEPS =
+  'data is nested in too many alternatives of the schema to be checked. Send a flatter value';
 
 /** Ajv calls this keyword for each schema that it tries. Schemas have no such keyword by themselves. */
 const STEP = 'nestjs-mcp-streamable:step';
-const TOO_MANY_STEPS = new Error(TOO_MANY);
+const GIVEN_UP = new Error(TOO_MANY_STEPS);
 
 /** Values of these keywords are no schemas. */
 const DATA = ['const', 'enum', 'default', 'examples'];
@@ -58,8 +62,8 @@ export class BoundedJsonSchemas implements jsonSchemaValidator {
       try {
         return check(value);
       } catch (error) {
-        if (error !== TOO_MANY_STEPS) throw error;
-        return { valid: false, data: undefined, errorMessage: `data ${TOO_MANY}` };
+        if (error !== GIVEN_UP) throw error;
+        return { valid: false, data: undefined, errorMessage: TOO_MANY_STEPS };
       } finally {
         this.#stepsLeft = Infinity;
       }
@@ -87,10 +91,10 @@ export class BoundedJsonSchemas implements jsonSchemaValidator {
     engine.addKeyword({ keyword: 'uniqueItems', type: 'array', validate: unique });
   }
 
-  /** @throws TOO_MANY_STEPS */
+  /** @throws GIVEN_UP */
   #take(steps: number): void {
     this.#stepsLeft -= steps;
-    if (this.#stepsLeft < 0) throw TOO_MANY_STEPS;
+    if (this.#stepsLeft < 0) throw GIVEN_UP;
   }
 }
 
