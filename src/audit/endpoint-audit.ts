@@ -51,6 +51,8 @@ const QUIET: ReadonlySet<string> = new Set([
 /** A text that a client chooses is cut to so many characters. */
 const LONGEST = 256;
 const LONGEST_URI = 2_048;
+/** Matches the scheme of a URI. */
+const SCHEME = /^[a-z][a-z\d+.-]{0,63}:/i;
 
 /** Writes records. */
 interface RecordWriter {
@@ -175,8 +177,10 @@ export class EndpointAudit implements McpInstrumentation {
   /** Returns the URI of a resource without what the record must not have; its template says what its parts are. */
   #uriOf(uri: string | undefined): string | undefined {
     if (uri === undefined) return undefined;
+    // The endpoint refuses it, and no template says what its parts are.
+    if (uri.length > LONGEST_URI) return `${SCHEME.exec(uri)?.[0] ?? ''}[cut]`;
     const table = this.#get(HandlerTable);
-    const templates = uri.length > LONGEST_URI || table.get('resource', uri) ? [] : table.all('template');
+    const templates = table.get('resource', uri) ? [] : table.all('template');
     let variables: UriVariables | undefined;
     for (const { template } of templates) if ((variables = template.match(uri) ?? undefined)) break;
     return this.redaction.uri(uri, variables ?? {}, LONGEST_URI);

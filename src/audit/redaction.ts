@@ -165,7 +165,7 @@ class RedactedCopy {
         break;
       }
       this.left -= 4;
-      const name = this.#fitting(key);
+      const name = this.#plain(key);
       const described = schemas.flatMap((schema) => schemasOfMember(schema, key));
       const hidden = this.names.has(key) || (isPair && VALUES.has(key));
       put(copy, name, hidden ? this.#hide() : this.of((object as Schema)[key], described, depth + 1));
@@ -189,6 +189,11 @@ class RedactedCopy {
       const json = parsed(text);
       if (json !== undefined) return this.#json(text, json, depth);
     }
+    return this.#plain(text);
+  }
+
+  /** Returns what fits of a text, without values of sensitive names. */
+  #plain(text: string): string {
     const part = text.slice(0, Math.max(0, this.left) + LONGEST_PASSWORD);
     const safe = this.names.withoutValues(part);
     this.hidden ||= safe !== part;

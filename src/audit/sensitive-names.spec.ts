@@ -40,6 +40,14 @@ describe('sensitive names', () => {
         `curl -H "Authorization: Basic abc" -H 'X-Api-Key: k' https://host`,
         `curl -H "Authorization: [redacted]" -H 'X-Api-Key: [redacted]' https://host`,
       ],
+      ['Cookie: a="b"; c=d\nOrder: 5', 'Cookie: [redacted]\nOrder: 5'],
+      ['Authorization: Digest username="ann", response="abc"', 'Authorization: [redacted]'],
+      ['authorization=Bearer abc', 'authorization=[redacted]'],
+      ['user[password]=a&token[]=b&order=5', 'user[password]=[redacted]&token[]=[redacted]&order=5'],
+      [
+        String.raw`sent {\"password\":\"hunter2\",\"order\":5}`,
+        String.raw`sent {\"password\":\"[redacted]\",\"order\":5}`,
+      ],
       ['Cookie: a=b; c=d\nOrder: 5', 'Cookie: [redacted]\nOrder: 5'],
       [`{ password: "hun\\"ter2", order: 5 }`, `{ password: "[redacted]", order: 5 }`],
       ['the header is Bearer eyJhbGciOi.abc-1_2= here', 'the header is Bearer [redacted] here'],
@@ -69,6 +77,9 @@ describe('sensitive names', () => {
       '%',
       'aA1',
       '\\"',
+      '\\',
+      'token=\\',
+      'token: a="',
       `${'a'.repeat(254)}!=`,
     ]) {
       names.withoutValues(part.repeat(72_000 / part.length));

@@ -77,10 +77,12 @@ const URL_PASSWORD = /(:\/\/[^\s/?#:@]*):[^\s/?#]+@/g;
 const SCHEME = /\b([Bb]earer|BEARER|[Bb]asic|BASIC)\s+(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/-]{8,}=*/g;
 /** An assignment, a parameter or a header; `://` follows the scheme of a URL. */
 const SIGN = /(?:=|:(?!\/\/))\s{0,8}/g;
-const NAME_BEFORE = /([\w%.-]+)["']?\s*$/;
-/** In quotes, or up to a character that ends an assignment; a header ends with its line. */
-const ASSIGNED = /(["'])(?:(?!\1)[^\\]|\\.)*\1?|[^\s&;,"'<>)}]+/sy;
-const IN_HEADER = /(["'])(?:(?!\1)[^\\]|\\.)*\1?|[^\r\n"']+/sy;
+/** The quotes of a text within a text have backslashes in front. */
+const NAME_BEFORE = /([\w%.[\]-]+)(?:\\*["'])?\s*$/;
+/** In quotes, or up to a character that ends an assignment, behind the scheme of a token. */
+const ASSIGNED = /(\\*["'])(?:(?!\1)(?:[^\\]|\\.))*\1?|(?:(?:bearer|basic)(?:\s|\+|%20)+)?[^\s&;,"'<>)}]+/isy;
+/** A header ends with its line; its parameters may have values in quotes. */
+const IN_HEADER = /(\\*["'])(?:(?!\1)(?:[^\\]|\\.))*\1?|(?:=\s{0,8}"(?:[^"\\\r\n]|\\.)*"|[^\r\n"'])+/sy;
 
 function valueAt(text: string, at: number, isHeader: boolean): RegExpExecArray | null {
   const pattern = isHeader ? IN_HEADER : ASSIGNED;

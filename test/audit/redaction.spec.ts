@@ -170,14 +170,17 @@ describe('the arguments in an audit record', () => {
     await recorded('close', {
       url: `https://ann:${SECRET}@host/?order=A&access_token=${SECRET}`,
       text: `Bearer ${SECRET}`,
+      [`https://ann:${SECRET}@host`]: 'a key',
     });
-    for (const uri of [`files://ann:${SECRET}@host/a?token=${SECRET}&b=c`, `reset://ann/${SECRET}`]) {
+    const long = `reset://ann/${SECRET}${'x'.repeat(3_000)}`;
+    for (const uri of [`files://ann:${SECRET}@host/a?token=${SECRET}&b=c`, `reset://ann/${SECRET}`, long]) {
       await (await client.post({ jsonrpc: '2.0', id: uri.length, method: 'resources/read', params: { uri } })).text();
     }
     expect(it_.records.all).toMatchObject([
       { arguments: { url: 'https://ann:[redacted]@host/?order=A&access_token=[redacted]', text: 'Bearer [redacted]' } },
       { outcome: 'failed', name: 'files://ann:[redacted]@host/a?token=[redacted]&b=c' },
       { outcome: 'served', name: 'reset://ann/[redacted]' },
+      { outcome: 'failed', name: 'reset:[cut]' },
     ]);
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
   });

@@ -114,6 +114,7 @@ const PASSED_BY: Readonly<Record<string, World>> = {
   'for paths below one, in the syntax of older Express': {
     configure: (consumer) => consumer.apply(Auth).forRoutes('orders/*'),
   },
+  'for paths that begin with a text': { configure: (consumer) => consumer.apply(Auth).forRoutes('or*path') },
   'for its path and method': {
     configure: (consumer) => consumer.apply(Auth).forRoutes({ path: 'orders/:id', method: RequestMethod.GET }),
   },
@@ -190,6 +191,7 @@ const MET: Readonly<Record<string, World>> = {
     ],
   },
   'for the endpoint alone': { configure: (consumer) => consumer.apply(Auth).forRoutes('mcp') },
+  'for paths that begin with another text': { configure: (consumer) => consumer.apply(Auth).forRoutes('us*path') },
   'for another path': { configure: (consumer) => consumer.apply(Auth).forRoutes('users') },
   'for another method': {
     configure: (consumer) => consumer.apply(Auth).forRoutes({ path: 'orders/:id', method: RequestMethod.PUT }),
@@ -298,8 +300,11 @@ describe.each(ADAPTERS)('an app on %s whose route is a tool', (adapter) => {
     },
   );
 
-  it('does not start with middleware for paths below a text, where its adapter runs it for them', async () => {
-    const world: World = { configure: (consumer) => consumer.apply(Auth).forRoutes('orders') };
+  it.each([
+    ['a text', 'orders'],
+    ['a text that is optional', '{orders}'],
+  ])('does not start with middleware for paths below %s, where its adapter runs it for them', async (_, path) => {
+    const world: World = { configure: (consumer) => consumer.apply(Auth).forRoutes(path) };
     if (adapter === 'fastify') return expect(await runsFor(world)).toEqual([false, false]);
     expect((await failureOf(adapter, world)).message).toContain('the middleware Auth');
     expect(await runsFor({ ...world, options: { middleware: 'ignore' } })).toEqual([true, false]);

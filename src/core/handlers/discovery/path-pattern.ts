@@ -4,7 +4,16 @@ import { parsePath, type PathPart } from '../invocation/route-paths.js';
 export type Pattern = readonly (readonly Segment[])[];
 
 /** A segment of a path: a text, one parameter, both of them, or any number of segments. */
-type Segment = string | typeof ANY | typeof REST | { readonly mixed: string };
+type Segment = string | typeof ANY | typeof REST | Mixed;
+
+type OneSegment = Exclude<Segment, typeof REST>;
+
+/** Texts and parameters in one segment. */
+interface Mixed {
+  readonly mixed: string;
+  /** The text in front of the first parameter. */
+  readonly begin: string;
+}
 
 const ANY = Symbol('any segment');
 const REST = Symbol('any segments');
@@ -14,9 +23,12 @@ export function patternOf(path: string, isBelow = false): Pattern {
   // Nest marks the end of a path that must not have others below it.
   const isExact = path.endsWith('$');
   const parts = parsePath(path.replace(/\$$/, '').replace(/\/+$/, ''));
-  return alternativesOf(parts).map((each) => {
+  const alternatives = alternativesOf(parts);
+  return alternatives.map((each) => {
     const segments = segmentsOf(each);
-    return isBelow && !isExact ? [...segments, REST] : segments;
+    // Of `/{orders}` Express takes `/` as it is, and no path below it.
+    const isRoot = each.join('') === '/' && alternatives.length > 1;
+    return isBelow && !isExact && !isRoot ? [...segments, REST] : segments;
   });
 }
 
@@ -47,7 +59,11 @@ function segmentsOf(parts: readonly PathPart[]): Segment[] {
   return segments.flatMap((each): Segment[] => {
     const [first, ...others] = each;
     if (first === undefined) return [''];
-    if (others.length > 0) return [{ mixed: JSON.stringify(each) }];
+    if (others.length > 0) {
+      const mixed = { mixed: JSON.stringify(each), begin: typeof first === 'string' ? first : '' };
+      // A wildcard takes several segments, also behind a text: `or*path`.
+      return each.some((part) => typeof part !== 'string' && part.isWild) ? [mixed, REST] : [mixed];
+    }
     if (typeof first === 'string') return [first];
     return first.isWild ? [ANY, REST] : [ANY];
   });
@@ -80,8 +96,22 @@ function meet(one: readonly Segment[], other: readonly Segment[]): boolean {
   if (first === REST) return meet(own, other) || (next !== undefined && meet(one, others));
   if (next === REST) return meet(other, one);
   if (first === undefined || next === undefined) return first === next;
-  const isOne = typeof first !== 'string' || typeof next !== 'string' || first.toLowerCase() === next.toLowerCase();
-  return isOne && meet(own, others);
+  return mayBeOne(first, next) && meet(own, others);
+}
+
+/** Returns whether two segments match one text, as far as their beginnings tell. */
+function mayBeOne(one: OneSegment, other: OneSegment): boolean {
+  const [own, its] = [beginOf(one), beginOf(other)];
+  return (
+    own === its ||
+    (typeof other !== 'string' && own.startsWith(its)) ||
+    (typeof one !== 'string' && its.startsWith(own))
+  );
+}
+
+function beginOf(segment: OneSegment): string {
+  if (segment === ANY) return '';
+  return (typeof segment === 'string' ? segment : segment.begin).toLowerCase();
 }
 
 /** Removes what a slash at the end stands for: some routers ignore it. */
