@@ -384,6 +384,24 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     expect(await call(app, 'pay', { requestId: 'r', amount: 1 })).toBe('paid 1, number 1');
   });
 
+  it('a call whose key the store has taken without an answer did not run, and its repeat runs', async () => {
+    const clock = new ManualClock();
+    const store = new InMemoryStateStore(clock);
+    let isLost = true;
+    const add: typeof store.add = async (...given) => {
+      const added = await store.add(...given);
+      if (isLost) throw new Error('the connection was lost');
+      return added;
+    };
+    const app = await start({ clock, stateStore: double(store, { add }) });
+    const args = { requestId: 'r', amount: 1 };
+    expect(await call(app, 'pay', args)).toContain('storage of this server is unavailable');
+    isLost = false;
+    await app.settled({ timers: 0 });
+    expect(await call(app, 'pay', args)).toBe('paid 1, number 1');
+    expect(effectsOf(app)).toEqual(['pay 1']);
+  });
+
   it('a result that the store did not take is answered, given to repeats, and stored when the store is back', async () => {
     const clock = new ManualClock();
     const backend = new NodeBackend();

@@ -163,7 +163,9 @@ export class IdempotentCalls {
       const record: StoredCall = { state: 'running', args, run, node: this.lease.node };
       const heldMs = Math.max(RUNNING_MS, options.ttlMs);
       const added = await this.store.add(key, record, heldMs, quota).catch((error: unknown) => {
-        this.lease.release();
+        this.#fail(key, flight, error);
+        // The store may have taken the key, and only its answer was lost: no repeat may wait for this call.
+        void this.#end(place, flight, run, { kind: 'free' });
         throw error;
       });
       if (added === true) {
