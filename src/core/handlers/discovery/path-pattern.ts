@@ -27,7 +27,7 @@ export function patternOf(path: string, isBelow = false): Pattern {
   return alternatives.map((each) => {
     const segments = segmentsOf(each);
     // Of `/{orders}` Express takes `/` as it is, and no path below it.
-    const isRoot = each.join('') === '/' && alternatives.length > 1;
+    const isRoot = alternatives.length > 1 && each.length === 1 && each[0] === '/';
     return isBelow && !isExact && !isRoot ? [...segments, REST] : segments;
   });
 }
