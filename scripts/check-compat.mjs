@@ -24,7 +24,7 @@ import {
 import { findNodes } from './package/nodes.mjs';
 import { makeNxWorkspace, waysOfNx } from './package/nx-app.mjs';
 import { forJest, forJestWithSwc } from './package/pages.mjs';
-import { install, run, step } from './package/run.mjs';
+import { addPackage, install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
 
 /** The kinds of app that must work: on the oldest Nest of each major version that the package allows, and on the newest. */
@@ -47,9 +47,24 @@ const NEST_NEW = [11, 12];
 /** Who calls the tools of each app, in which revision: as test/package/main.*.ts reports. */
 const CALLS = ['client 2025-11-25', 'client 2026-07-28', 'sdk 2025-11-25'];
 
+/** OpenTelemetry without code, as its documentation has it: it patches what CommonJS and ES modules load. */
+const HOOKS = {
+  commonjs: ['--require', '@opentelemetry/auto-instrumentations-node/register'],
+  module: [
+    '--import',
+    '@opentelemetry/auto-instrumentations-node/register',
+    '--experimental-loader',
+    '@opentelemetry/instrumentation/hook.mjs',
+  ],
+};
+const NO_EXPORT = Object.fromEntries(['TRACES', 'METRICS', 'LOGS'].map((kind) => [`OTEL_${kind}_EXPORTER`, 'none']));
+/** Where \`require()\` of a hooked ES module has failed. */
+const HOOKED_NODE = 24;
+
 /** Runs an app. @throws unless all of its entries load, and all of the official clients were served */
-async function serve(folder, node, adapter) {
-  const out = await run(node, ['out/main.js'], { cwd: folder, env: { ...process.env, ADAPTER: adapter } });
+async function serve(folder, node, adapter, hook = []) {
+  const env = { ...process.env, ...NO_EXPORT, ADAPTER: adapter };
+  const out = await run(node, [...hook, 'out/main.js'], { cwd: folder, env });
   const report = JSON.parse(out.split('\n').find((line) => line.startsWith('{')) ?? '{}');
   const entries = Object.keys(manifest.exports).filter((name) => name !== './package.json');
   deepEqual(report, { node: report.node, adapter, entries, calls: CALLS }, `${adapter}: ${out}`);
@@ -92,6 +107,13 @@ async function tryConsumer(consumer, folder, tarball, nodes, oldest) {
       run(node, ['--test', 'out/kit.test.js', 'out/nest.test.js'], { cwd: folder }),
     );
     for (const adapter of ADAPTERS) rows.push(await tryOut(name, folder, major, node, adapter));
+  }
+  if (isOldest) {
+    const [adapter] = ADAPTERS;
+    await step(`${name}, Node ${HOOKED_NODE}: is called under the loader hook of OpenTelemetry`, async () => {
+      await addPackage(folder, '@opentelemetry/auto-instrumentations-node');
+      await serve(folder, nodes.get(HOOKED_NODE), adapter, HOOKS[consumer.type]);
+    });
   }
   return rows;
 }

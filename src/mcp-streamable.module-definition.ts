@@ -16,8 +16,13 @@ import { EndpointMark } from './core/handlers/discovery/app-scan.js';
 import { McpRegistry } from './core/handlers/registry/mcp-registry.js';
 import { McpConfirmations } from './core/handlers/once/mcp-confirmations.js';
 import { McpToolCaller } from './core/handlers/methods/mcp-tool-caller.js';
+import { McpEventStore } from './core/log/event-store.js';
+import { McpStateStore } from './core/handlers/state/state-store.js';
+import { McpSessionStore } from './core/sessions/store/session-store.js';
 import { McpSessionService } from './core/sessions/mcp-session.service.js';
 import { McpShutdownModule } from './core/http/endpoint-shutdown.js';
+
+const STORES = [McpSessionStore, McpEventStore, McpStateStore];
 
 /** The options and extras that `McpStreamableModule.forRoot()` takes. @publicApi */
 export interface McpStreamableModuleOptions extends McpStreamableOptions, Partial<McpStreamableExtras> {}
@@ -52,6 +57,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const [service, registry] = [getMcpToken(McpSessionService, name), getMcpToken(McpRegistry, name)];
   const confirmations = getMcpToken(McpConfirmations, name);
   const [health, caller] = [getMcpToken(McpHealthIndicator, name), getMcpToken(McpToolCaller, name)];
+  const stores = STORES.map((store) => ({ provide: getMcpToken(store, name), useExisting: store }));
   return {
     ...definition,
     global: isGlobal,
@@ -78,8 +84,9 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: health, useClass: McpHealthIndicator },
       { provide: caller, useClass: McpToolCaller },
       { provide: confirmations, useClass: McpConfirmations },
+      ...(name === undefined ? [] : stores),
     ],
-    exports: [service, registry, health, caller, confirmations],
+    exports: [service, registry, health, caller, confirmations, ...stores.map(({ provide }) => provide)],
   };
 }
 

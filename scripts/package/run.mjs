@@ -44,6 +44,12 @@ export async function install(folder, peers = '--strict-peer-deps') {
   }
 }
 
+/** One more, beside those that its package.json names. */
+export async function addPackage(folder, name) {
+  const options = ['--no-audit', '--no-fund', '--no-save', '--prefer-offline'];
+  await run('npm', ['install', ...options, name], { cwd: folder });
+}
+
 export function assertNone(complaints) {
   if (complaints.length > 0) throw new Error(complaints.join('\n'));
 }

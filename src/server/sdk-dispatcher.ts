@@ -7,7 +7,7 @@ import type { McpSession } from '../core/sessions/live/mcp-session.js';
 import { withoutSessions } from '../core/protocol/client-capabilities.js';
 import { McpError, RefusedCall, rpcErrorOf } from '../core/protocol/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../core/protocol/revisions.js';
-import { ProtocolError, ProtocolErrorCode } from '../core/protocol/spec.js';
+import { sdk } from '../core/protocol/spec.js';
 import { RequestTransport } from './request-transport.js';
 import { lowLevelServer, type McpServerContext, type McpServerFunction } from './server-factory.js';
 import { SessionTransport } from './session-transport.js';
@@ -167,7 +167,7 @@ export class SdkDispatcher implements McpDispatcher {
   /** Serves a request of the legacy era where there are no sessions (S17). */
   async #serveSessionless(call: McpCall): Promise<object> {
     const { method, principal, request } = call;
-    if (OF_SESSIONS.has(method)) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found');
+    if (OF_SESSIONS.has(method)) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.MethodNotFound, 'Method not found');
     let server: Server;
     let transport: RequestTransport;
     try {
@@ -231,8 +231,8 @@ function retire(server: Server, report: (error: unknown) => void): void {
 
 /** @param status of HTTP, if it says it too */
 function failure(text: string, status?: number): Error {
-  const code = ProtocolErrorCode.InternalError;
-  return status === undefined ? new ProtocolError(code, text) : new RefusedCall(code, text, status);
+  const code = sdk.ProtocolErrorCode.InternalError;
+  return status === undefined ? new sdk.ProtocolError(code, text) : new RefusedCall(code, text, status);
 }
 
 interface Rebuilding {

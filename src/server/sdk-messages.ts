@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
 import { authOf, type McpCall } from '../core/calls/mcp-call.js';
 import { excerpt, RefusedCall, type RpcError } from '../core/protocol/errors.js';
-import { ProtocolError } from '../core/protocol/spec.js';
+import { sdk } from '../core/protocol/spec.js';
 
 /*
  * Converts calls to messages for a server of the SDK, and its answers to results, for servers of any lifetime.
@@ -35,7 +35,7 @@ export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage, 
   const { code, data, ...error } = (answer as { error: RpcError }).error;
   const message = excerpt(error.message, LONGEST_ERROR);
   const refused = status !== undefined && new RefusedCall(code, message, status, {}, { data });
-  reject(refused || new ProtocolError(code, message, data));
+  reject(refused || new sdk.ProtocolError(code, message, data));
 }
 
 /**

@@ -13,7 +13,7 @@ import { McpServerFactoryError } from '../core/sessions/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../core/protocol/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../core/protocol/json-rpc.js';
 import { McpServerRequestError } from '../core/calls/server-request.error.js';
-import { ProtocolError } from '../core/protocol/spec.js';
+import { type ProtocolError, sdk } from '../core/protocol/spec.js';
 import { callerOf, cancellationOf, settle, type Settlement } from './sdk-messages.js';
 
 /**
@@ -157,7 +157,7 @@ export class SessionTransport implements Transport {
     } catch (error) {
       if (abort.signal.aborted) return;
       const cause = error instanceof McpServerRequestError && error.code === 'CLIENT_ERROR' ? error.cause : error;
-      const answered = cause instanceof ProtocolError && rpcErrorOf(cause);
+      const answered = cause instanceof sdk.ProtocolError && rpcErrorOf(cause);
       // Nothing was sent: the promise rejects for the SDK.
       if (!answered) throw error;
       const { code, message, data } = answered;
@@ -181,6 +181,6 @@ interface Served extends Settlement {
   readonly call: McpCall;
 }
 
-const sessionEnded = (): ProtocolError => new ProtocolError(REQUEST_FAILED, 'The session has ended.');
+const sessionEnded = (): ProtocolError => new sdk.ProtocolError(REQUEST_FAILED, 'The session has ended.');
 const notRebuilt = (reason: string): string =>
   `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The option "server" must depend on the session alone.`;

@@ -4,7 +4,7 @@ import type { MaybePromise } from '../core/common/promises.js';
 import type { McpContext } from '../core/calls/mcp-context.js';
 import { logger } from '../core/calls/operator-log.js';
 import type { SkillEntry, SkillFiles } from '../core/handlers/registry/handler-table.js';
-import { ProtocolError, ProtocolErrorCode } from '../core/protocol/spec.js';
+import { type ProtocolError, sdk } from '../core/protocol/spec.js';
 import { type FolderSkill, originOf, readFile } from './folder-skills.js';
 import { excessOf, SkillFileError } from './skill-folder.js';
 import { type ManifestFile, type ManifestOfFiles, manifestOf, pathOfUri } from './skill-manifest.js';
@@ -96,5 +96,5 @@ export function servedMethodSkill(entry: SkillEntry): ServedSkill {
 }
 
 function internal(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InternalError, message);
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, message);
 }

@@ -5,7 +5,7 @@ import { invalidParams, type ServedMethod, type ServedMethods } from '../core/ha
 import type { McpCall } from '../core/calls/mcp-call.js';
 import { shown } from '../core/protocol/errors.js';
 import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
-import { ResourceNotFoundError } from '../core/protocol/spec.js';
+import { sdk } from '../core/protocol/spec.js';
 import type { ServedSkill } from './served-skill.js';
 import { childrenOf, type SkillCatalog } from './skill-catalog.js';
 
@@ -74,7 +74,7 @@ export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillPar
     try {
       return await calls.serve(call, use);
     } catch (error) {
-      if (!(error instanceof ResourceNotFoundError)) throw error;
+      if (!(error instanceof sdk.ResourceNotFoundError)) throw error;
       throw uri === skill.uri ? unknownSkill(uri) : noFolder(uri);
     }
   };

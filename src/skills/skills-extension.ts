@@ -14,7 +14,7 @@ import { HandlerTable, type ResourceTemplateEntry } from '../core/handlers/regis
 import type { HandlerRunner } from '../core/handlers/results/handler-outcome.js';
 import { SchemaCompiler } from '../core/handlers/schema/schema-compiler.js';
 import { SKILLS_EXTENSION } from '../core/protocol/extensions.js';
-import { ResourceNotFoundError } from '../core/protocol/spec.js';
+import { sdk } from '../core/protocol/spec.js';
 import { McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { type FolderSkill, FolderSkills } from './folder-skills.js';
 import { contentsOf, SkillCatalog } from './skill-catalog.js';
@@ -159,7 +159,7 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
           return bytes && contentsOf(uri, bytes);
         } catch (error) {
           // It names another URI: that of the SKILL.md, which this caller may not know to exist.
-          if (error instanceof ResourceNotFoundError) return undefined;
+          if (error instanceof sdk.ResourceNotFoundError) return undefined;
           throw error;
         }
       },

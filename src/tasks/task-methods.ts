@@ -3,7 +3,7 @@ import type { ServedMethod, ServedMethods } from '../core/handlers/methods/metho
 import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
 import { shown } from '../core/protocol/errors.js';
 import { isObject, type JsonRpcRequest } from '../core/protocol/json-rpc.js';
-import { ProtocolError, ProtocolErrorCode } from '../core/protocol/spec.js';
+import { type ProtocolError, sdk } from '../core/protocol/spec.js';
 import type { EndpointTasks } from './endpoint-tasks.js';
 import type { McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';
@@ -87,5 +87,5 @@ function unknownTask(taskId: string): ProtocolError {
 }
 
 function invalid(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
 }

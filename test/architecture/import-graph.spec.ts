@@ -7,6 +7,7 @@ import {
   findImportViolations,
   findInsideImports,
   findLongFiles,
+  findMutableExports,
   findSseText,
   MAX_LINES,
   type FileMap,
@@ -49,6 +50,10 @@ describe('the sources', () => {
 
   it(`the sources have at most ${MAX_LINES} lines a file`, () => {
     expect(describeViolations(findLongFiles(sources))).toBe('');
+  });
+
+  it('the sources export nothing that is assigned after its module was loaded', () => {
+    expect(describeViolations(findMutableExports(sources))).toBe('');
   });
 
   it('the sources and the tests leave no test focused', () => {
@@ -171,6 +176,16 @@ describe('the check itself', () => {
     ['src/core/handlers/a.ts', `const event = { id: '1', data: 'x' }; // data: x`],
   ])('the check of imports finds no SSE text in %s: %s', (path, text) => {
     expect(findSseText(new Map([[path, text]]))).toEqual([]);
+  });
+
+  it.each([
+    ['export let x;', [1]],
+    ['export var x = 1;', [1]],
+    ['let x = 1;\nexport { x, y };', [2]],
+    ['let x = 1;\nexport { x as y };', [2]],
+    ['const x = 1;\nexport { x };\nexport const y = 1;\nfunction f() {\n  let x = 1;\n}', []],
+  ])('the check of exports finds those that can change: %j', (text, lines) => {
+    expect(findMutableExports(new Map([['src/core/calls/a.ts', text]])).map(({ line }) => line)).toEqual(lines);
   });
 
   it('the check of imports finds files that are too long, and leaves specifications alone', () => {

@@ -281,6 +281,23 @@ export function findFocusedTests(files: FileMap): Violation[] {
   );
 }
 
+const MUTABLE_EXPORT = /^export (?:let|var)\b/;
+
+/** Exports that change after their module was loaded: the loader hooks of OpenTelemetry and others copy exports once. */
+export function findMutableExports(files: FileMap): Violation[] {
+  return [...files].flatMap(([path, text]) => {
+    const variables = new Set([...text.matchAll(/^(?:let|var) (\w+)/gm)].map(([, name]) => name));
+    const isMutable = (line: string): boolean =>
+      MUTABLE_EXPORT.test(line) ||
+      (line.match(/^export \{(.*)\};/)?.[1] ?? '').split(',').some((each) => variables.has(each.trim().split(' ')[0]!));
+    return text
+      .split('\n')
+      .map((line, index) => ({ path, line: index + 1, mutable: isMutable(line) }))
+      .filter(({ mutable }) => mutable)
+      .map(({ line }) => ({ path, line, message: 'an export that can change: export an object that holds the value' }));
+  });
+}
+
 /** One line for each, as editors and terminals link them. */
 export function describeViolations(violations: readonly Violation[]): string {
   return violations.map(({ path, line, message }) => `${path}:${line}: ${message}`).join('\n');

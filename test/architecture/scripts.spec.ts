@@ -13,6 +13,8 @@ interface Runner {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** npm prints a page of scripts; more are not read. */
 const MAX_SCRIPTS = 15;
+/** npm itself calls these, before another one. */
+const OF_NPM = /^pre/;
 /** Of the apps that `nest new` makes: the documentation names them. */
 const OF_USERS = ['start:dev'];
 
@@ -33,8 +35,9 @@ const sourceOf = (program: string): string =>
         .replace(/\.js$/, '.ts')
     : program;
 
-it(`package.json has at most ${MAX_SCRIPTS} scripts`, () => {
-  expect(scriptsOf('.').length).toBeLessThanOrEqual(MAX_SCRIPTS);
+it(`package.json has at most ${MAX_SCRIPTS} scripts to call`, () => {
+  const toCall = scriptsOf('.').filter((name) => !OF_NPM.test(name));
+  expect(toCall.length).toBeLessThanOrEqual(MAX_SCRIPTS);
 });
 
 describe('npm run x', () => {

@@ -19,7 +19,7 @@ import {
 } from '../protocol/errors.js';
 import type { JsonRpcResponse, RequestId } from '../protocol/json-rpc.js';
 import { ipOf } from '../protocol/local-caller.js';
-import { ProtocolError } from '../protocol/spec.js';
+import { sdk } from '../protocol/spec.js';
 import { assertUri, URI_OF } from '../protocol/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
 import { CallObserver } from './call-observer.js';
@@ -186,7 +186,7 @@ export class Calls {
       text = JSON.stringify({ jsonrpc: '2.0', id, result });
     } catch (error) {
       this.report(error, call);
-      return this.#failed(call, new ProtocolError(INTERNAL_ERROR, UNWRITABLE));
+      return this.#failed(call, new sdk.ProtocolError(INTERNAL_ERROR, UNWRITABLE));
     }
     const { bound } = call;
     const bytes = bound ? excess(text, bound.maxBytes) : 0;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BoundedJsonSchemas } from './json-schema.js';
-import { AjvJsonSchemaValidator } from './spec.js';
+import { sdk } from './spec.js';
 
 const DIALECTS = [
   undefined,
@@ -107,7 +107,7 @@ describe('a bounded JSON Schema', () => {
 
   it('uniqueItems compares as Ajv does, and names the items that are equal', () => {
     const schema = { type: 'array', uniqueItems: true };
-    const plain = new AjvJsonSchemaValidator().getValidator(schema);
+    const plain = new sdk.AjvJsonSchemaValidator().getValidator(schema);
     const check = bounded(schema);
     const lists: unknown[][] = [
       [],

@@ -1,6 +1,6 @@
 import type { JsonSchemaType, JsonSchemaValidator, jsonSchemaValidator } from '@modelcontextprotocol/server';
 import { isObject } from './json-rpc.js';
-import { AjvJsonSchemaValidator } from './spec.js';
+import { sdk } from './spec.js';
 import { canonicalJson, countValues } from './values.js';
 
 /** So many steps may a check take, and so many more for each value; at most `MAX_STEPS`. */
@@ -41,7 +41,7 @@ const REFERENCES = ['$ref', '$dynamicRef', '$recursiveRef'];
  * @internal
  */
 export class BoundedJsonSchemas implements jsonSchemaValidator {
-  readonly #validator = new AjvJsonSchemaValidator();
+  readonly #validator = new sdk.AjvJsonSchemaValidator();
   readonly #known = new WeakSet<object>();
   #stepsLeft = Infinity;
 

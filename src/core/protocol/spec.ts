@@ -5,42 +5,18 @@ import type { ProtocolError as SdkProtocolError, SpecTypeName } from '@modelcont
 export type { SpecTypeName } from '@modelcontextprotocol/server';
 export type ProtocolError = SdkProtocolError;
 
-type Tools = typeof tools;
-
 /**
- * # The SDK's tools
+ * The SDK's tools: schemas of the specification, JSON Schema, and errors. Loading the SDK takes most of the time that this
+ * package needs to load, so it is not loaded by an import of a decorator, but when an endpoint is made: the object is empty
+ * until {@link loadSdk} has resolved. All parts of an endpoint depend on `MCP_OPTIONS`, which waits for it.
  *
- * Schemas of the specification, JSON Schema, and errors. Loading the SDK takes most of the time that this package needs to
- * load, so it is not loaded by an import of a decorator, but when an endpoint is made: until {@link loadSdk} has resolved,
- * these are `undefined`. All parts of an endpoint depend on `MCP_OPTIONS`, which waits for it.
+ * It is one object, and not an export of each tool: the loader hooks of OpenTelemetry and others read exports once.
  */
-/* oxlint-disable import/no-mutable-exports -- each is assigned once, by loadSdk() */
-export let classifyInboundRequest: Tools['classifyInboundRequest'];
-export let fromJsonSchema: Tools['fromJsonSchema'];
-export let inputRequired: Tools['inputRequired'];
-export let isInputRequiredResult: Tools['isInputRequiredResult'];
-export let MissingRequiredClientCapabilityError: Tools['MissingRequiredClientCapabilityError'];
-export let ProtocolError: Tools['ProtocolError'];
-export let ProtocolErrorCode: Tools['ProtocolErrorCode'];
-export let ResourceNotFoundError: Tools['ResourceNotFoundError'];
-export let specTypeSchemas: Tools['specTypeSchemas'];
-export let AjvJsonSchemaValidator: Tools['AjvJsonSchemaValidator'];
-/* oxlint-enable import/no-mutable-exports */
+export const sdk = {} as typeof tools;
 
 /** Loads the SDK's tools, once per process. @internal */
 export async function loadSdk(): Promise<void> {
-  ({
-    classifyInboundRequest,
-    fromJsonSchema,
-    inputRequired,
-    isInputRequiredResult,
-    MissingRequiredClientCapabilityError,
-    ProtocolError,
-    ProtocolErrorCode,
-    ResourceNotFoundError,
-    specTypeSchemas,
-    AjvJsonSchemaValidator,
-  } = await import('./sdk-tools.js'));
+  Object.assign(sdk, await import('./sdk-tools.js'));
 }
 
 /** A check by a schema of the specification has this result. @internal */
@@ -58,7 +34,7 @@ export interface SpecCheck {
  */
 export function checkedBySpec(type: SpecTypeName, value: unknown): SpecCheck {
   // The schemas of the specification are synchronous.
-  const outcome = firstProblem(specTypeSchemas[type], value) as CheckOutcome;
+  const outcome = firstProblem(sdk.specTypeSchemas[type], value) as CheckOutcome;
   const [issue] = outcome.issues ?? [];
   if (!issue) return { value: (outcome as { value?: unknown }).value };
   // Clients name members, and some messages of schemas name what they found.

@@ -26,7 +26,7 @@ import {
   paramHeadersFault,
 } from '../../protocol/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../protocol/revisions.js';
-import { classifyInboundRequest } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { BareRequests } from '../bare-requests.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
@@ -129,7 +129,7 @@ function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeader
 
 /** Throws the first fault that the SDK's classifier finds. @throws McpError */
 function classify(message: JsonRpcRequest | JsonRpcNotification, headers: RequestHeaders): void {
-  const outcome = classifyInboundRequest({
+  const outcome = sdk.classifyInboundRequest({
     httpMethod: 'POST',
     body: message,
     protocolVersionHeader: singleHeader(headers[PROTOCOL_VERSION_HEADER]),

@@ -1,5 +1,5 @@
 import { HttpException } from '@nestjs/common';
-import { ProtocolError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
 import { McpError } from '../../protocol/errors.js';
 import { realRequest, respondBy } from './request-view.js';
@@ -124,7 +124,8 @@ export class ResponseFacade {
    */
   errorFor(error: unknown): unknown {
     const status = this.statusCode;
-    if (!this.#answered || status < 400 || error instanceof ProtocolError || error instanceof McpError) return error;
+    if (!this.#answered || status < 400 || error instanceof sdk.ProtocolError || error instanceof McpError)
+      return error;
     const before = error instanceof HttpException ? error.getStatus() : 500;
     if (before === status || (before >= 500 && status >= 500)) return error;
     return new HttpException(bodyOf(this.#body) ?? STATUS_CODES[status] ?? '', status, { cause: error });

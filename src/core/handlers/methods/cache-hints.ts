@@ -7,7 +7,7 @@ import type { McpCacheHints } from '../decorators/handler-options.js';
 import type { HandlerTable, ListedKind } from '../registry/handler-table.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
 import { ERAS } from '../../protocol/era.js';
-import { isInputRequiredResult } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 
 interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
   readonly auth?: { readonly anonymous: boolean } | undefined;
@@ -104,7 +104,7 @@ export function withReadHints<Result extends object>(
   policy: CachePolicy,
   repeated: boolean,
 ): Result {
-  if (isInputRequiredResult(result)) return result;
+  if (sdk.isInputRequiredResult(result)) return result;
   const { ttlMs, cacheScope, ...rest } = result as Result & Partial<Record<keyof CacheFields, unknown>>;
   if (!ERAS[call.era].hasCacheHints) return (ttlMs ?? cacheScope) === undefined ? result : (rest as Result);
   if (repeated) return { ...rest, ...UNCACHED } as unknown as Result;

@@ -9,7 +9,7 @@ import { ERAS, type McpEra } from '../../protocol/era.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import { extensionOf, type ExtensionSettings, isExtensionId } from '../../protocol/extensions.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { MissingRequiredClientCapabilityError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 
 /** Lists the extensions of the protocol that an endpoint declares. @internal */
 export interface McpExtensionOptions {
@@ -114,5 +114,5 @@ export function assertExtension(id: string, call: McpCall): void {
   if (extensionOf(call.client.capabilities, id) || (!declaresPerRequest && !call.session)) return;
   const text = `"${call.method}" needs the extension "${id}", which this client did not declare in its capabilities ("extensions").`;
   if (!declaresPerRequest) throw new McpError('METHOD_NOT_FOUND', text);
-  throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [id]: {} } } }, text);
+  throw new sdk.MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [id]: {} } } }, text);
 }

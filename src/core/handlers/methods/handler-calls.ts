@@ -17,7 +17,7 @@ import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
 import { retryLater } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
-import { ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 
 /** What is called, and its place in the table, by which it is switched off. */
 type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & {
@@ -111,7 +111,7 @@ export class HandlerCalls {
     const what = kind === 'template' ? 'resource template' : kind;
     const text = `The ${what} "${key}" is switched off${reason === undefined ? '.' : `: ${reason}`}`;
     if (kind === 'tool') return { content: [textBlock(text)], isError: true } as T;
-    throw new ProtocolError(ProtocolErrorCode.InternalError, text);
+    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, text);
   }
 
   /** @throws (rejects) McpError UNAVAILABLE */

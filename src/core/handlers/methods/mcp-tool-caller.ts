@@ -26,7 +26,7 @@ import { SessionRuntime } from '../../sessions/live/session-runtime.js';
 import { shutdownRefusal } from '../../protocol/errors.js';
 import { type JsonRpcRequest, type RequestId, tooManyValues } from '../../protocol/json-rpc.js';
 import { LATEST_LEGACY_REVISION } from '../../protocol/revisions.js';
-import { ProtocolError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { hasMoreValues } from '../../protocol/values.js';
 
 /** A tool call emits progress, any number of times, then the result. @publicApi */
@@ -302,7 +302,7 @@ class ClientWithin implements CallingClient, McpExchange {
 
   answer(_id: RequestId, data: string): void {
     const { result, error } = JSON.parse(data) as JsonRpcAnswer;
-    if (error) return this.subscriber.error(new ProtocolError(error.code, error.message, error.data));
+    if (error) return this.subscriber.error(new sdk.ProtocolError(error.code, error.message, error.data));
     this.subscriber.next({ type: 'result', result: result! });
     this.subscriber.complete();
   }

@@ -24,7 +24,7 @@ import { share, seededRandom } from '../../../../test/support/share.js';
 import { type McpEra, SERVER_INFO_META_KEY } from '../../protocol/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../../protocol/errors.js';
 import { type JsonRpcRequest, readMessages } from '../../protocol/json-rpc.js';
-import { checkedBySpec, ProtocolError, type SpecTypeName } from '../../protocol/spec.js';
+import { checkedBySpec, sdk, type SpecTypeName } from '../../protocol/spec.js';
 import type { CachePolicy } from './cache-hints.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
@@ -145,11 +145,11 @@ const THROWN: Readonly<Record<string, () => unknown>> = {
   badRequest: () => new BadRequestException('told'),
   forbidden: () => new ForbiddenException('told'),
   serverError: () => new InternalServerErrorException(SECRET),
-  protocol: () => new ProtocolError(-32050, 'told', { told: true }),
-  protocolData: () => new ProtocolError(-32050, 'told', cyclic()),
-  oddCode: () => new ProtocolError(NaN, SECRET),
-  textCode: () => new ProtocolError('E1' as never, SECRET),
-  notFound: () => new ProtocolError(-32002, 'told'),
+  protocol: () => new sdk.ProtocolError(-32050, 'told', { told: true }),
+  protocolData: () => new sdk.ProtocolError(-32050, 'told', cyclic()),
+  oddCode: () => new sdk.ProtocolError(NaN, SECRET),
+  textCode: () => new sdk.ProtocolError('E1' as never, SECRET),
+  notFound: () => new sdk.ProtocolError(-32002, 'told'),
   refusal: () => new McpError('NOT_ACCEPTABLE', 'told', { cause: new Error(SECRET) }),
   url: () =>
     new UrlElicitationRequiredError([{ mode: 'url', message: 'told', url: 'https://a.example', elicitationId: '1' }]),
@@ -622,7 +622,7 @@ class FuzzedClient implements CallingClient {
     else if (checkedBySpec(type, JSON.parse(JSON.stringify(question))).problem) this.fault ??= `a malformed ${method}`;
     await Promise.resolve();
     const dice = this.random.int(10);
-    if (dice === 0) throw new ProtocolError(-32050, 'told by the client');
+    if (dice === 0) throw new sdk.ProtocolError(-32050, 'told by the client');
     if (dice === 1) throw new McpServerRequestError('NO_STREAM', 'told');
     if (dice === 2) cancel(call);
     if (dice <= 4) return anything(this.random);
@@ -773,7 +773,7 @@ describe('the dispatcher, by itself', () => {
     const told = rpcErrorOf(error);
     if (!told) {
       // A handler said "protocol error", with a code that is none: the transport says -32603.
-      if (error instanceof ProtocolError) return see('no code');
+      if (error instanceof sdk.ProtocolError) return see('no code');
       throw new Error(`The error has no code: ${(error as Error)?.stack ?? String(error)}`);
     }
     const text = textOf({ jsonrpc: '2.0', id: 1, error: told });

@@ -7,7 +7,7 @@ import type { McpDispatcher } from '../../calls/mcp-dispatcher.js';
 import type { TaskHost } from '../../calls/mcp-tasks.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
-import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { assertExtension, type EndpointCapabilities } from './capabilities.js';
 import { type ServedMethod, type ServedMethods } from './method.js';
 
@@ -73,10 +73,10 @@ export class MethodDispatcher implements McpDispatcher {
   /** Returns the result of revision 2026-07-28 with its type and the name of the server. */
   #modern(result: object, method: ServedMethod, { method: name, isTakenOver }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
-    const other = isTakenOver ? resultType === 'task' : method.asks && isInputRequiredResult(result);
+    const other = isTakenOver ? resultType === 'task' : method.asks && sdk.isInputRequiredResult(result);
     if (resultType !== 'complete' && !other) {
-      throw new ProtocolError(
-        ProtocolErrorCode.InternalError,
+      throw new sdk.ProtocolError(
+        sdk.ProtocolErrorCode.InternalError,
         `The handler of "${name}" returned the resultType ${shown(resultType)}, which the method does not support.`,
       );
     }
@@ -88,10 +88,10 @@ export class MethodDispatcher implements McpDispatcher {
 
 /** Replaces the error that asks for a URL: revision 2026-07-28 asks in its results. */
 export function withoutUrlRequired(error: unknown): unknown {
-  const required: number = ProtocolErrorCode.UrlElicitationRequired;
-  return error instanceof ProtocolError && error.code === required
-    ? new ProtocolError(
-        ProtocolErrorCode.InternalError,
+  const required: number = sdk.ProtocolErrorCode.UrlElicitationRequired;
+  return error instanceof sdk.ProtocolError && error.code === required
+    ? new sdk.ProtocolError(
+        sdk.ProtocolErrorCode.InternalError,
         'Revision 2026-07-28 has no error for a URL elicitation. Ask with ctx.elicit() and mode "url", or return inputRequired().',
       )
     : error;

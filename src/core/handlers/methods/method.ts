@@ -2,7 +2,7 @@ import { isObject } from '../../protocol/json-rpc.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
-import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../../protocol/spec.js';
+import { checkedBySpec, type ProtocolError, sdk, type SpecTypeName } from '../../protocol/spec.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../../protocol/values.js';
 
 /** A method that an endpoint serves. */
@@ -60,7 +60,7 @@ export function paramsReader<Params>(
     const { value, problem } = checkedBySpec(type, { method, params: known ? known(params, era) : params });
     if (!problem) return (value as { params: Params }).params;
     const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
   };
 }
 
@@ -80,5 +80,5 @@ export function isRecordOfTexts(value: unknown): value is Record<string, string>
 }
 
 export function invalidParams(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
 }

@@ -3,7 +3,7 @@ import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/serv
 import type { HandlerTable } from '../registry/handler-table.js';
 import { shown } from '../../protocol/errors.js';
 import { notFound } from '../results/handler-failure.js';
-import { ProtocolError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
@@ -66,7 +66,7 @@ function missingReference(ref: CompleteParams['ref']): Error {
 
 /** Returns whether an error is that of a missing handler: errors of guards have another class. */
 function isMissing(error: unknown): boolean {
-  return error instanceof ProtocolError;
+  return error instanceof sdk.ProtocolError;
 }
 
 function referred(table: HandlerTable, ref: CompleteParams['ref']) {

@@ -7,7 +7,7 @@ import type { ReportStoreFault } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
 import { addressOf } from '../../protocol/local-caller.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { isInputRequiredResult } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import type { ToolConfirm, ToolEffects, ToolIdempotency } from '../decorators/tool-effects.js';
 import { HandlerCancelled, HandlerSkipped, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { confirmed, type ConfirmPages, type QuestionRecords } from '../questions/confirm.js';
@@ -289,7 +289,7 @@ class ToolGate implements HandlerGate {
     if (!this.#entered || this.about.run.isMarked) return { kind: 'free' };
     if (outcome.status === 'rejected') return { kind: 'unknown' };
     const { value } = outcome;
-    if (isInputRequiredResult(value)) return { kind: 'free' };
+    if (sdk.isInputRequiredResult(value)) return { kind: 'free' };
     if (!isObject(value)) return { kind: 'unknown' };
     const failed = (value as Partial<CallToolResult>).isError === true;
     // Its time has passed, or its caller has left: the method may go on, or may have ended halfway.

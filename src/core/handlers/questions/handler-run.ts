@@ -10,7 +10,7 @@ import { inspected } from '../results/handler-failure.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../../protocol/client-capabilities.js';
 import { ERAS } from '../../protocol/era.js';
 import { assertNotificationOfEra } from '../../protocol/notifications.js';
-import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { MAX_CHECKED_VALUES } from '../../protocol/values.js';
 import { lacking, Question, QuestionError, type RequestedSchemas, suspended } from './question.js';
 import { shown } from '../../protocol/errors.js';
@@ -198,11 +198,11 @@ export class HandlerRun implements McpClientPort {
     try {
       let result = await this.#once(handler);
       if (!this.call.asksAtOnce) {
-        if (!isInputRequiredResult(result)) return result;
+        if (!sdk.isInputRequiredResult(result)) return result;
         this.call.takeover?.forbid();
         return this.#withState(result);
       }
-      for (let round = 1; isInputRequiredResult(result); round++) {
+      for (let round = 1; sdk.isInputRequiredResult(result); round++) {
         if (round > MAX_ROUNDS)
           throw new RoundFailure(
             `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended the call.`,
@@ -227,13 +227,13 @@ export class HandlerRun implements McpClientPort {
     } catch (reason) {
       outcome = { status: 'rejected', reason };
     }
-    const asks = outcome.status === 'fulfilled' && isInputRequiredResult(outcome.value);
+    const asks = outcome.status === 'fulfilled' && sdk.isInputRequiredResult(outcome.value);
     if (asks || this.#state !== RUNNING) await this.#memory?.once.settled();
     const state = this.#state;
     if (state.kind === 'refused') throw state.error;
     if (state.kind === 'suspended') return this.#inputRequired(state.questions);
     if (outcome.status === 'rejected') throw outcome.reason;
-    if (isInputRequiredResult(outcome.value))
+    if (sdk.isInputRequiredResult(outcome.value))
       this.#read(() => this.#assertAskable(outcome.value as InputRequiredResult));
     return outcome.value;
   }
@@ -247,15 +247,16 @@ export class HandlerRun implements McpClientPort {
     try {
       return read();
     } catch (error) {
-      if (error instanceof ProtocolError) throw error;
-      if (error instanceof QuestionError) throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
+      if (error instanceof sdk.ProtocolError) throw error;
+      if (error instanceof QuestionError)
+        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, error.message);
       // The error may contain details that the client must not receive.
       const { method } = this.call;
       this.parts.report(
         `The handler of "${method}" returned an inputRequired() that cannot be read: ${inspected(error)}`,
       );
-      throw new ProtocolError(
-        ProtocolErrorCode.InternalError,
+      throw new sdk.ProtocolError(
+        sdk.ProtocolErrorCode.InternalError,
         `The questions of "${method}" cannot be asked. See the server log.`,
       );
     }
@@ -270,8 +271,8 @@ export class HandlerRun implements McpClientPort {
     const { method, era } = this.call;
     const entries = Object.entries(inputRequests ?? {});
     if (entries.length === 0 && typeof requestState !== 'string') {
-      throw new ProtocolError(
-        ProtocolErrorCode.InternalError,
+      throw new sdk.ProtocolError(
+        sdk.ProtocolErrorCode.InternalError,
         `The handler of "${method}" returned inputRequired() with neither questions nor a state. Give it at least one of the two.`,
       );
     }
@@ -333,7 +334,7 @@ export class HandlerRun implements McpClientPort {
    * @throws ProtocolError -32603 for anything else
    */
   #roundFailed({ message }: RoundFailure): object {
-    if (this.call.method !== 'tools/call') throw new ProtocolError(ProtocolErrorCode.InternalError, message);
+    if (this.call.method !== 'tools/call') throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, message);
     return { content: [{ type: 'text', text: message }], isError: true };
   }
 
@@ -457,8 +458,8 @@ export class HandlerRun implements McpClientPort {
     } catch (error) {
       // Parameters or answers that are nested too deeply overflow the stack.
       if (error instanceof RangeError) {
-        throw new ProtocolError(
-          ProtocolErrorCode.InvalidParams,
+        throw new sdk.ProtocolError(
+          sdk.ProtocolErrorCode.InvalidParams,
           'The parameters are nested too deeply for a request with questions. Send parameters with fewer levels.',
         );
       }
@@ -467,8 +468,8 @@ export class HandlerRun implements McpClientPort {
       report(
         `"${method}" of ${shown(target)} failed: the state to keep until the client answers takes ${error.bytes} bytes; the maximum is ${error.maxBytes} ("maxRequestStateBytes"). Keep less with ctx.once(), such as the key of data that is stored elsewhere.`,
       );
-      throw new ProtocolError(
-        ProtocolErrorCode.InternalError,
+      throw new sdk.ProtocolError(
+        sdk.ProtocolErrorCode.InternalError,
         'The server could not keep the state of this request. See the server log.',
       );
     }

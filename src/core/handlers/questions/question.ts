@@ -4,14 +4,7 @@ import type { OutboundMessage } from '../../calls/mcp-call.js';
 import type { McpElicitation, McpQuestion } from '../../calls/mcp-questions.js';
 import { HandlerSuspended } from '../handlers.errors.js';
 import { type Capabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
-import {
-  firstProblem,
-  inputRequired,
-  MissingRequiredClientCapabilityError,
-  ProtocolError,
-  ProtocolErrorCode,
-  specTypeSchemas,
-} from '../../protocol/spec.js';
+import { firstProblem, sdk } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
 import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../../protocol/values.js';
@@ -33,7 +26,7 @@ export class Question {
       );
     const { method, params } = (question ?? {}) as Partial<McpQuestion>;
     if (method === 'roots/list') {
-      return new Question(key, { method, ...(params && { params }) }, fits(specTypeSchemas.ListRootsResult));
+      return new Question(key, { method, ...(params && { params }) }, fits(sdk.specTypeSchemas.ListRootsResult));
     }
     if (typeof params === 'object' && params !== null) {
       if (method === 'elicitation/create') return elicitation(key, params, schemas);
@@ -67,21 +60,21 @@ export class Question {
 
 function sampling(key: string, params: Params<'sampling/createMessage'>): Question {
   assertPaired(params.messages);
-  const { CreateMessageResult, CreateMessageResultWithTools } = specTypeSchemas;
+  const { CreateMessageResult, CreateMessageResultWithTools } = sdk.specTypeSchemas;
   const withTools = params.tools !== undefined || params.toolChoice !== undefined;
   const accept = fits<object>(withTools ? CreateMessageResultWithTools : CreateMessageResult);
   return new Question(key, { method: 'sampling/createMessage', params }, accept);
 }
 
 function elicitation(key: string, params: McpElicitation, schemas: RequestedSchemas): Question {
-  const accept = fits(specTypeSchemas.ElicitResult);
+  const accept = fits(sdk.specTypeSchemas.ElicitResult);
   const method = 'elicitation/create';
   if (params.mode === 'url') {
     const { elicitationId = randomUUID(), ...asked } = params;
-    const embedded = inputRequired.elicitUrl(asked);
+    const embedded = sdk.inputRequired.elicitUrl(asked);
     return new Question(key, embedded, accept, { method, params: { ...embedded.params, elicitationId } });
   }
-  const embedded = inputRequired.elicit(params);
+  const embedded = sdk.inputRequired.elicit(params);
   const { requestedSchema } = embedded.params as { requestedSchema: JsonSchemaType };
   const validate = validatorOf(key, requestedSchema, schemas);
   const acceptForm = (answer: unknown): object | undefined => {
@@ -116,7 +109,7 @@ function assertPaired(messages: Params<'sampling/createMessage'>['messages']): v
   const results = last.filter((block) => block.type === 'tool_result');
   const uses = previous.filter((block) => block.type === 'tool_use');
   const refuse = (text: string): never => {
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, text);
+    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, text);
   };
   if (results.length > 0 && results.length < last.length)
     refuse('The last message has a "tool_result", so it must contain nothing else.');
@@ -139,7 +132,7 @@ export function suspended(questions: ReadonlyMap<string, Question>): HandlerSusp
 /** Returns the error for a client that does not declare what a question needs. */
 export function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
   const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;
-  return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
+  return new sdk.MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;

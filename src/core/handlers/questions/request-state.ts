@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } f
 import type { McpClock } from '../../common/clock.js';
 import { FORMATS } from '../../common/formats.js';
 import { type RouteParams, routeText } from '../../calls/mcp-call.js';
-import { ProtocolError, ProtocolErrorCode } from '../../protocol/spec.js';
+import { type ProtocolError, sdk } from '../../protocol/spec.js';
 import { canonicalJson } from '../../protocol/values.js';
 
 /**
@@ -192,5 +192,5 @@ export function digestOfJson(value: unknown): string {
 /** Returns an error with the text and data of the SDK's own refusal. */
 export function invalidState(): ProtocolError {
   const reason = { reason: 'invalid_request_state' };
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', reason);
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', reason);
 }

@@ -1,5 +1,5 @@
 import { shown } from '../../protocol/errors.js';
-import { ResourceNotFoundError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import type { SkillOptions } from '../decorators/skill-options.js';
 import { McpHandlerDefinitionError, McpHandlerResultError } from '../handlers.errors.js';
@@ -81,7 +81,7 @@ function isBetween(text: string, min: number, max: number): boolean {
  * @throws McpHandlerResultError for anything else
  */
 function filesOf(value: unknown, uri: string, frontmatter: SkillFrontmatter | undefined): SkillFiles {
-  if (value === undefined || value === null) throw new ResourceNotFoundError(uri);
+  if (value === undefined || value === null) throw new sdk.ResourceNotFoundError(uri);
   const given = typeof value === 'string' ? { [SKILL_FILE]: value } : value;
   if (!isObject(given)) throw unusable(uri, `it returned ${shown(value)}`);
   const files = new Map(Object.entries(given).map(([path, content]) => [path, bytesOf(path, content, uri)]));

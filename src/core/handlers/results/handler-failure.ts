@@ -7,7 +7,7 @@ import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { McpStateError, McpUnknownStateError } from '../../calls/mcp-state.js';
 import { excerpt, McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../protocol/errors.js';
 import { isLocalCaller } from '../../protocol/local-caller.js';
-import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { HandlerDeniedError, McpHandlerSignal, McpHandlerTimeoutError } from '../handlers.errors.js';
 import { type FailureOptions, detailsForLocalCallers } from '../handlers.options.js';
 import { textBlock } from './content.js';
@@ -81,10 +81,13 @@ export function toReadFailure(error: unknown, failed: FailedHandler): Error {
   const { kind, name } = failed;
   const { status = 500, code } = seen;
   const text = textFor(seen, error, failed);
-  if (code !== undefined) return new ProtocolError(code, text);
-  if (status === 404 && (kind === 'resource' || kind === 'template')) return new ResourceNotFoundError(name, text);
+  if (code !== undefined) return new sdk.ProtocolError(code, text);
+  if (status === 404 && (kind === 'resource' || kind === 'template')) return new sdk.ResourceNotFoundError(name, text);
   const invalid = status === 400 || status === 422 || status === 404;
-  return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
+  return new sdk.ProtocolError(
+    invalid ? sdk.ProtocolErrorCode.InvalidParams : sdk.ProtocolErrorCode.InternalError,
+    text,
+  );
 }
 
 /**
@@ -97,12 +100,12 @@ export function notFound(kind: McpHandlerKind, asked: string): Error {
   if (kind === 'resource' || kind === 'template') return resourceNotFound(asked);
   const [what, list] = kind === 'tool' ? ['Tool', 'tools/list'] : ['Prompt', 'prompts/list'];
   const available = `"${list}" returns the available ${list.split('/', 1)[0]}.`;
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, `${what} ${shown(asked)} not found. ${available}`);
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, `${what} ${shown(asked)} not found. ${available}`);
 }
 
 /** Makes the error of a resource that does not exist. Its data has the whole URI, which is bounded (D29). */
 export function resourceNotFound(uri: string): Error {
-  return new ResourceNotFoundError(uri, `Resource not found: ${excerpt(uri)}`);
+  return new sdk.ResourceNotFoundError(uri, `Resource not found: ${excerpt(uri)}`);
 }
 
 /** Describes how a client sees an error. */
@@ -125,8 +128,8 @@ interface Seen {
 function seenAs(error: unknown): Seen {
   try {
     if (error instanceof McpHandlerSignal || error instanceof RefusedCall) return { passed: error };
-    const passed = error instanceof McpError ? new ProtocolError(error.rpcCode, error.message, error.data) : error;
-    if (passed instanceof ProtocolError) {
+    const passed = error instanceof McpError ? new sdk.ProtocolError(error.rpcCode, error.message, error.data) : error;
+    if (passed instanceof sdk.ProtocolError) {
       // It is read here, where it may throw.
       JSON.stringify([passed.code, passed.message, passed.data]);
       return { passed };

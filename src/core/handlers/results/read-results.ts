@@ -5,7 +5,7 @@ import type {
   PromptMessage,
   ReadResourceResult,
 } from '@modelcontextprotocol/server';
-import { isInputRequiredResult } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import {
   assertNoBlock,
@@ -44,7 +44,7 @@ interface ReadResource {
  */
 export function toResourceResult(resource: ReadResource, value: unknown): ReadResourceResult | InputRequiredResult {
   if (value === undefined || value === null) throw resourceNotFound(resource.uri);
-  if (isInputRequiredResult(value)) return value;
+  if (sdk.isInputRequiredResult(value)) return value;
   const contents = (part: unknown): Contents => withUi(contentsOf(part, resource), resource);
   if (isObject(value) && Array.isArray(value['contents'])) {
     const whole = plain(value) as ReadResourceResult;
@@ -98,7 +98,7 @@ function base64(bytes: ArrayBufferView | ArrayBuffer): string {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage
  */
 export function toPromptResult(value: unknown): GetPromptResult | InputRequiredResult {
-  if (isInputRequiredResult(value)) return value;
+  if (sdk.isInputRequiredResult(value)) return value;
   if (value === undefined || value === null) return { messages: [] };
   if (typeof value === 'string') return { messages: [messageOf(value)] };
   const given = isObject(value) && Array.isArray(value['messages']) ? plain(value) : value;
@@ -132,7 +132,7 @@ export function toMethodResult(value: unknown): object {
   if (value === undefined || value === null) return {};
   const result = plain(value);
   assertNoStream(result);
-  if (isObject(result) && !isInputRequiredResult(result)) return result;
+  if (isObject(result) && !sdk.isInputRequiredResult(result)) return result;
   throw new McpHandlerResultError(
     `The handler of a method must return an object, and not one with the resultType "input_required". ${IF_WRAPPED}`,
   );

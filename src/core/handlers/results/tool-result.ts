@@ -2,7 +2,7 @@ import { isObject } from '../../protocol/json-rpc.js';
 import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
 import type { ResultBound } from '../../calls/mcp-call.js';
 import { SERVER_INFO_META_KEY } from '../../protocol/era.js';
-import { isInputRequiredResult } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import {
   assertContentAlone,
   assertNoStream,
@@ -54,7 +54,7 @@ export function toolResults(
 ): (returned: unknown) => ToolResult | Promise<ToolResult> {
   return (returned) => {
     if (!check && isPlainText(returned)) return returned as CallToolResult;
-    if (isInputRequiredResult(returned)) return returned;
+    if (sdk.isInputRequiredResult(returned)) return returned;
     const value = isWholeResult(returned) ? plain(returned) : returned;
     if (check) return checkedResult(value, check, textMirror);
     return isWholeResult(value) ? asSpecified(value) : resultOf(value, textMirror);

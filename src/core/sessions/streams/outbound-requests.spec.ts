@@ -5,7 +5,7 @@ import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { ManualClock } from '../../../testing/index.js';
 import { REQUEST_TIMEOUT } from '../../protocol/errors.js';
 import type { JsonRpcNotification, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
-import { ProtocolError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 
 const TIMEOUT_MS = 1_000;
@@ -110,7 +110,7 @@ describe('a request of the server', () => {
     const error = { code: -1, message: 'declined', data: { why: 'busy' } };
     expect(requests.answered({ jsonrpc: '2.0', id: 'p-1', error })).toBe(true);
     const cause = await answer.catch((failure: Error) => failure.cause);
-    expect(cause).toBeInstanceOf(ProtocolError);
+    expect(cause).toBeInstanceOf(sdk.ProtocolError);
     expect(cause).toMatchObject(error);
     await expect(answer).rejects.toMatchObject({
       name: 'McpServerRequestError',
@@ -220,7 +220,7 @@ describe('D24: a request without an answer', () => {
     await clock.advance(TIMEOUT_MS - 1);
     expect(request.outcome).toBe('waits');
     await clock.advance(1);
-    expect(request.outcome).toBeInstanceOf(ProtocolError);
+    expect(request.outcome).toBeInstanceOf(sdk.ProtocolError);
     expect(request.outcome).toMatchObject({
       code: REQUEST_TIMEOUT,
       message: expect.stringContaining('1000 ms ("serverRequestTimeoutMs")'),

@@ -3,7 +3,7 @@ import { deferred, type Deferred } from '../../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
 import { REQUEST_TIMEOUT, type RpcError, shown } from '../../protocol/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
-import { ProtocolError } from '../../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
 
@@ -135,7 +135,7 @@ export class OutboundRequests {
     const option = ms === this.limitMs ? ' ("serverRequestTimeoutMs")' : '';
     const reason = `The client did not answer "${pending.method}" within ${ms} ms${option}.`;
     this.#cancelAtClient(pending, reason);
-    this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
+    this.#fail(pending, new sdk.ProtocolError(REQUEST_TIMEOUT, reason));
   }
 
   #cancel(pending: Pending, reason: unknown): void {
@@ -167,7 +167,7 @@ export class OutboundRequests {
  * caller with a code that the client chose.
  */
 function clientError(method: string, { code, message, data }: RpcError): McpServerRequestError {
-  const cause = ProtocolError.fromError(code, message, data);
+  const cause = sdk.ProtocolError.fromError(code, message, data);
   const text = `The client answered "${method}" with the error ${code}: ${shown(message)}.`;
   return new McpServerRequestError('CLIENT_ERROR', text, { cause });
 }
