@@ -7,6 +7,14 @@ import {
   type McpStreamableExtras,
   McpStreamableModule,
 } from 'nestjs-mcp-streamable';
+import {
+  InMemoryEventStore,
+  InMemorySessionStore,
+  InMemoryStateStore,
+  McpEventStore,
+  McpSessionStore,
+  McpStateStore,
+} from 'nestjs-mcp-streamable/stores';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, serverInfo, startFailure, whoami } from '../support/app.js';
 import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
@@ -100,6 +108,34 @@ describe.each(ONE_ADAPTER)('two endpoints in one app on %s', (adapter) => {
       expect(plain).toBe(same);
       expect((await plain.list()).map(({ id }) => id)).toEqual([client.sessionId]);
       expect(await internally.list()).toEqual([]);
+      await other.close();
+      await start();
+    });
+
+    it('the stores of an endpoint are injected by their tokens, and by name', async () => {
+      @Injectable()
+      class Stores {
+        constructor(
+          @Inject(McpSessionStore) readonly sessions: McpSessionStore,
+          @Inject(McpEventStore) readonly events: McpEventStore,
+          @Inject(McpStateStore) readonly states: McpStateStore,
+          @InjectMcp(McpSessionStore, 'internal') readonly internalSessions: McpSessionStore,
+          @InjectMcp(McpEventStore, 'internal') readonly internalEvents: McpEventStore,
+          @InjectMcp(McpStateStore, 'internal') readonly internalStates: McpStateStore,
+        ) {}
+      }
+      const own = { sessionStore: new InMemorySessionStore(), stateStore: new InMemoryStateStore() };
+      const internal = McpStreamableModule.forRoot({ serverInfo, name: 'internal', path: 'internal', ...own });
+      const other = await TestApp.of(adapter, { imports: [endpoint('public'), internal], providers: [Stores] });
+      const stores = other.app.get(Stores);
+      const client = await other.clientAt('public').initialize();
+      expect((await stores.sessions.list()).map(({ id }) => id)).toEqual([client.sessionId]);
+      expect(stores.internalSessions).toBe(own.sessionStore);
+      expect(stores.internalStates).toBe(own.stateStore);
+      expect(stores.events).toBeInstanceOf(InMemoryEventStore);
+      expect(stores.internalEvents).not.toBe(stores.events);
+      expect(stores.states).not.toBe(own.stateStore);
+      expect(other.app.get(getMcpToken(McpSessionStore, 'internal'), { strict: false })).toBe(own.sessionStore);
       await other.close();
       await start();
     });
