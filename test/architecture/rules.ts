@@ -287,9 +287,10 @@ const MUTABLE_EXPORT = /^export (?:let|var)\b/;
 export function findMutableExports(files: FileMap): Violation[] {
   return [...files].flatMap(([path, text]) => {
     const variables = new Set([...text.matchAll(/^(?:let|var) (\w+)/gm)].map(([, name]) => name));
-    const isMutable = (line: string): boolean =>
-      MUTABLE_EXPORT.test(line) ||
-      (line.match(/^export \{(.*)\};/)?.[1] ?? '').split(',').some((each) => variables.has(each.trim().split(' ')[0]!));
+    const isMutable = (line: string): boolean => {
+      const listed = /^export \{(.*)\};/.exec(line)?.[1]?.match(/\w+(?: as \w+)?/g) ?? [];
+      return MUTABLE_EXPORT.test(line) || listed.some((each) => variables.has(each.replace(/ .*/, '')));
+    };
     return text
       .split('\n')
       .map((line, index) => ({ path, line: index + 1, mutable: isMutable(line) }))
