@@ -73,7 +73,7 @@ async function attempt(change: () => unknown): Promise<void> {
 }
 
 describe('the stores of an app under development', () => {
-  it('hold after a restart what they held before it', async () => {
+  it('development stores hold after a restart what they held before it', async () => {
     const random = seededRandom(11);
     const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
     const appends = new Map<string, number>();
@@ -111,7 +111,7 @@ describe('the stores of an app under development', () => {
     expect(everything(stores).map((dump) => dump.length > 0)).toEqual([true, true, true]);
   });
 
-  it('answer a call that a restart has ended with an error, on its stream', async () => {
+  it('a call that a restart has ended gets an error, on its stream', async () => {
     const { eventStore } = await start('before');
     await eventStore.open('s');
     await eventStore.append('s', 'call', ['"progress"'], { writer: 'w', seq: 1, opens: { node: 'n', requests: [7] } });
@@ -125,7 +125,7 @@ describe('the stores of an app under development', () => {
     });
   });
 
-  it('tell clients to read the lists again, since a restart may have changed the handlers', async () => {
+  it('clients are told after a restart to read the lists again, since the handlers may be others', async () => {
     const { eventStore } = await start('before');
     await eventStore.open('s');
 
@@ -137,12 +137,12 @@ describe('the stores of an app under development', () => {
     expect(methods).toEqual(['tools', 'prompts', 'resources'].map((list) => `notifications/${list}/list_changed`));
   });
 
-  it('keep the key of request states, so that questions can be answered after a restart', async () => {
+  it('the key of request states outlives a restart, so that questions can be answered after it', async () => {
     const { requestStateKey } = await start('before');
     expect((await start('after')).requestStateKey).toEqual(requestStateKey);
   });
 
-  it('lose at most the change that was being written when the process was killed', async () => {
+  it('a process that is killed loses at most the change that was being written', async () => {
     const { sessionStore } = await start('before');
     await sessionStore.create(record('first'), CAPS);
     await sessionStore.create(record('second'), CAPS);
@@ -150,7 +150,7 @@ describe('the stores of an app under development', () => {
     expect((await (await start('after')).sessionStore.list()).map(({ id }) => id)).toEqual(['first']);
   });
 
-  it('begin anew over a file that is not a journal', async () => {
+  it('development stores begin anew over a file that is not a journal', async () => {
     await (await start('before')).sessionStore.create(record('a'), CAPS);
     writeFileSync(path, 'not a journal');
     const { sessionStore } = await start('after');
@@ -162,7 +162,7 @@ describe('the stores of an app under development', () => {
   it.each([
     ['without stores', {}],
     ['with stores of another form', { sessionStore: [{ id: 'a' }], eventStore: [['s', 5]], stateStore: 7 }],
-  ])('begin anew over a journal of another version of this package (%s)', async (_name, stores) => {
+  ])('development stores begin anew over a journal of another version of this package, %s', async (_name, stores) => {
     const snapshot = serialize({ format: `2 ${process.version}`, process: 'before', requestStateKey: 5, ...stores });
     const head = Buffer.alloc(4);
     head.writeUInt32BE(snapshot.length);
@@ -174,12 +174,12 @@ describe('the stores of an app under development', () => {
     expect(await (await start('later')).sessionStore.count()).toBe(1);
   });
 
-  it('do not go on in another app of the same process, as tests start them', async () => {
+  it('another app of the same process, as tests start them, begins with empty stores', async () => {
     await (await start('one')).sessionStore.create(record('a'), CAPS);
     expect(await (await start('one')).sessionStore.count()).toBe(0);
   });
 
-  it('write a file that does not grow without bound', async () => {
+  it('the journal of development stores does not grow without bound', async () => {
     const { eventStore } = await start('before');
     await eventStore.open('s');
     const event = JSON.stringify('x'.repeat(100_000));
@@ -188,7 +188,7 @@ describe('the stores of an app under development', () => {
     expect(await (await start('after')).eventStore.read('s', '0', 0, 0)).toMatchObject({ last: 400 });
   });
 
-  it('are for one process at a time, and only for its user', async () => {
+  it('a journal is for one process at a time, and only its user can read it', async () => {
     await start('one');
     await expect(DevStores.open(path, {}, clock, () => {}, 'two')).rejects.toThrow(
       'another app of this process uses their file',
@@ -203,21 +203,21 @@ describe('the stores of an app under development', () => {
     expect(readFileSync(`${path}.lock`, 'utf8')).toBe(String(process.ppid));
   });
 
-  it('remove journals that no process has written for a week, and keep those of processes that live', async () => {
+  it('journals that no process has written for a week are removed, and those of processes that live stay', async () => {
     await start('one');
     const apps = join(path, '..');
     const files = ['old', 'old.lock', 'old.new', 'stale', 'stale.lock', 'lives', 'lives.lock', 'young'];
     const week = 7 * 86_400_000;
     for (const name of files) {
       writeFileSync(join(apps, name), name === 'lives.lock' ? String(process.ppid) : '999999999');
-      const writtenAt = new Date(Date.now() - week + (name === 'young' ? 60_000 : -60_000));
+      const writtenAt = new Date(clock.now() - week + (name === 'young' ? 1_000 : -1_000));
       utimesSync(join(apps, name), writtenAt, writtenAt);
     }
     await start('two');
     expect(readdirSync(apps).toSorted()).toEqual(['journal', 'journal.lock', 'lives', 'lives.lock', 'young']);
   });
 
-  it('are closed when a change cannot be written, and go on in memory', async () => {
+  it('development stores go on in memory when a change cannot be written', async () => {
     const { stateStore } = await start('one');
     await stateStore.set('a', 1);
     expect(await stateStore.set('b', () => 2)).toBe(true);

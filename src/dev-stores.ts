@@ -123,7 +123,7 @@ export class DevStores {
     process = PROCESS,
   ): Promise<DevStores> {
     let stores = new DevStores(eventLog, clock, process);
-    const journal = await Journal.open(path, () => stores.#snapshot(), failed);
+    const journal = await Journal.open(path, () => stores.#snapshot(), clock.now(), failed);
     try {
       stores.#restore(journal.entries as [Snapshot?, ...Change[]]);
     } catch {

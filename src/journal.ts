@@ -63,13 +63,19 @@ export class Journal {
    * Takes over the journal at a path.
    *
    * @param snapshot the state that the next snapshot holds
+   * @param now milliseconds since the epoch
    * @param failed called at most once, when no more is written
    * @throws Error when another process or app writes it, or another user could read or replace it
    */
-  static async open(path: string, snapshot: () => unknown, failed: (error: Error) => void): Promise<Journal> {
+  static async open(
+    path: string,
+    snapshot: () => unknown,
+    now: number,
+    failed: (error: Error) => void,
+  ): Promise<Journal> {
     const folder = dirname(path);
     makePrivateFolder(folder);
-    removeOld(folder, path);
+    removeOld(folder, path, now - KEPT_MS);
     await lock(path);
     return new Journal(path, readEntries(path), snapshot, failed);
   }
@@ -156,8 +162,7 @@ function readEntries(path: string): unknown[] {
 }
 
 /** Removes what other apps have left long ago, unless their process lives. */
-function removeOld(folder: string, own: string): void {
-  const oldest = Date.now() - KEPT_MS;
+function removeOld(folder: string, own: string, oldest: number): void {
   for (const name of readdirSync(folder)) {
     const file = join(folder, name);
     const journal = file.replace(/\.(?:lock|new)$/, '');

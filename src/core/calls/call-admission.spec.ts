@@ -162,6 +162,15 @@ describe('admission of calls', () => {
     expect(admission.refusal('bob', undefined)).toMatchObject({ status: 503, option: 'maxRunningCalls' });
   });
 
+  it('E14: a caller who signs in while anonymous callers run maxRunningCalls gets the next place', () => {
+    const { admission, call } = setup({ maxRunningCalls: 2 });
+    const running = ['1', '2'].map((id) => call(id));
+    expect(admission.refusal('ann', undefined)).toMatchObject({ option: 'maxRunningCalls' });
+    running[0]!.release();
+    expect(admission.refusal(undefined, undefined)).toMatchObject({ message: expect.stringContaining('half') });
+    expect(admission.refusal('ann', undefined)).toBeUndefined();
+  });
+
   it('E14: once a caller has signed in, anonymous callers run at most half of maxRunningCalls', () => {
     const { admission, call } = setup({ maxRunningCalls: 4 });
     for (const session of ['a', 'b']) call(session, undefined, session);

@@ -86,12 +86,13 @@ export class CallAdmission {
    */
   refusal(principal: string | undefined, sessionId: string | undefined): McpError | undefined {
     const { maxRunningCalls, maxRunningCallsPerPrincipal, maxLagMs } = this.limits;
+    // One that is refused counts too: otherwise anonymous callers who came first would take each place that is free again.
+    if (principal !== undefined) this.#signedIn = true;
     if (this.#running >= maxRunningCalls) {
       return tooBusy('UNAVAILABLE', `This server runs ${maxRunningCalls} calls, its maximum.`, 'maxRunningCalls');
     }
     // Anonymous callers are any number of clients: half of the places is left for those who sign in.
-    if (principal !== undefined) this.#signedIn = true;
-    else if (this.#signedIn && this.#anonymous >= Math.ceil(maxRunningCalls / 2)) {
+    if (principal === undefined && this.#signedIn && this.#anonymous >= Math.ceil(maxRunningCalls / 2)) {
       const text = `The anonymous callers of this server run ${this.#anonymous} calls, half of its maximum.`;
       return tooBusy('UNAVAILABLE', text, 'maxRunningCalls');
     }

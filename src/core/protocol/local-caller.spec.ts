@@ -40,42 +40,44 @@ const isLocalWith = (name: string): boolean =>
 
 describe('a caller on this machine', () => {
   it.each<[string, unknown, boolean]>([
-    ['is not one of a socket without an address', { headers: { host }, socket: {} }, false],
-    ['is not one of a request whose socket is gone', { headers: { host }, socket: null }, false],
-    ['is one of stdio, whose request has no socket', { user: 'ann', headers: {} }, true],
-    ['is the app itself, without a request', undefined, true],
+    ['a socket without an address is not on this machine', { headers: { host }, socket: {} }, false],
+    ['a socket that is gone is not on this machine', { headers: { host }, socket: null }, false],
+    ['a client of stdio, which has no socket, is on this machine', { user: 'ann', headers: {} }, true],
+    ['the app itself, which has no request, is on this machine', undefined, true],
   ])('%s', (_, request, local) => {
     expect(isLocalCaller(request)).toBe(local);
   });
 
-  it.each<[string, object, boolean]>([
-    ['127.0.0.1', { host: 'localhost:3000' }, true],
-    ['::1', { host: '[::1]:3000' }, true],
-    ['::ffff:127.0.0.1', { host: '127.0.0.1' }, true],
-    ['10.0.0.7', { host: 'localhost:3000' }, false],
-    ['10.0.0.7', { host: 'localhost', 'x-forwarded-for': '127.0.0.1' }, false],
-    ['127.0.0.1', { host: 'evil.example' }, false],
-    ['127.0.0.1', { host: 'localhost.evil.example' }, false],
-    ['127.0.0.1', {}, false],
-    ['127.0.0.1', { host: 'localhost', 'x-forwarded-for': '10.0.0.7' }, false],
-    ['127.0.0.1', { host: 'localhost', 'x-forwarded-proto': 'https' }, false],
-    ['127.0.0.1', { host: 'localhost', forwarded: 'for=10.0.0.7' }, false],
+  it.each<[string, string, object]>([
+    ['an address of IPv4', '127.0.0.1', { host: 'localhost:3000' }],
+    ['an address of IPv6', '::1', { host: '[::1]:3000' }],
+    ['an address of IPv4 within IPv6', '::ffff:127.0.0.1', { host: '127.0.0.1' }],
     [
+      'headers that only look like those of proxies',
       '127.0.0.1',
       { host: 'localhost', viable: '1', shipping: '1', 'user-agent': 'curl', 'sec-fetch-site': 'none' },
-      true,
     ],
-  ])('from %s with %o: %s', (remoteAddress, headers, local) => {
-    expect(isLocalCaller({ headers, socket: { remoteAddress } })).toBe(local);
+  ])('a client on the loopback is on this machine, with %s', (_, remoteAddress, headers) => {
+    expect(isLocalCaller({ headers, socket: { remoteAddress } })).toBe(true);
   });
 
-  it('is not one of a request that has any one header of a proxy, in any case of letters', () => {
+  it.each<[string, string, object]>([
+    ['an address of the network', '10.0.0.7', { host: 'localhost:3000' }],
+    ['an address of the network that claims another one', '10.0.0.7', { host, 'x-forwarded-for': '127.0.0.1' }],
+    ['another host', '127.0.0.1', { host: 'evil.example' }],
+    ['a host below another one', '127.0.0.1', { host: 'localhost.evil.example' }],
+    ['no host', '127.0.0.1', {}],
+  ])('a client with %s is not on this machine', (_, remoteAddress, headers) => {
+    expect(isLocalCaller({ headers, socket: { remoteAddress } })).toBe(false);
+  });
+
+  it('a request that has any one header of a proxy is not from this machine, in any case of letters', () => {
     const names = Object.values(ADDED_BY).flat();
     const spelled = [...names, ...names.map((name) => name.toLowerCase())];
     expect(spelled.filter(isLocalWith)).toEqual([]);
   });
 
-  it('is one of a request with the headers that clients send, and with arguments of tools', () => {
+  it('a request with the headers that clients send, and with arguments of tools, is from this machine', () => {
     const spelled = [...OF_CLIENTS, ...OF_CLIENTS.map((name) => name.toLowerCase())];
     expect(spelled.filter((name) => !isLocalWith(name))).toEqual([]);
   });
@@ -83,27 +85,32 @@ describe('a caller on this machine', () => {
 
 describe('the address of an anonymous caller', () => {
   it.each([
-    ['10.0.0.7', '10.0.0.7'],
-    ['::ffff:10.0.0.7', '10.0.0.7'],
-    ['2001:db8::1', '2001:db8:0:0::'],
-    ['2001:0DB8:0000:0:ffff:1:2:3', '2001:db8:0:0::'],
-    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::'],
-    ['::1', '0:0:0:0::'],
-    ['1::', '1:0:0:0::'],
-    ['unknown', 'unknown'],
-  ])('is, for %s, %s', (remoteAddress, address) => {
+    ['of IPv4 counts as it is', '10.0.0.7', '10.0.0.7'],
+    ['of IPv4 within IPv6 counts as that of IPv4', '::ffff:10.0.0.7', '10.0.0.7'],
+    ['of IPv6 counts by its first 64 bits', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::'],
+    ['of IPv6 with zeros left out counts by its first 64 bits', '2001:db8::1', '2001:db8:0:0::'],
+    ['of IPv6 counts however it is written', '2001:0DB8:0000:0:ffff:1:2:3', '2001:db8:0:0::'],
+    ['of IPv6 that begins with zeros counts by its first 64 bits', '::1', '0:0:0:0::'],
+    ['of IPv6 that ends with zeros counts by its first 64 bits', '1::', '1:0:0:0::'],
+    ['that is no address counts as it is', 'unknown', 'unknown'],
+  ])('an address %s', (_, remoteAddress, address) => {
     expect(addressOf({ socket: { remoteAddress } })).toBe(address);
   });
 
-  it('is the one that the app sees, if it trusts a proxy', () => {
+  it('the address of an anonymous caller is the one that the app sees, if it trusts a proxy', () => {
     expect(addressOf({ ip: '10.0.0.7', raw: { socket: { remoteAddress: '10.0.0.1' } } })).toBe('10.0.0.7');
   });
 
-  it('is that of the socket behind a request of the platform', () => {
+  it('the address of an anonymous caller is that of the socket behind a request of the platform', () => {
     expect(addressOf({ raw: { socket: { remoteAddress: '10.0.0.1' } } })).toBe('10.0.0.1');
   });
 
-  it.each([[undefined], [{}], [{ socket: null }], [{ socket: {} }]])('is empty for %j', (request) => {
+  it.each([
+    ['there is no request', undefined],
+    ['the request has no socket', {}],
+    ['its socket is gone', { socket: null }],
+    ['its socket has none', { socket: {} }],
+  ])('the address of an anonymous caller is empty if %s', (_, request) => {
     expect(addressOf(request)).toBe('');
   });
 });
