@@ -279,7 +279,9 @@ export class McpTaskTransport implements Transport {
     const abort = (): void => answer.reject(signal!.reason);
     signal?.addEventListener('abort', abort, { once: true });
     try {
-      const onRequestStreamEnd = (): void => answer.reject(new Error('The response ended without an answer.'));
+      // The reason of a transport that has one comes a little later.
+      const onRequestStreamEnd = (): void =>
+        void nextTurn().then(() => answer.reject(new Error('The response ended without an answer.')));
       const options = { onRequestStreamEnd, ...(signal && { requestSignal: signal }) };
       quiet(this.inner.send(message, options)).catch(answer.reject);
       return await answer.promise;
@@ -330,9 +332,10 @@ interface Task {
 /** Answers with these codes say nothing of the task: the request failed, took too long, or the server has a fault. */
 const PASSING: ReadonlySet<unknown> = new Set([REQUEST_FAILED, REQUEST_TIMEOUT, -32603]);
 
-/** Returns whether the server has answered for the task; otherwise it is asked again. */
+/** Returns whether the server has answered for the task, or would answer the same; otherwise it is asked again. */
 function isFinal(error: unknown): boolean {
   const { code } = error as { code?: unknown };
+  if (code === 'MESSAGE_TOO_LARGE') return true;
   return Number.isSafeInteger(code) && !PASSING.has(code);
 }
 

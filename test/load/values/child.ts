@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
-import type { Cost } from './node.js';
+import type { Cost } from './measured.js';
 import type { Place } from './places.js';
 
 const MAX_HEAP = '--max-old-space-size=256';
@@ -16,20 +16,69 @@ interface Answer {
 }
 
 /** An answer, and what it cost the process that gave it. */
-export interface Measured extends Cost, Answer {}
+export type Measured = Cost & Answer;
+
+/** A process with little memory, which measures itself. */
+export class MeasuredProcess {
+  private constructor(private readonly child: ChildProcess) {}
+
+  /** @returns the process, and what it says first */
+  static async start<T>(program: string): Promise<[process: MeasuredProcess, said: T]> {
+    const execArgv = [MAX_HEAP, '--expose-gc'];
+    const started = new MeasuredProcess(fork(program, { execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }));
+    return [started, await started.#said<T>()];
+  }
+
+  /** Measures the process during a piece of work. @throws when it has ended */
+  async measured<T extends object>(work: () => Promise<T>): Promise<T & Cost> {
+    this.child.send('begin');
+    await this.#said();
+    const answer = await work();
+    this.child.send('end');
+    return { ...answer, ...(await this.#said<Cost>()) };
+  }
+
+  /** Sends an order. @returns the answer @throws when the process has ended */
+  async ask<T>(order: object): Promise<T> {
+    this.child.send(order);
+    return this.#said<T>();
+  }
+
+  async close(): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode) return;
+    this.child.disconnect();
+    await once(this.child, 'exit');
+  }
+
+  async #said<T>(): Promise<T> {
+    const gone = new AbortController();
+    const { signal } = gone;
+    const ended = once(this.child, 'exit', { signal }).then(([code, by]) => {
+      throw new Error(`The process has ended (${code ?? by}).`);
+    });
+    const [message] = (await Promise.race([once(this.child, 'message', { signal }), ended]).finally(() => {
+      gone.abort();
+      ended.catch(() => {});
+    })) as [T];
+    return message;
+  }
+}
 
 /** A server in a process of its own with little memory, and a client with a session. */
 export class MeasuredNode {
-  #url = '';
+  readonly #url: string;
   #session: Headers = {};
   #lastId = 10;
 
-  private constructor(private readonly child: ChildProcess) {}
+  private constructor(
+    private readonly process: MeasuredProcess,
+    url: string,
+  ) {
+    this.#url = `${url}/mcp`;
+  }
 
   static async start(program: string): Promise<MeasuredNode> {
-    const execArgv = [MAX_HEAP, '--expose-gc'];
-    const node = new MeasuredNode(fork(program, { execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }));
-    node.#url = `${await node.#said<string>()}/mcp`;
+    const node = new MeasuredNode(...(await MeasuredProcess.start<string>(program)));
     const { response } = await opened(node.#url, bodyOf('initialize', INITIALIZE, 1), {});
     node.#session = {
       'mcp-session-id': response.headers['mcp-session-id'] as string,
@@ -43,7 +92,7 @@ export class MeasuredNode {
   ask({ era, method, named, params }: Place, value: string): Promise<Measured> {
     const modern = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(named && { 'mcp-name': named }) };
     const ofSession = method === 'initialize' ? {} : this.#session;
-    return this.#measured(() =>
+    return this.process.measured(() =>
       posted(this.#url, bodyOf(method, params(value), 7), era === 'modern' ? modern : ofSession),
     );
   }
@@ -61,7 +110,7 @@ export class MeasuredNode {
     if (!asked) throw new Error(`The tool asked nothing: ${call.response.statusCode}.`);
     const { id } = JSON.parse(asked[1]!) as { id: string };
     const rest = textOf(call.response).catch(() => '');
-    const measured = await this.#measured(async () => {
+    const measured = await this.process.measured(async () => {
       const answer = await posted(
         this.#url,
         `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`,
@@ -75,32 +124,8 @@ export class MeasuredNode {
     return measured;
   }
 
-  async close(): Promise<void> {
-    if (this.child.exitCode !== null || this.child.signalCode) return;
-    this.child.disconnect();
-    await once(this.child, 'exit');
-  }
-
-  /** Measures the process while it answers. */
-  async #measured(ask: () => Promise<Answer>): Promise<Measured> {
-    this.child.send('begin');
-    await this.#said();
-    const answer = await ask();
-    this.child.send('end');
-    return { ...answer, ...(await this.#said<Cost>()) };
-  }
-
-  async #said<T>(): Promise<T> {
-    const gone = new AbortController();
-    const { signal } = gone;
-    const ended = once(this.child, 'exit', { signal }).then(([code, by]) => {
-      throw new Error(`The process has ended (${code ?? by}).`);
-    });
-    const [message] = (await Promise.race([once(this.child, 'message', { signal }), ended]).finally(() => {
-      gone.abort();
-      ended.catch(() => {});
-    })) as [T];
-    return message;
+  close(): Promise<void> {
+    return this.process.close();
   }
 }
 

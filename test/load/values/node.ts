@@ -1,27 +1,10 @@
 import 'reflect-metadata';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { ValidationPipe } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { measureSelf } from './measured.js';
 import { OtherHandlers, SchemaTools, WideController } from './tools.js';
-
-/** What one measurement took. */
-export interface Cost {
-  readonly cpuMs: number;
-  /** The most memory above that of the idle process; 0 where the system does not tell it. */
-  readonly mebibytes: number;
-}
-
-const STATUS = '/proc/self/status';
-const isLinux = process.platform === 'linux';
-
-/** Returns the resident memory, in MiB. @param peak the most since it was reset */
-function resident(peak: boolean): number {
-  if (!isLinux) return 0;
-  const [, kibibytes] = new RegExp(`${peak ? 'VmHWM' : 'VmRSS'}:\\s+(\\d+)`).exec(readFileSync(STATUS, 'utf8'))!;
-  return Number(kibibytes) / 1024;
-}
 
 class NodeModule {}
 
@@ -39,20 +22,5 @@ const app = await NestFactory.create(
 app.useGlobalPipes(new ValidationPipe());
 await app.listen(0, '127.0.0.1');
 
-let [cpu, idle] = [process.cpuUsage(), 0];
-process.on('message', (what: 'begin' | 'end') => {
-  if (what === 'begin') {
-    globalThis.gc!();
-    // Resets the peak.
-    if (isLinux) writeFileSync('/proc/self/clear_refs', '5');
-    idle = resident(false);
-    cpu = process.cpuUsage();
-    process.send!('begun');
-    return;
-  }
-  const { user, system } = process.cpuUsage(cpu);
-  const cost: Cost = { cpuMs: (user + system) / 1_000, mebibytes: resident(true) - idle };
-  process.send!(cost);
-});
-process.on('disconnect', () => process.exit());
+measureSelf();
 process.send!(await app.getUrl());
