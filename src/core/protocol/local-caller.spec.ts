@@ -14,9 +14,19 @@ const ADDED_BY: Readonly<Record<string, readonly string[]>> = {
   Akamai: ['True-Client-Port', 'Akamai-Origin-Hop', 'X-Akamai-Edgescape'],
   Fastly: ['Fastly-Client-IP', 'Fastly-FF', 'Fastly-SSL'],
   'Fly.io': ['Fly-Client-IP', 'Fly-Region', 'Fly-Forwarded-Port'],
-  'Amazon (ALB, CloudFront)': ['X-Amzn-Trace-Id', 'X-Amzn-Oidc-Data', 'X-Amz-Cf-Id'],
-  Azure: ['X-Azure-ClientIP', 'X-Azure-SocketIP', 'X-Azure-Ref', 'X-Azure-FDID', 'X-ARR-SSL', 'X-Original-URL'],
-  Google: ['X-AppEngine-User-IP', 'X-AppEngine-Country', 'X-Cloud-Trace-Context'],
+  'Heroku, Railway, Render': ['X-Heroku-Queue-Wait-Time', 'X-Railway-Edge', 'X-Render-Origin-Server', 'Rndr-Id'],
+  'Tailscale, oauth2-proxy, Kong': ['Tailscale-User-Login', 'X-Auth-Request-User', 'X-Kong-Request-Id'],
+  'Amazon (ALB, CloudFront)': ['X-Amzn-Trace-Id', 'X-Amzn-Oidc-Data', 'X-Amz-Cf-Id', 'CloudFront-Viewer-Address'],
+  Azure: [
+    'X-Azure-ClientIP',
+    'X-Azure-SocketIP',
+    'X-Azure-Ref',
+    'X-Azure-FDID',
+    'X-ARR-SSL',
+    'X-Original-URL',
+    'X-MS-Client-Principal',
+  ],
+  Google: ['X-AppEngine-User-IP', 'X-AppEngine-Country', 'X-Cloud-Trace-Context', 'X-Goog-IAP-JWT-Assertion'],
   Vercel: ['X-Vercel-Id', 'X-Vercel-Forwarded-For', 'X-Vercel-IP-Country'],
   Netlify: ['X-NF-Client-Connection-IP', 'X-NF-Request-Id'],
   Envoy: ['X-Envoy-External-Address', 'X-Envoy-Attempt-Count', 'X-Envoy-Original-Path'],
@@ -29,7 +39,7 @@ const OF_CLIENTS = `
   Accept Accept-Encoding Accept-Language Authorization Cache-Control Connection Content-Length Content-Type
   Cookie DNT Expect Idempotency-Key If-None-Match Keep-Alive Last-Event-ID Mcp-Method Mcp-Name Mcp-Protocol-
   Version Mcp-Session-Id Origin Pragma Priority Referer Sec-CH-UA Sec-Fetch-Site TE Transfer-Encoding Upgrade-
-  Insecure-Requests User-Agent traceparent tracestate baggage b3 X-Request-Id X-Requested-With X-API-Key viable
+  Insecure-Requests User-Agent traceparent tracestate baggage b3 X-Request-Id X-Requested-With X-API-Key X-Goog-Api-Key viable
   Mcp-Param-Host Mcp-Param-Client-IP Mcp-Param-Forwarded
 `
   .trim()

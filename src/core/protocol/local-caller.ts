@@ -7,8 +7,9 @@ import { isIPv6 } from 'node:net';
 const PROXY_HEADER = new RegExp(
   [
     'forward|prox|client-?ip|real-?ip|^via$|^front-end-https$',
-    '^(?:akamai|cdn|cf|fastly|fly|true)-',
-    '^x-(?:akamai|amzn?|appengine|arr|azure|cloud-trace|cluster|envoy|nf|original|vercel)-|^x-varnish$',
+    '^(?:akamai|cdn|cf|cloudfront|fastly|fly|tailscale|true)-|^rndr-id$',
+    '^x-(?:akamai|amzn?|appengine|arr|auth-request|azure|cloud-trace|cluster|envoy|heroku|kong|ms-client|nf|original|railway)-',
+    '^x-(?:render|vercel)-|^x-goog-(?:authenticated|iap)-|^x-varnish$',
     '-\\w*ip$|-(?:addr|for|host)$',
   ].join('|'),
   'i',
