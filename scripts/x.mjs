@@ -84,6 +84,7 @@ const TASKS = {
     project: BENCH,
     run: ['build/bench/overload.js'],
   },
+  'bench:values': { what: 'what a valid request of N bytes costs', project: BENCH, run: ['build/bench/values.js'] },
   soak: { what: 'half an hour of visitors (--minutes); what they leave must not grow', run: ['scripts/soak.mjs'] },
 
   'docs:build': { what: 'the documentation site, to build/docs', run: ['scripts/docs.mjs', 'build'] },

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { Memory, Message, Question } from '../agent.js';
 import { CORE, pin, pinnedTo } from './cores.js';
 
@@ -61,6 +62,19 @@ export class ServerProcess {
   /** After a collection. */
   async memory(): Promise<Memory> {
     return (await this.#ask('memory')) as Memory;
+  }
+
+  /**
+   * The memory of the process, in MiB: now, or the most since the last call of this method. 0 where the system does not tell it.
+   */
+  resident(what: 'now' | 'peak' = 'now'): number {
+    if (process.platform !== 'linux') return 0;
+    const folder = `/proc/${this.child.pid!}`;
+    const line = what === 'peak' ? 'VmHWM' : 'VmRSS';
+    const [, kibibytes] = new RegExp(`${line}:\\s+(\\d+)`).exec(readFileSync(`${folder}/status`, 'utf8'))!;
+    // Resets the peak.
+    writeFileSync(`${folder}/clear_refs`, '5');
+    return Number(kibibytes) / 1024;
   }
 
   async notify(sequence: number): Promise<void> {

@@ -1,9 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
+import { createInterface } from 'node:readline';
 import type { Cost } from './measured.js';
+import type { Kind } from './node.js';
 import type { Place } from './places.js';
 
+const INTERNAL_ERROR = -32603;
 const MAX_HEAP = '--max-old-space-size=256';
 const INITIALIZE =
   '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}';
@@ -23,9 +26,10 @@ export class MeasuredProcess {
   private constructor(private readonly child: ChildProcess) {}
 
   /** @returns the process, and what it says first */
-  static async start<T>(program: string): Promise<[process: MeasuredProcess, said: T]> {
+  static async start<T>(program: string, args: readonly string[] = []): Promise<[process: MeasuredProcess, said: T]> {
     const execArgv = [MAX_HEAP, '--expose-gc'];
-    const started = new MeasuredProcess(fork(program, { execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }));
+    const lines = args.includes('stdio') ? 'pipe' : 'ignore';
+    const started = new MeasuredProcess(fork(program, args, { execArgv, stdio: [lines, lines, 'inherit', 'ipc'] }));
     return [started, await started.#said<T>()];
   }
 
@@ -42,6 +46,21 @@ export class MeasuredProcess {
   async ask<T>(order: object): Promise<T> {
     this.child.send(order);
     return this.#said<T>();
+  }
+
+  /** Makes a function that sends a message as a line to the input of the process. */
+  lines(): (body: string) => Promise<Answer> {
+    const lines = on(createInterface({ input: this.child.stdout! }), 'line', { close: ['close'] });
+    return async (body) => {
+      this.child.stdin!.write(`${body}\n`);
+      for (;;) {
+        const { done, value } = (await lines.next()) as IteratorResult<[string]>;
+        if (done) throw new Error('The process has ended.');
+        const [text] = value;
+        const { result, error } = JSON.parse(text) as { result?: object; error?: { code: number } };
+        if (result ?? error) return { status: error?.code === INTERNAL_ERROR ? 500 : 200, text };
+      }
+    };
   }
 
   async close(): Promise<void> {
@@ -68,17 +87,23 @@ export class MeasuredProcess {
 export class MeasuredNode {
   readonly #url: string;
   #session: Headers = {};
+  #post: (body: string, headers: Headers) => Promise<Answer> = (body, headers) => posted(this.#url, body, headers);
   #lastId = 10;
 
   private constructor(
     private readonly process: MeasuredProcess,
     url: string,
   ) {
-    this.#url = `${url}/mcp`;
+    this.#url = url;
   }
 
-  static async start(program: string): Promise<MeasuredNode> {
-    const node = new MeasuredNode(...(await MeasuredProcess.start<string>(program)));
+  static async start(program: string, kind: Kind): Promise<MeasuredNode> {
+    const node = new MeasuredNode(...(await MeasuredProcess.start<string>(program, [kind])));
+    if (kind === 'stdio') {
+      node.#post = node.process.lines();
+      await node.#post(bodyOf('initialize', INITIALIZE, 1), {});
+      return node;
+    }
     const { response } = await opened(node.#url, bodyOf('initialize', INITIALIZE, 1), {});
     node.#session = {
       'mcp-session-id': response.headers['mcp-session-id'] as string,
@@ -93,7 +118,7 @@ export class MeasuredNode {
     const modern = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(named && { 'mcp-name': named }) };
     const ofSession = method === 'initialize' ? {} : this.#session;
     return this.process.measured(() =>
-      posted(this.#url, bodyOf(method, params(value), 7), era === 'modern' ? modern : ofSession),
+      this.#post(bodyOf(method, params(value), 7), era === 'modern' ? modern : ofSession),
     );
   }
 

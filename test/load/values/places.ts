@@ -14,11 +14,14 @@ export interface Place {
 const CLIENT_INFO = '"io.modelcontextprotocol/clientInfo"';
 const meta = (more = ''): string => `"_meta":${JSON.stringify(modernMeta()).replace(/\}$/, '')}${more}}`;
 
+type OfBoth = readonly [method: string, name: string | undefined, params: (value: string) => string];
+const toolOf = (name: string): OfBoth => [
+  'tools/call',
+  name,
+  (value) => `"name":"${name}","arguments":{"items":${value}}`,
+];
 /** Parameters of each method, in both eras where both have it. */
-const OF_BOTH: readonly (readonly [method: string, name: string | undefined, params: (value: string) => string])[] = [
-  ...TOOL_NAMES.map(
-    (name) => ['tools/call', name, (value: string) => `"name":"${name}","arguments":{"items":${value}}`] as const,
-  ),
+const OF_BOTH: readonly OfBoth[] = [
   ['tools/call', 'any', (value) => `"name":"any","arguments":${value}`],
   ['tools/call', 'any', (value) => `"name":"any","arguments":{},"task":${value}`],
   ['tools/call', 'any', (value) => `"name":"any","inputResponses":${value}`],
@@ -43,11 +46,17 @@ const OF_BOTH: readonly (readonly [method: string, name: string | undefined, par
   ['no/such', undefined, (value) => `"items":${value}`],
 ];
 
-export const PLACES: readonly Place[] = [
-  ...OF_BOTH.flatMap(([method, named, params]): Place[] => [
-    { era: 'legacy', method, params: (value) => `{${params(value)}}` },
-    { era: 'modern', method, ...(named && { named }), params: (value) => `{${params(value)},${meta()}}` },
-  ]),
+const inBoth = ([method, named, params]: OfBoth): Place[] => [
+  { era: 'legacy', method, params: (value) => `{${params(value)}}` },
+  { era: 'modern', method, ...(named && { named }), params: (value) => `{${params(value)},${meta()}}` },
+];
+
+/** Arguments of each tool: libraries check them. */
+export const PLACES_IN_TOOLS: readonly Place[] = TOOL_NAMES.map(toolOf).flatMap(inBoth);
+
+/** All others: the endpoint and the schemas of the specification check them. */
+export const OTHER_PLACES: readonly Place[] = [
+  ...OF_BOTH.flatMap(inBoth),
   { era: 'legacy', method: 'ping', params: (value) => `{"_meta":${value}}` },
   { era: 'legacy', method: 'tools/call', params: (value) => `{"name":"any","_meta":{"progressToken":${value}}}` },
   { era: 'legacy', method: 'logging/setLevel', params: (value) => `{"level":${value}}` },

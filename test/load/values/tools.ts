@@ -1,4 +1,5 @@
 import { Body, Controller, Injectable, Post } from '@nestjs/common';
+import { McpServer, ResourceTemplate as SdkTemplate } from '@modelcontextprotocol/server';
 import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import { type } from 'arktype';
 import { Type } from 'class-transformer';
@@ -178,4 +179,21 @@ export class WideController {
   create(@Body() _: WideList): string {
     return 'served';
   }
+}
+
+/** Tools of a server of the SDK, which checks their arguments itself. A schema that refers to itself is not bounded there. */
+const OF_SDK = ['zod_texts', 'zod_wide', 'zod_union', 'zod_formats', 'valibot_wide', 'arktype_wide'] as const;
+
+export function serverOfSdk(): McpServer {
+  const server = new McpServer({ name: 'sdk', version: '1.0.0' });
+  const served = () => ({ content: [{ type: 'text' as const, text: 'served' }] });
+  for (const name of OF_SDK) server.registerTool(name, { inputSchema: SCHEMAS[name] }, served);
+  server.registerTool('any', { inputSchema: z.looseObject({}) }, served);
+  server.registerPrompt('write', { argsSchema: z.object({ about: z.string().optional() }) }, () => ({
+    messages: [{ role: 'user', content: { type: 'text', text: 'Write.' } }],
+  }));
+  server.registerResource('fixed', 'test://fixed', {}, ({ href }) => ({ contents: [{ uri: href, text: 'text' }] }));
+  const template = new SdkTemplate('test://{id}/{part}', { list: undefined });
+  server.registerResource('template', template, {}, ({ href }) => ({ contents: [{ uri: href, text: 'text' }] }));
+  return server;
 }
