@@ -65,11 +65,12 @@ export const httpProviders: Provider[] = [
       allowedOrigins,
     }: ResolvedHttpOptions & ResolvedProtocolOptions & ResolvedSessionOptions): EdgePolicy => {
       const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
-      return hostOriginPolicy({ allowedHosts, allowedOrigins, allow }, () =>
+      return hostOriginPolicy({ allowedHosts, allowedOrigins, allow }, ({ localAddress }) => {
+        const where = localAddress === undefined ? 'over a Unix socket' : 'on a network address';
         logger.warn(
-          'A request arrived on a network address while "allowedHosts" is empty, so every Host is accepted and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
-        ),
-      );
+          `A request arrived ${where} while "allowedHosts" is empty, so every Host is accepted and DNS rebinding is possible. List the host names of this server in "allowedHosts".`,
+        );
+      });
     },
     inject: [MCP_OPTIONS],
   },

@@ -51,20 +51,20 @@ export const STATELESS_METHODS: readonly string[] = Object.freeze(['POST']);
  * Returns the policy of rows E1 and E2.
  *
  * @param options the allow-lists, and the methods, by default {@link SESSION_METHODS}
- * @param onUnlisted called at most once: at the first request to a network address, when no host is listed
+ * @param onUnlisted called at most once: at the first request that did not arrive on loopback, when no host is listed
  * @throws McpOptionError for an entry of the lists that could never match
  * @internal
  */
 export function hostOriginPolicy(
   options: HostOriginOptions & { readonly allow?: readonly string[] },
-  onUnlisted: () => void,
+  onUnlisted: (facts: RequestFacts) => void,
 ): EdgePolicy {
   const rules = compileHostRules(options);
   let warned = false;
-  const warnOnce = () => {
+  const warnOnce = (facts: RequestFacts) => {
     if (warned) return;
     warned = true;
-    onUnlisted();
+    onUnlisted(facts);
   };
   // Most clients of a server send the same host: facts that have passed are not parsed again.
   let passed: RequestFacts | undefined;

@@ -24,7 +24,7 @@ export interface RequestFacts {
   /** The `Host` header, or `:authority`. */
   readonly host: string | undefined;
   readonly origin: string | undefined;
-  /** The address that the connection arrived on; `undefined` for a Unix socket, which counts as a network address. */
+  /** The address that the connection arrived on; `undefined` for a Unix socket, where the same rules hold as on a network address. */
   readonly localAddress: string | undefined;
 }
 
@@ -120,14 +120,14 @@ function textOf(entry: unknown): string {
  * same host and port as the Host; on loopback also when it is a loopback name of http or https, on any port. `null`
  * passes only when listed. The Origin that names an unlisted Host passes only if that Host is no name that DNS resolves.
  *
- * @param onUnlisted called for each request to a network address while no host is listed
+ * @param onUnlisted called for each request that did not arrive on loopback while no host is listed
  * @returns why the request is refused, or `undefined`
  * @internal
  */
 export function checkHostAndOrigin(
   facts: RequestFacts,
   rules: HostOriginRules,
-  onUnlisted: () => void,
+  onUnlisted: (facts: RequestFacts) => void,
 ): McpError | undefined {
   const loopback = isLoopbackAddress(facts.localAddress);
   const host = facts.host === undefined ? undefined : parseAuthority(facts.host);
@@ -152,7 +152,7 @@ export function checkHostAndOrigin(
     const text = `The Host ${shown(facts.host)} is not allowed for web pages, because this server lists no host names: any name may have been pointed to it. Add "${host.name}" to the option "allowedHosts".`;
     return new McpError('FORBIDDEN_HOST', text, { option: 'allowedHosts' });
   }
-  if (unlisted) onUnlisted();
+  if (unlisted) onUnlisted(facts);
   return undefined;
 }
 
