@@ -12,7 +12,7 @@ import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/ha
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
-import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
+import { classOptionsOf, isValidated } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
 import { pathNamesOf, routePathsOf } from '../invocation/route-paths.js';
@@ -29,13 +29,13 @@ import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
 import { skillEntry, skillUri } from '../registry/skill-entry.js';
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
-import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import type { CompiledSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
 import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.js';
-import { MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
+import { type ClassOptions, MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
 import { parameterDocs } from '../schema/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
 import { RouteMiddleware } from './route-middleware.js';
-import { isReadRoute, routeToolOptions } from './route-tools.js';
+import { isReadRoute, routeToolOptions, serializeOptionsOf } from './route-tools.js';
 
 /** At most so many tools without a description are named. */
 const NAMED = 20;
@@ -182,7 +182,8 @@ export class DeclaredHandlers {
       clock: this.clock,
       route,
       runner: (validate) => this.#runner(declared, kind, name, validate, route),
-      closed: this.#isClosed(declared),
+      classes: this.#classOptions(declared),
+      serialize: serializeOptionsOf(declared.host.type as Type<object>, declared.methodName),
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
@@ -265,7 +266,7 @@ export class DeclaredHandlers {
       pathNames,
       rename,
       piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
-      closed: this.#isClosed(declared),
+      classes: this.#classOptions(declared),
       maxValues,
       documented: (place) => parameterDocs([method, type], place),
     });
@@ -282,10 +283,11 @@ export class DeclaredHandlers {
    * @throws McpHandlerDefinitionError when neither is there
    */
   #withSchema<Options extends Pick<ToolOptions, 'inputSchema'> | PromptOptions>(
-    { host, methodName, origin }: Declared,
+    declared: Declared,
     decorator: string,
     options: Options,
   ): Options {
+    const { host, methodName, origin } = declared;
     const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
     const given = options.inputSchema;
     const [option, anything] =
@@ -294,11 +296,12 @@ export class DeclaredHandlers {
         : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
     const advice = `Give @${decorator}() ${option} with all arguments.`;
     // A parameter whose name the schema lacks would silently be undefined.
+    const classes = this.#classOptions(declared);
     const named = decorator === 'McpMethod' ? 'schema' : 'inputSchema';
     if (given)
-      assertNamed(args, this.#compiler.compile(given, 'input', origin, { option: named }).json, origin, advice);
+      assertNamed(args, this.#compiler.compile(given, 'input', origin, { option: named, classes }), origin, advice);
     const listed = 'arguments' in options ? options.arguments : undefined;
-    if (listed) assertNamed(args, propertiesNamed(listed.map(({ name }) => name)), origin, advice);
+    if (listed) assertNamed(args, { json: propertiesNamed(listed.map(({ name }) => name)) }, origin, advice);
     if (given || listed) return options;
     const refusal = (index: number, why: string, cause?: unknown): McpHandlerDefinitionError =>
       new McpHandlerDefinitionError(
@@ -325,23 +328,21 @@ export class DeclaredHandlers {
       const reason = `its parameters ${typed.index} and ${second.index} (counted from 0) are all arguments, of the classes ${classes}, and one class is no schema for both. ${advice}`;
       throw new McpHandlerDefinitionError(origin, reason);
     }
-    let json: JsonSchema;
+    let compiled: CompiledSchema;
     try {
-      ({ json } = this.#compiler.compile(inputSchema, 'input', origin));
+      compiled = this.#compiler.compile(inputSchema, 'input', origin, { classes });
     } catch (error) {
       throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
     }
-    assertNamed(args, json, origin, advice);
+    assertNamed(args, compiled, origin, advice);
     return { ...options, inputSchema };
   }
 
-  /**
-   * Returns whether a pipe refuses unknown properties. Global pipes count that were set before the app was initialized.
-   */
-  #isClosed({ host, methodName, origin }: Declared): boolean {
+  /** Returns what pipes do to the class of the arguments. Global pipes count that were set before the app was initialized. */
+  #classOptions({ host, methodName, origin }: Declared): ClassOptions {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
-    return method !== undefined && refusesUnknown(this.config, type, method, layoutOf(type, methodName, origin));
+    return method ? classOptionsOf(this.config, type, method, layoutOf(type, methodName, origin)) : {};
   }
 
   #runner(
@@ -362,8 +363,13 @@ export class DeclaredHandlers {
  *
  * @throws McpHandlerDefinitionError for a parameter that is an argument which a closed schema does not have
  */
-function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string, advice: string): void {
-  const { properties, additionalProperties = false } = json;
+function assertNamed(
+  args: readonly ArgumentParam[],
+  { json, fields }: Pick<CompiledSchema, 'json' | 'fields'>,
+  origin: string,
+  advice: string,
+): void {
+  const { properties, additionalProperties = false } = fields ? propertiesNamed(fields) : json;
   const open =
     additionalProperties !== false ||
     ['anyOf', 'oneOf', 'allOf', 'patternProperties', '$ref'].some((key) => key in json);
@@ -380,7 +386,7 @@ function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: s
  * @throws McpHandlerDefinitionError for a parameter that is none of its arguments
  */
 function assertKnown({ host, methodName, origin }: Declared, names: readonly string[], advice: string): void {
-  assertNamed(layoutOf(host.type as Type, methodName, origin).args, propertiesNamed(names), origin, advice);
+  assertNamed(layoutOf(host.type as Type, methodName, origin).args, { json: propertiesNamed(names) }, origin, advice);
 }
 
 const propertiesNamed = (names: readonly string[]): JsonSchema => ({

@@ -2,8 +2,9 @@ import { RequestMethod, type Type } from '@nestjs/common';
 import type { ToolAnnotations } from '@modelcontextprotocol/server';
 import type { ToolOptions } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import { methodOf } from '../invocation/params.js';
 import type { McpHandlerSchema } from '../schema/handler-schema.js';
-import { standardOf } from '../schema/schema-compiler.js';
+import { type ClassOptions, standardOf } from '../schema/schema-compiler.js';
 import { jsonOfApiClass, operationOf, responseTypeOf } from '../schema/swagger.js';
 
 /** Nest stores the verb of a route, and the options of `@SerializeOptions()`, under these keys. */
@@ -60,12 +61,24 @@ function snakeCase(name: string): string {
   return words.replace(/\W+/g, '_').toLowerCase();
 }
 
+type SerializeOptions = ClassOptions['transform'] & { readonly schema?: unknown; readonly type?: Type };
+
+function serializeOptions(host: Type, method: object): SerializeOptions | undefined {
+  const [ofMethod, ofClass] = [method, host].map(
+    (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as SerializeOptions | undefined,
+  );
+  return ofMethod ?? ofClass;
+}
+
+/** Returns the options of `@SerializeOptions()` on a method, or else on its class. */
+export function serializeOptionsOf(host: Type<object>, methodName: string): ClassOptions['transform'] {
+  const method = methodOf(host.prototype as object, methodName);
+  return method && serializeOptions(host, method);
+}
+
 /** Returns the schema of the result of a route. @throws McpHandlerDefinitionError */
 function resultOf(host: Type, method: object, origin: string): McpHandlerSchema {
-  const [ofMethod, ofClass] = [method, host].map(
-    (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as { schema?: unknown; type?: Type } | undefined,
-  );
-  const serialized = ofMethod ?? ofClass;
+  const serialized = serializeOptions(host, method);
   const standard = standardOf(serialized?.schema);
   if (standard) return standard;
   const { type = serialized?.type, isArray = false } = responseTypeOf(method) ?? {};
@@ -78,9 +91,5 @@ function resultOf(host: Type, method: object, origin: string): McpHandlerSchema 
     const reason = `${asked} the route does not say what it returns. Add @SerializeOptions({ schema }) of Nest 12 or @ApiOkResponse({ type }) of @nestjs/swagger, or give the schema itself.`;
     throw new McpHandlerDefinitionError(origin, reason);
   }
-  try {
-    return standardOf(type) ?? jsonOfApiClass(type as Type) ?? (type as Type);
-  } catch (error) {
-    throw new McpHandlerDefinitionError(origin, `${asked} ${(error as Error).message} Give the schema itself.`);
-  }
+  return standardOf(type) ?? jsonOfApiClass(type as Type) ?? (type as Type);
 }

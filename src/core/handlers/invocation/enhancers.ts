@@ -1,7 +1,8 @@
-import { type CanActivate, Scope, type Type, ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
+import { type CanActivate, Scope, type Type, ValidationPipe } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
 import { nameOfGuard } from '../../calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { Method } from './invocation.js';
 import { nestVersion } from './nest-version.cjs';
 import { MADE, mendedIn } from './older-nest.js';
@@ -66,15 +67,29 @@ export function hasGuards(host: object, method: Method): boolean {
   return enhancersOf(ENHANCERS[0], host, method).length > 0;
 }
 
-/** Returns whether a `ValidationPipe` around the arguments refuses properties that their class does not have. */
-export function refusesUnknown(config: ApplicationConfig, host: object, method: Method, layout: ParamLayout): boolean {
+/** Nest documents the names of these protected properties for subclasses. */
+interface PipeOptions {
+  readonly transformOptions?: ClassOptions['transform'];
+  readonly validatorOptions?: ClassOptions['validation'];
+  readonly exceptionFactory: NonNullable<ClassOptions['exceptionFactory']>;
+}
+
+/** Returns what the `ValidationPipe`s around the arguments do to their class: the first one gets what the client sent. */
+export function classOptionsOf(
+  config: ApplicationConfig,
+  host: object,
+  method: Method,
+  layout: ParamLayout,
+): ClassOptions {
   const atParams = Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []);
-  return pipesAround(config, host, method, atParams).some((pipe) => {
-    if (!(pipe instanceof ValidationPipe)) return false;
-    // The property is protected; Nest documents its name for subclasses.
-    const { validatorOptions } = pipe as unknown as { validatorOptions?: ValidationPipeOptions };
-    return validatorOptions?.whitelist === true && validatorOptions.forbidNonWhitelisted === true;
-  });
+  const pipes = pipesAround(config, host, method, atParams).filter((pipe) => pipe instanceof ValidationPipe);
+  const [first, ...others] = pipes as unknown as PipeOptions[];
+  if (!first) return {};
+  const closed = [first, ...others].some(
+    ({ validatorOptions }) => validatorOptions?.whitelist === true && validatorOptions.forbidNonWhitelisted === true,
+  );
+  const { transformOptions: transform, validatorOptions: validation } = first;
+  return { closed, transform, validation, exceptionFactory: (errors) => first.exceptionFactory(errors) };
 }
 
 /**

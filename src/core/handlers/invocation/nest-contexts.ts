@@ -9,8 +9,10 @@ import {
 import { isObservable, lastValueFrom } from 'rxjs';
 import { guardThrew, isPlain, nameOfGuard } from '../../calls/operator-log.js';
 import { McpHandlerSignal } from '../handlers.errors.js';
+import { knownErrors, loadClassPackages } from '../schema/class-names.js';
 import { rawOf } from '../schema/class-schema.js';
 import { RouteValue } from '../schema/route-values.js';
+import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { ProviderWrapper } from './enhancers.js';
 import type { Invocation, Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
@@ -78,7 +80,7 @@ export function surroundForCalls(
       if (!isPiped(metadata)) return value;
       const argument = await value;
       if (argument instanceof RouteValue) {
-        const piped = await pipesConsumer.apply(argument.raw, metadata, pipes);
+        const piped = await pipesConsumer.apply(argument.raw, metadata, pipes.map(withKnownNames));
         // Pipes that let a text pass leave it to the schema.
         return piped === argument.raw ? argument.value : piped;
       }
@@ -91,6 +93,29 @@ export function surroundForCalls(
   return (instance, contextId) => {
     return creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, wrapper.id);
   };
+}
+
+/** Nest documents the names of these protected members for subclasses. */
+interface ValidatingPipe {
+  readonly transformOptions?: ClassOptions['transform'];
+  readonly validatorOptions?: ClassOptions['validation'];
+  validate(object: object, options: ClassOptions['validation']): Promise<ValidationErrors>;
+}
+type ValidationErrors = Parameters<typeof knownErrors>[0];
+
+/** Returns a `ValidationPipe` whose errors have the names that the client sent; any other pipe as it is. */
+function withKnownNames(pipe: unknown): unknown {
+  // A subclass with a transform() of its own may have private fields, which are not inherited.
+  if (!(pipe instanceof ValidationPipe) || pipe.transform !== ValidationPipe.prototype.transform) return pipe;
+  const { transformOptions: transform, validatorOptions: validation } = pipe as unknown as ValidatingPipe;
+  const validate: ValidatingPipe['validate'] = async (object, options) => {
+    const validationError = { ...options?.validationError, target: true };
+    const errors = await (pipe as unknown as ValidatingPipe).validate(object, { ...options, validationError });
+    return errors.length === 0
+      ? errors
+      : knownErrors(errors, loadClassPackages(), { use: 'input', transform, validation });
+  };
+  return Object.create(pipe, { validate: { value: validate } });
 }
 
 const GUARDS_ONLY = { guards: true, interceptors: false, filters: false };

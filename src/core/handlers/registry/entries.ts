@@ -30,7 +30,7 @@ import { toMethodResult, toPromptResult, toResourceResult } from '../results/rea
 import { boundOf, toolResults } from '../results/tool-result.js';
 import type { McpHandlerSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
 import type { RouteSchema } from '../schema/route-schema.js';
-import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
+import { type ClassOptions, frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,
   MethodEntry,
@@ -58,8 +58,10 @@ export interface EntrySource {
   readonly route?: RouteSchema | undefined;
   /** Whether a tool is a GET or HEAD route too. */
   readonly reads?: boolean;
-  /** Whether a pipe refuses arguments that the class of a schema does not have. */
-  readonly closed?: boolean;
+  /** Says what the pipes around the handler do to the class of its arguments. */
+  readonly classes?: ClassOptions;
+  /** Says how `@SerializeOptions()` converts the class of its result. */
+  readonly serialize?: ClassOptions['transform'];
   /** Proposes values for its arguments. */
   readonly completions?: readonly DeclaredCompletion[];
   /** Lists the resources of a template. */
@@ -81,7 +83,7 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** Makes the entry of a tool. @throws McpHandlerDefinitionError */
 export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
-  const { origin, compiler, runner, failures, closed } = source;
+  const { origin, compiler, runner, failures, classes, serialize } = source;
   const { name, title, description, icons, annotations } = options;
   const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
   const { maxValues } = options;
@@ -106,8 +108,10 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   }
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
   assertOfRoute(options, source);
-  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { closed, maxValues });
-  const output = options.outputSchema && compiler.compile(options.outputSchema as McpHandlerSchema, 'output', origin);
+  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { classes, maxValues });
+  const outputSchema = options.outputSchema as McpHandlerSchema | undefined;
+  const output =
+    outputSchema && compiler.compile(outputSchema, 'output', origin, { classes: { transform: serialize } });
   const inputSchema = (source.route?.json ?? input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
@@ -253,7 +257,7 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
 /** Makes the entry of a method. @throws McpHandlerDefinitionError, also for a method that the specification has */
 export function methodEntry(
   options: MethodOptions,
-  { origin, compiler, runner, failures, closed }: EntrySource,
+  { origin, compiler, runner, failures, classes }: EntrySource,
 ): MethodEntry {
   const { method, paramsSchema, extension, era } = options;
   const fault = faultOfMethodName(method);
@@ -265,20 +269,20 @@ export function methodEntry(
   if (era !== undefined && era !== 'legacy' && era !== 'modern') {
     throw new McpHandlerDefinitionError(origin, `its "era" must be "legacy" or "modern"; got ${shown(era)}.`);
   }
-  const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, { option: 'schema', closed });
+  const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, { option: 'schema', classes });
   const about: ServedHandler = { kind: 'method', name: method, origin, failures };
   return { kind: 'method', key: method, extension, era, ...served(runner(params?.validate), about, toMethodResult) };
 }
 
 function argumentsOf(
   { inputSchema, arguments: list }: PromptOptions,
-  { origin, compiler, closed }: EntrySource,
+  { origin, compiler, classes }: EntrySource,
 ): { list?: readonly PromptArgumentOptions[]; validate?: Validate } {
   if (inputSchema && list) {
     throw new McpHandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Remove one of them.');
   }
   if (!inputSchema) return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
-  const { json, validate } = compiler.compile(inputSchema, 'input', origin, { closed });
+  const { json, validate } = compiler.compile(inputSchema, 'input', origin, { classes });
   if (json.properties === undefined && ['oneOf', 'anyOf', 'allOf'].some((key) => key in json)) {
     throw new McpHandlerDefinitionError(
       origin,

@@ -5,14 +5,15 @@
  *
  * @throws Error with the code MODULE_NOT_FOUND
  */
-export function requireClassPackages(): Record<'validator' | 'transformer' | 'storage', unknown> {
+export function requireClassPackages(): Record<'validator' | 'transformer' | 'storage' | 'executor', unknown> {
   try {
     /* oxlint-disable typescript/no-require-imports */
     return {
       validator: require('class-validator') as unknown,
       transformer: require('class-transformer') as unknown,
-      // Its index does not export the storage; Nest's own plugins look here, too.
+      // Its index does not export these; Nest's own plugins look into the storage, too.
       storage: require('class-transformer/cjs/storage.js') as unknown,
+      executor: require('class-transformer/cjs/TransformOperationExecutor.js') as unknown,
     };
     /* oxlint-enable typescript/no-require-imports */
     // oxlint-disable-next-line eslint/no-useless-catch

@@ -1,10 +1,10 @@
 import type { Type } from '@nestjs/common';
-import type * as ClassTransformer from 'class-transformer';
-import type * as ClassValidator from 'class-validator';
-import type { MetadataStorage, ValidationError } from 'class-validator';
-import type { McpArgumentProblem } from '../handlers.errors.js';
-import { requireClassPackages } from './class-packages.cjs';
-import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+import type { ClassTransformOptions } from 'class-transformer';
+import type { MetadataStorage, ValidationError, ValidatorOptions } from 'class-validator';
+import { isObject } from '../../protocol/json-rpc.js';
+import { ClassDefinitions } from './class-definitions.js';
+import { type ClassPackages, type ClassUse, knownErrors, problemsOf, wireNames } from './class-names.js';
+import type { JsonSchema, Misfit, Validate } from './handler-schema.js';
 
 /**
  * @nestjs/swagger stores the options of `@ApiProperty()` here: texts, examples and defaults, which class-validator has
@@ -16,50 +16,68 @@ const API_PROPERTY = 'swagger/apiModelProperties';
 const CONDITIONAL = 'conditionalValidation';
 const WHITELIST = 'whitelistValidation';
 const NESTED = 'nestedValidation';
-
-/** Says what a class describes. */
-export interface ClassUse {
-  readonly use: SchemaUse;
-  /** Whether a pipe refuses properties without rules. */
-  readonly closed?: boolean | undefined;
-}
+const DEFINED = 'isDefined';
 
 /**
- * Returns the JSON Schema of a class, from the rules of its class-validator decorators, the options of
- * `@ApiProperty()`, and, for arguments, the values of its fields in a new instance, which a client may leave out.
+ * Returns the JSON Schema of a class, from the rules of its class-validator decorators, the names of class-transformer, the
+ * options of `@ApiProperty()`, and, for arguments, the values of its fields in an instance of no arguments, which a client
+ * may leave out.
  *
- * @param outer the classes that this one is part of
- * @throws Error for a class without rules, or one that contains itself
+ * @throws Error for a class without rules
  */
-export function jsonOfClass(dto: Type, packages: ClassPackages, as: ClassUse, outer: readonly Type[] = []): JsonSchema {
-  if (outer.includes(dto)) {
-    throw new Error(
-      `the class ${dto.name} contains itself, which cannot be written as JSON Schema from decorators. Give the JSON Schema itself.`,
+export function jsonOfClass(
+  dto: Type,
+  packages: ClassPackages,
+  as: ClassUse,
+  definitions = new ClassDefinitions(),
+): JsonSchema {
+  return definitions.of(dto, () => {
+    const byProperty = rulesOf(dto, packages, as);
+    const names = wireNames(dto, [...byProperty.keys()], packages, as);
+    const defaults = as.use === 'input' ? defaultsOf(dto, [...names.keys()], packages, as) : {};
+    const properties = Array.from(names, ([name, wire]) => {
+      const rules = byProperty.get(name)!;
+      assertDates(dto, name, rules, packages, as);
+      const isNested = rules.some(({ type }) => type === NESTED);
+      const inner = isNested ? jsonOfNested(dto, name, packages, as, definitions) : undefined;
+      const json = { ...jsonOfRules(designType(dto, name), rules, inner), ...documented(dto, name), ...defaults[name] };
+      return [wire, json] as const;
+    });
+    const required = Array.from(names).filter(
+      ([name]) => isRequired(byProperty.get(name)!, as.validation) && !Object.hasOwn(defaults, name),
     );
-  }
-  const rules = packages.validator.getMetadataStorage().getTargetValidationMetadatas(dto, '', false, false);
-  if (rules.length === 0) {
+    return {
+      type: 'object',
+      properties: Object.fromEntries(properties),
+      ...(required.length > 0 && { required: required.map(([, wire]) => wire) }),
+      ...(as.closed && { additionalProperties: false }),
+    };
+  });
+}
+
+/** Returns the rules of a class by property. @throws Error for a class that has none in any group */
+function rulesOf(
+  dto: Type,
+  { validator }: ClassPackages,
+  { validation = {} }: ClassUse,
+): Map<string, ValidationRule[]> {
+  const storage = validator.getMetadataStorage();
+  if (storage.getTargetValidationMetadatas(dto, '', false, false).length === 0) {
     throw new Error(
       `the class ${dto.name} has no decorators of class-validator. Decorate its properties, or give another schema.`,
     );
   }
+  const { always = false, strictGroups = false, groups } = validation;
   const byProperty = new Map<string, ValidationRule[]>();
-  for (const rule of rules) byProperty.set(rule.propertyName, [...(byProperty.get(rule.propertyName) ?? []), rule]);
-  const property = (name: string, rules: ValidationRule[]): JsonSchema => {
-    const nested = rules.find(({ type }) => type === NESTED);
-    const inner = nested && jsonOfNested(dto, name, packages, as, [...outer, dto]);
-    return { ...jsonOfRules(designType(dto, name), rules, inner), ...documented(dto, name), ...defaults[name] };
-  };
-  const defaults = as.use === 'input' ? defaultsOf(dto, [...byProperty.keys()]) : {};
-  const required = [...byProperty]
-    .filter(([name, rules]) => isRequired(rules) && !Object.hasOwn(defaults, name))
-    .map(([name]) => name);
-  return {
-    type: 'object',
-    properties: Object.fromEntries([...byProperty].map(([name, rules]) => [name, property(name, rules)])),
-    ...(required.length > 0 && { required }),
-    ...(as.closed && { additionalProperties: false }),
-  };
+  for (const rule of storage.getTargetValidationMetadatas(dto, '', always, strictGroups, groups)) {
+    byProperty.set(rule.propertyName, [...(byProperty.get(rule.propertyName) ?? []), rule]);
+  }
+  return byProperty;
+}
+
+/** Returns the properties of a class that arguments can have. */
+export function fieldsOf(dto: Type, packages: ClassPackages, as: ClassUse): string[] {
+  return [...wireNames(dto, [...rulesOf(dto, packages, as).keys()], packages, as).keys()];
 }
 
 const RAW = new WeakMap<object, object>();
@@ -70,22 +88,59 @@ export function rawOf(instance: unknown): object | undefined {
 }
 
 /**
- * Returns the check that class-validator makes of a class: arguments become an instance, results become plain again.
+ * Returns the check that class-validator makes of a class: arguments become an instance, results become plain.
+ *
+ * A result may be an instance, or an object with the names of the class or those of the client, which the
+ * `ClassSerializerInterceptor` of the app has made.
  */
-export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
+export function validateClass(
+  dto: Type,
+  packages: ClassPackages,
+  as: ClassUse,
+  { misfit, hasDiscriminators }: { readonly misfit: Misfit; readonly hasDiscriminators: boolean },
+): Validate {
   const { validator, transformer } = packages;
+  const { use, transform, validation, exceptionFactory } = as;
+  const errorsIn = async (instance: object): Promise<ValidationError[]> => {
+    const errors = await validator.validate(instance, {
+      forbidUnknownValues: false,
+      ...validation,
+      // The target of an error says which class has the name.
+      validationError: { ...validation?.validationError, target: true },
+    });
+    return knownErrors(errors, packages, as);
+  };
+  // class-transformer deletes discriminators from what it reads.
+  const instanceOf = (plain: object, options?: ClassTransformOptions): object =>
+    transformer.plainToInstance(dto, hasDiscriminators ? copied(plain) : plain, options) as object;
   return async (raw) => {
     // class-validator treats an array or a string as an object without rules, and would accept it.
     if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
       throw misfit([{ path: '', message: 'it is not an object' }]);
     }
-    const instance = transformer.plainToInstance(dto, raw) as object;
-    const failures = await validator.validate(instance, { forbidUnknownValues: false });
-    if (failures.length > 0) throw misfit(failures.flatMap((failure) => problemsOf(failure)));
-    if (use === 'output') return transformer.instanceToPlain(instance);
-    RAW.set(instance, raw);
-    return instance;
+    if (use === 'input') {
+      const instance = instanceOf(raw, transform);
+      const errors = await errorsIn(instance);
+      if (errors.length > 0) {
+        if (exceptionFactory) throw await exceptionFactory(errors);
+        throw misfit(errors.flatMap((error) => problemsOf(error)));
+      }
+      RAW.set(instance, raw);
+      return instance;
+    }
+    const plain = raw instanceof dto ? transformer.instanceToPlain(raw, transform) : raw;
+    const instance = instanceOf(plain, { ...transform, exposeUnsetFields: false });
+    const problems = (await errorsIn(instance)).flatMap((error) => problemsOf(error));
+    if (problems.length > 0) throw misfit(problems);
+    return raw instanceof dto ? plain : transformer.instanceToPlain(instance, transform);
   };
+}
+
+/** Returns a copy of the plain objects and arrays in a value. */
+function copied(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copied);
+  if (!isObject(value) || ![Object.prototype, null].includes(Object.getPrototypeOf(value) as null)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each)]));
 }
 
 function jsonOfRules(designType: unknown, rules: readonly ValidationRule[], nested?: JsonSchema): JsonSchema {
@@ -102,28 +157,72 @@ function jsonOfRules(designType: unknown, rules: readonly ValidationRule[], nest
 }
 
 /**
- * Returns the schema of a property that is itself an object, or an array of them: `@Type()` names its class, or else
- * TypeScript.
+ * Returns the schema of a property that is itself an object, or an array of them: `@Type()` names its class or its
+ * subtypes, or else TypeScript.
  */
 function jsonOfNested(
   dto: Type,
   name: string,
   packages: ClassPackages,
   as: ClassUse,
-  outer: readonly Type[],
+  definitions: ClassDefinitions,
 ): JsonSchema {
-  const declared = packages.types.findTypeMetadata(dto, name)?.typeFunction?.();
-  const type = declared ?? designType(dto, name);
+  const { typeFunction, options } = packages.storage.findTypeMetadata(dto, name) ?? {};
+  const { property, subTypes } = options?.discriminator ?? {};
+  if (property && subTypes) {
+    definitions.hasDiscriminators = true;
+    const oneOf = subTypes.map(({ name: value, value: type }) => {
+      const json = jsonOfClass(type as Type, packages, as, definitions);
+      return ofSubtype(json, property, value);
+    });
+    return { oneOf };
+  }
+  const type = typeFunction?.() ?? designType(dto, name);
   if (typeof type !== 'function' || type === Array || type === Object) {
     throw new Error(
       `${dto.name}.${name} has @ValidateNested(), but its class is not known. Add @Type(() => …) of class-transformer.`,
     );
   }
-  return jsonOfClass(type as Type, packages, as, outer);
+  return jsonOfClass(type as Type, packages, as, definitions);
 }
 
-function isRequired(rules: readonly ValidationRule[]): boolean {
-  return rules.every(({ type }) => type !== CONDITIONAL) && rules.some(({ type }) => type !== WHITELIST);
+/** Returns the schema of a subtype with its value of the discriminator. */
+function ofSubtype(json: JsonSchema, discriminator: string, value: string): JsonSchema {
+  const { properties = {}, required = [] } = json as { properties?: Record<string, JsonSchema>; required?: string[] };
+  return {
+    ...json,
+    properties: { ...properties, [discriminator]: { type: 'string', ...properties[discriminator], const: value } },
+    required: [...new Set([discriminator, ...required])],
+  };
+}
+
+function isRequired(
+  rules: readonly ValidationRule[],
+  { skipMissingProperties, skipUndefinedProperties }: ValidatorOptions = {},
+): boolean {
+  if (rules.some(({ type }) => type === CONDITIONAL)) return false;
+  if (skipMissingProperties || skipUndefinedProperties) return rules.some(({ type }) => type === DEFINED);
+  return rules.some(({ type }) => type !== WHITELIST);
+}
+
+/** @throws Error for a rule that no text fulfils: class-transformer leaves texts as they are, unless a decorator or an option says otherwise */
+function assertDates(
+  dto: Type,
+  name: string,
+  rules: readonly ValidationRule[],
+  { storage, transformer }: ClassPackages,
+  { use, transform }: ClassUse,
+): void {
+  if (use === 'output' || rules.every((rule) => rule.name !== 'isDate')) return;
+  const { PLAIN_TO_CLASS } = transformer.TransformationType;
+  const isConverted =
+    storage.findTypeMetadata(dto, name) !== undefined ||
+    storage.findTransformMetadatas(dto, name, PLAIN_TO_CLASS).length > 0 ||
+    (transform?.enableImplicitConversion === true && designType(dto, name) === Date);
+  if (isConverted) return;
+  throw new Error(
+    `${dto.name}.${name} has @IsDate(), while clients send dates as texts. Add @Type(() => Date) of class-transformer.`,
+  );
 }
 
 function designType(dto: Type, name: string): unknown {
@@ -154,15 +253,23 @@ interface Example {
   readonly value?: unknown;
 }
 
-/** Returns the values that fields have in a new instance, as class-transformer makes one of arguments. */
-function defaultsOf(dto: Type, names: readonly string[]): Record<string, { default: unknown }> {
+/** Returns the values that fields have in the instance that class-transformer makes of no arguments. */
+function defaultsOf(
+  dto: Type,
+  names: readonly string[],
+  { transformer }: ClassPackages,
+  { transform }: ClassUse,
+): Record<string, { default: unknown }> {
   let instance: object;
   try {
-    instance = new dto() as object;
+    instance = transformer.plainToInstance(dto, {}, transform) as object;
   } catch {
     return {};
   }
-  const values = names.map((name) => [name, Reflect.get(instance, name) as unknown] as const);
+  const values = names.map((name) => {
+    const value: unknown = Reflect.get(instance, name);
+    return [name, isObject(value) ? transformer.instanceToPlain(value, transform) : value] as const;
+  });
   return Object.fromEntries(
     values.filter(([, value]) => isJson(value)).map(([name, value]) => [name, { default: value }]),
   );
@@ -177,43 +284,7 @@ function isJson(value: unknown): boolean {
   }
 }
 
-function problemsOf({ property, constraints = {}, children = [] }: ValidationError, above = ''): McpArgumentProblem[] {
-  const path = above === '' ? property : `${above}.${property}`;
-  const own = Object.values(constraints).map((message) => ({ path, message }));
-  return [...own, ...children.flatMap((child) => problemsOf(child, path))];
-}
-
-/** Holds the optional packages that validate and convert classes. */
-export interface ClassPackages {
-  readonly validator: typeof ClassValidator;
-  readonly transformer: typeof ClassTransformer;
-  /** class-transformer stores the types of `@Type()` here. */
-  readonly types: { findTypeMetadata(target: Type, property: string): { typeFunction?(): Type } | undefined };
-}
-
 type ValidationRule = ReturnType<MetadataStorage['getTargetValidationMetadatas']>[number];
-
-/**
- * Loads the packages.
- *
- * @param load finds the packages
- * @throws Error that says what to install
- */
-export function loadClassPackages(load = requireClassPackages): ClassPackages {
-  try {
-    const { validator, transformer, storage } = load();
-    return {
-      validator: validator as typeof ClassValidator,
-      transformer: transformer as typeof ClassTransformer,
-      types: (storage as { defaultMetadataStorage: ClassPackages['types'] }).defaultMetadataStorage,
-    };
-  } catch (cause) {
-    throw new Error(
-      'a class as a schema needs two packages that are not installed. Run: npm install class-validator class-transformer.',
-      { cause },
-    );
-  }
-}
 
 /** Converts a rule of class-validator to keywords of JSON Schema, by the arguments of the decorator. */
 type Keywords = (constraints: readonly unknown[]) => JsonSchema;

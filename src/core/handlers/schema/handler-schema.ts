@@ -42,6 +42,8 @@ export interface CompiledSchema {
   readonly json: JsonSchema;
   /** Refuses arguments with too many values, too. */
   readonly validate: Validate;
+  /** Names the fields of the checked value, where clients call them otherwise: those of a class. */
+  readonly fields?: readonly string[] | undefined;
   /** Names the library of the schema, if a newer version of it would check large arguments within limits. */
   readonly outdated?: string | undefined;
 }

@@ -11,7 +11,7 @@ import {
   type RoutePlace,
   type RoutePlaces,
 } from './route-values.js';
-import { frozenJson, type SchemaCompiler, standardOf } from './schema-compiler.js';
+import { type ClassOptions, frozenJson, type SchemaCompiler, standardOf } from './schema-compiler.js';
 
 /** A parameter of a route that takes arguments. */
 export interface RouteParam {
@@ -46,8 +46,8 @@ export interface RouteUse {
   readonly rename: Readonly<Record<string, string>>;
   /** Returns whether a `ValidationPipe` stands around the parameter: it checks the class, and nothing else does. */
   readonly piped: (param: RouteParam) => boolean;
-  /** Whether a pipe refuses properties that a class does not have. */
-  readonly closed: boolean;
+  /** Says what the pipes around the route do to classes. */
+  readonly classes: ClassOptions;
   /** Returns what `@nestjs/swagger` documents of a parameter. */
   readonly documented: (place: RoutePlace) => JsonSchema;
 }
@@ -102,7 +102,7 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
   }
   const wholes = pieces.filter(({ field, json }) => field === undefined && json);
   const rest = wholes.find(({ part }) => part === 'body') ?? wholes.find(({ part }) => part === 'query');
-  const defs = defsOf(wholes, use.origin);
+  const defs = defsOf(pieces, use.origin);
   const combined: JsonSchema = {
     type: 'object',
     properties,
@@ -167,13 +167,15 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const isText = part === 'params' || (part === 'query' && param.pipes.length > 0);
   if (isClass(param.type) && pipes.length === 0 && !isText) {
     const { json, check } = ofClass(param, param.type as Type, use);
+    const { $defs, ...own } = json;
     const checks = check && ((value: unknown) => (value === undefined ? undefined : check(value)));
     const required = optional ? [] : [field];
     return {
       part,
       field,
-      properties: { [field]: { ...json, ...documentation } },
+      properties: { [field]: { ...own, ...documentation } },
       required,
+      $defs,
       ...(checks && { check: checks }),
     };
   }
@@ -240,7 +242,7 @@ function checkOf(
 
 function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
   const { part, type } = param;
-  const { compiler, origin, pathNames, closed, maxValues } = use;
+  const { compiler, origin, pathNames, classes, maxValues } = use;
   const standard = standardOf(param.schema) ?? standardOf(type);
   const wholeOf = (json: JsonSchema, check: Validate | undefined): RoutePiece => {
     const properties = (json['properties'] ?? {}) as Record<string, JsonSchema>;
@@ -249,7 +251,7 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
     return { part, field: undefined, properties, required, json, ...(check && { check }) };
   };
   if (standard) {
-    const how = { option: `schema of ${at(param)}`, closed, maxValues };
+    const how = { option: `schema of ${at(param)}`, classes, maxValues };
     const compiled = compiler.compile(standard, 'input', origin, how);
     return { ...wholeOf(compiled.json, compiled.validate), outdated: compiled.outdated };
   }
@@ -271,9 +273,9 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
 }
 
 function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
-  const { compiler, origin, closed, maxValues } = use;
+  const { compiler, origin, classes, maxValues } = use;
   try {
-    const { json, validate } = compiler.compile(type, 'input', origin, { closed, maxValues });
+    const { json, validate } = compiler.compile(type, 'input', origin, { classes, maxValues });
     // A ValidationPipe at the parameter makes the instance, of what a URL says.
     return use.piped(param) ? { json } : { json, check: validate };
   } catch (error) {
@@ -294,10 +296,10 @@ function twice(argument: string, one: RoutePlace, other: RoutePlace, { origin }:
 }
 
 /** Merges definitions. @throws McpHandlerDefinitionError when two schemas call different things by one name */
-function defsOf(wholes: readonly RoutePiece[], origin: string): JsonSchema {
+function defsOf(pieces: readonly RoutePiece[], origin: string): JsonSchema {
   const defs: Record<string, unknown> = {};
-  for (const { json } of wholes) {
-    for (const [name, definition] of Object.entries((json!['$defs'] ?? {}) as Record<string, unknown>)) {
+  for (const { json, $defs = json?.['$defs'] } of pieces) {
+    for (const [name, definition] of Object.entries(($defs ?? {}) as Record<string, unknown>)) {
       if (Object.hasOwn(defs, name) && JSON.stringify(defs[name]) !== JSON.stringify(definition)) {
         const reason = `two schemas of its parameters define "${name}" in "$defs", each in its own way. ${BY_HAND}`;
         throw new McpHandlerDefinitionError(origin, reason);

@@ -38,6 +38,8 @@ export interface RoutePiece {
   readonly separator?: string | undefined;
   /** The schema of a whole part. */
   readonly json?: JsonSchema;
+  /** The definitions that its properties refer to; those of a whole part are in its schema. */
+  readonly $defs?: unknown;
   /** Checks the value of the parameter; absent: its pipes do. */
   readonly check?: Validate;
   /** Names the library of the schema, as that of a compiled schema. */

@@ -11,7 +11,9 @@ import {
   McpHandlerDefinitionError,
   problemsText,
 } from '../handlers.errors.js';
-import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
+import { ClassDefinitions } from './class-definitions.js';
+import { type ClassUse, loadClassPackages } from './class-names.js';
+import { fieldsOf, jsonOfClass, validateClass } from './class-schema.js';
 import type { CompiledSchema, McpHandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 import { MANY_VALUES, standardCheck } from './standard-check.js';
 
@@ -31,6 +33,9 @@ export const MAX_UNSTOPPED_VALUES = 5_000;
 
 type Standard = StandardSchemaWithJSON['~standard'];
 
+/** Says what the pipes and interceptors around a handler do to classes. */
+export type ClassOptions = Omit<ClassUse, 'use'>;
+
 /**
  * Converts the schemas of handlers once, at the start: lists and calls convert nothing, and a schema that cannot be converted
  * stops the start instead of breaking a whole list.
@@ -45,7 +50,7 @@ export class SchemaCompiler {
    * Compiles a schema.
    *
    * @param origin the handler, for messages
-   * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have; `anyRoot`: it
+   * @param how `option`: what it was given as, for messages; `classes`: what is done to classes around the handler; `anyRoot`: it
    *   describes one argument, which need not be an object; `maxValues`: arguments may have so many
    * @throws McpHandlerDefinitionError that says why the schema cannot be used
    */
@@ -55,22 +60,32 @@ export class SchemaCompiler {
     origin: string,
     {
       option = `${use}Schema`,
-      closed = false,
+      classes = {},
       anyRoot = false,
       maxValues,
-    }: { option?: string; closed?: boolean | undefined; anyRoot?: boolean; maxValues?: number | undefined } = {},
+    }: { option?: string; classes?: ClassOptions | undefined; anyRoot?: boolean; maxValues?: number | undefined } = {},
   ): CompiledSchema {
     try {
-      const { json, validate, stops, outdated } = this.#convert(standardOf(schema) ?? schema, use, closed, anyRoot);
+      const { json, validate, fields, stops, outdated } = this.#convert(
+        standardOf(schema) ?? schema,
+        use,
+        classes,
+        anyRoot,
+      );
       const max = maxValues ?? (stops ? Infinity : MAX_UNSTOPPED_VALUES);
-      return { json: frozenJson(json), validate: use === 'input' ? limited(validate, max) : validate, outdated };
+      return {
+        json: frozenJson(json),
+        validate: use === 'input' ? limited(validate, max) : validate,
+        fields,
+        outdated,
+      };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new McpHandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
     }
   }
 
-  #convert(schema: unknown, use: SchemaUse, closed: boolean, anyRoot: boolean): ConvertedSchema {
+  #convert(schema: unknown, use: SchemaUse, classes: ClassOptions, anyRoot: boolean): ConvertedSchema {
     const misfit = MISFITS[use];
     if (isStandardSchema(schema)) {
       const json = jsonOfStandard(schema['~standard'], use);
@@ -79,8 +94,12 @@ export class SchemaCompiler {
     }
     if (typeof schema === 'function') {
       const packages = loadClassPackages();
-      const json = jsonOfClass(schema as Type, packages, { use, closed });
-      return { json, validate: validateClass(schema as Type, packages, use, misfit), stops: false };
+      const definitions = new ClassDefinitions();
+      const as = { ...classes, use };
+      const json = jsonOfClass(schema as Type, packages, as, definitions);
+      const { hasDiscriminators } = definitions;
+      const validate = validateClass(schema as Type, packages, as, { misfit, hasDiscriminators });
+      return { json, validate, fields: fieldsOf(schema as Type, packages, as), stops: false };
     }
     if (typeof schema !== 'object' || schema === null) {
       throw new Error(

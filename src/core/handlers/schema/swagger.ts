@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { isObject } from '../../protocol/json-rpc.js';
+import { ClassDefinitions } from './class-definitions.js';
 import type { JsonSchema } from './handler-schema.js';
 import type { RoutePlace } from './route-values.js';
 
@@ -72,21 +73,22 @@ interface ApiResponse {
 /**
  * Returns the JSON Schema of a class whose properties have `@ApiProperty()`.
  *
- * @param outer the classes that this one is part of
  * @returns nothing for a class without such properties
- * @throws Error for one that contains itself
  */
-export function jsonOfApiClass(type: Type, outer: readonly Type[] = []): JsonSchema | undefined {
+export function jsonOfApiClass(type: Type, definitions = new ClassDefinitions()): JsonSchema | undefined {
   const prototype = type.prototype as object;
   const names = ((Reflect.getMetadata(SWAGGER.properties, prototype) ?? []) as string[]).map((name) => name.slice(1));
   if (names.length === 0) return undefined;
-  if (outer.includes(type)) throw new Error(`the class ${type.name} contains itself.`);
+  return definitions.of(type, () => jsonOfApiProperties(prototype, names, definitions));
+}
+
+function jsonOfApiProperties(prototype: object, names: readonly string[], definitions: ClassDefinitions): JsonSchema {
   const all = names.map(
     (name) => [name, Reflect.getMetadata(SWAGGER.property, prototype, name) as ApiProperty] as const,
   );
   const required = all.filter(([, api]) => api.required !== false).map(([name]) => name);
   const properties = all.map(([name, api]) => {
-    return [name, propertyOf(api, Reflect.getMetadata('design:type', prototype, name), [...outer, type])] as const;
+    return [name, propertyOf(api, Reflect.getMetadata('design:type', prototype, name), definitions)] as const;
   });
   return { type: 'object', properties: Object.fromEntries(properties), ...(required.length > 0 && { required }) };
 }
@@ -107,7 +109,7 @@ const PRIMITIVES = new Map<unknown, JsonSchema>([
   [Date, { type: 'string', format: 'date-time' }],
 ]);
 
-function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): JsonSchema {
+function propertyOf(api: ApiProperty, design: unknown, definitions: ClassDefinitions): JsonSchema {
   const lists = api.isArray === true || Array.isArray(api.type);
   let given: unknown = Array.isArray(api.type) ? (api.type as unknown[])[0] : (api.type ?? design);
   // The type is `() => Class`, or `() => [Class]`.
@@ -118,7 +120,7 @@ function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): 
     KEYWORDS.filter((key) => api[key] !== undefined && !refers(api[key])).map((key) => [key, api[key]]),
   );
   const { description, ...rules } = documentation;
-  const one: JsonSchema = { ...typeOf(given, outer), ...rules };
+  const one: JsonSchema = { ...typeOf(given, definitions), ...rules };
   const json = many && one['type'] !== 'array' ? { type: 'array', items: one } : one;
   const texts = description === undefined ? {} : { description };
   return api.nullable === true ? { anyOf: [json, { type: 'null' }], ...texts } : { ...json, ...texts };
@@ -127,9 +129,9 @@ function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): 
 /** Other types exist in the document only: `file`. */
 const JSON_TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'];
 
-function typeOf(given: unknown, outer: readonly Type[]): JsonSchema {
+function typeOf(given: unknown, definitions: ClassDefinitions): JsonSchema {
   if (typeof given === 'string') return JSON_TYPES.includes(given) ? { type: given } : {};
   const primitive = PRIMITIVES.get(given);
   if (primitive) return primitive;
-  return (typeof given === 'function' ? jsonOfApiClass(given as Type, outer) : undefined) ?? {};
+  return (typeof given === 'function' ? jsonOfApiClass(given as Type, definitions) : undefined) ?? {};
 }
