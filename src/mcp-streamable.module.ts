@@ -21,6 +21,7 @@ import { HandlerTable } from './core/handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
 import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
+import { RequestContexts } from './core/handlers/invocation/request-contexts.js';
 import { HttpEdge } from './core/http/edge/http-edge.js';
 import { McpRequestReader } from './core/http/mcp-incoming.js';
 import { McpResponder } from './core/http/responder.js';
@@ -65,6 +66,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ENDPOINT_KEY) private readonly key: EndpointKey,
     @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
     @Inject(HttpEdge) private readonly edge: HttpEdge,
+    @Inject(RequestContexts) private readonly contexts: RequestContexts,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
@@ -183,7 +185,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
       const paths = [routerPathOf(this, applicationId), routerPathOf(other, applicationId)] as const;
       assertOwnPath([this.endpointName, other.endpointName], paths, versioning);
     }
-    this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy);
+    this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy, (request) => this.contexts.open(request));
   }
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */

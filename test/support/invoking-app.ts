@@ -18,6 +18,7 @@ import { Test } from '@nestjs/testing';
 import { type McpCall, McpContext } from 'nestjs-mcp-streamable';
 import type { McpClientPort } from '../../src/core/calls/mcp-context.js';
 import { HandlerInvokers } from '../../src/core/handlers/invocation/handler-invokers.js';
+import { RequestContexts } from '../../src/core/handlers/invocation/request-contexts.js';
 import type { HandlerRunner } from '../../src/core/handlers/results/handler-outcome.js';
 import type { Adapter } from './adapters.js';
 import type { ProviderWrapper } from '../../src/core/handlers/invocation/enhancers.js';
@@ -141,7 +142,7 @@ export class InvokingApp {
       ...metadata,
       imports: [DiscoveryModule, ...(metadata.imports ?? [])],
       controllers: [InvokingController, ...(metadata.controllers ?? [])],
-      providers: [HandlerInvokers, ...(metadata.providers ?? [])],
+      providers: [RequestContexts, HandlerInvokers, ...(metadata.providers ?? [])],
     })
     class TestedModule {}
     const testing = await Test.createTestingModule({ imports: [TestedModule] }).compile();

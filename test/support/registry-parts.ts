@@ -1,5 +1,6 @@
 import { ApplicationConfig, type ModuleRef, ModulesContainer } from '@nestjs/core';
 import { HandlerInvokers, RegisteredHandlers } from '../../src/core/handlers/invocation/handler-invokers.js';
+import { RequestContexts } from '../../src/core/handlers/invocation/request-contexts.js';
 
 /** What a registry needs that no module provides. */
 export function registryParts(): readonly [invokers: HandlerInvokers, module: ModuleRef] {
@@ -11,5 +12,6 @@ export function registryParts(): readonly [invokers: HandlerInvokers, module: Mo
     getEnhancersMetadata: () => [],
   };
   modules.set('endpoint', { providers: new Map([[RegisteredHandlers, wrapper]]) } as never);
-  return [new HandlerInvokers(new ApplicationConfig(), modules), {} as ModuleRef];
+  const moduleRef = {} as ModuleRef;
+  return [new HandlerInvokers(new ApplicationConfig(), modules, new RequestContexts(moduleRef)), moduleRef];
 }

@@ -3,10 +3,12 @@ import { ToolCatalogues } from './catalogue/tool-catalogues.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
 import { RouteMiddleware } from './discovery/route-middleware.js';
 import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
+import { RequestContexts } from './invocation/request-contexts.js';
 import { HandlerTable } from './registry/handler-table.js';
 
 export const handlerProviders: Provider[] = [
   HandlerTable,
+  RequestContexts,
   HandlerInvokers,
   RegisteredHandlers,
   ToolCatalogues,

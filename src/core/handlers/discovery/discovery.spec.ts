@@ -5,6 +5,7 @@ import {
   DiscoveryModule,
   DiscoveryService,
   MetadataScanner,
+  ModuleRef,
   ModulesContainer,
 } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
@@ -15,6 +16,7 @@ import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers
 import { resolveOptions } from '../../common/options.js';
 import { HANDLER_TABLE } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
+import { RequestContexts } from '../invocation/request-contexts.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type AppScan, EndpointMark, FeatureMark, hostsOf, scanApp } from './app-scan.js';
 import { DeclaredHandlers } from './declared-handlers.js';
@@ -122,7 +124,7 @@ async function start(module: ModuleMetadata): Promise<App> {
     load: (endpoint = scanApp(...app).endpoints[0]!) => {
       const table = new HandlerTable();
       const config = testing['applicationConfig'] as ApplicationConfig;
-      const invokers = new HandlerInvokers(config, app[1]);
+      const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)));
       const options = resolveOptions(HANDLER_TABLE, { pageSize: 10 });
       const rest = [options, systemClock, config, { add: () => {} }, { assertRuns: () => {} }] as const;
       new DeclaredHandlers(...app, endpoint, invokers, table, ...rest).load();

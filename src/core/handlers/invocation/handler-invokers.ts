@@ -37,7 +37,8 @@ import { type HandlerDescription, Invocation, ListingInvocation, type Method } f
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
 import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor, withGuards } from './params.js';
 import { assertPayload } from './older-nest.js';
-import { isRequestView, type RoutedParams } from './request-view.js';
+import { RequestContexts } from './request-contexts.js';
+import type { RoutedParams } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
 import { pathNamesOf, routePathsOf, verbOf } from './route-paths.js';
 import { RouteUrls } from './route-url.js';
@@ -93,11 +94,10 @@ markEntryProvider(RegisteredHandlers);
 /** Makes invokers; one instance serves all endpoints of a module. @internal */
 @Injectable()
 export class HandlerInvokers {
-  readonly #contextIds: ContextIds = new WeakMap();
-
   constructor(
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(RequestContexts) private readonly contexts: RequestContexts,
   ) {}
 
   /**
@@ -153,19 +153,20 @@ export class HandlerInvokers {
     listGuards: readonly Type<CanActivate>[],
     areGuardsListed: () => boolean,
   ): MethodInvoker {
-    const { config, modules } = this;
+    const { config, modules, contexts } = this;
     const { host, handler, origin } = about;
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
     assertPayload(wrapper, modules, origin);
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };
     const lazily = (prepare: () => Surround): Surroundings =>
-      new Surroundings(wrapper, this.#contextIds, () => {
+      new Surroundings(wrapper, contexts, () => {
         const surround = prepare();
         return owner ? (_instance, contextId) => surround(owner, contextId) : surround;
       });
     return new MethodInvoker(
       about,
+      contexts,
       lazily(() => {
         const bare = isBare(config, host, handler) ? bareCall(layout) : undefined;
         return bare ?? surroundForCalls(config, modules, called);
@@ -198,9 +199,6 @@ function classOf({ metatype, isNotMetatype, instance }: ProviderWrapper): Type<o
   return ((instance ?? {}) as { constructor?: Type<object> }).constructor;
 }
 
-/** Nest keeps the providers that live as long as a request here, by HTTP request. */
-type ContextIds = WeakMap<object, ContextId>;
-
 /**
  * Collects the enhancers around a method: once for a static provider, else for each call, with the instance of its request.
  *
@@ -219,7 +217,7 @@ class Surroundings {
 
   constructor(
     private readonly wrapper: ProviderWrapper,
-    private readonly contextIds: ContextIds,
+    private readonly contexts: RequestContexts,
     private readonly prepare: () => Surround,
   ) {}
 
@@ -241,37 +239,16 @@ class Surroundings {
   #made(request: unknown): Promise<{ readonly instance: object; readonly contextId: ContextId }> {
     const { wrapper } = this;
     const moduleRef = wrapper.host!.getProviderByKey<ModuleRef>(ModuleRef).instance;
-    const contextId = this.#contextIdOf(request, moduleRef);
+    const contextId = this.#contextIdOf(request);
     return moduleRef
       .resolve<object>(wrapper.token, contextId, { strict: true })
       .then((instance) => ({ instance, contextId }));
   }
 
-  #contextIdOf(request: unknown, moduleRef: ModuleRef): ContextId {
+  #contextIdOf(request: unknown): ContextId {
     // A transient tree uses nothing of the request: there is nothing to share.
-    if (typeof request !== 'object' || !request || this.wrapper.isDependencyTreeStatic()) {
-      return ContextIdFactory.create();
-    }
-    let contextId = this.contextIds.get(request);
-    if (!contextId) {
-      contextId = isRequestView(request) ? contextIdOfView(request) : ContextIdFactory.getByRequest(request);
-      // The value of `REQUEST` is registered, as Nest's router does for a controller.
-      moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
-      this.contextIds.set(request, contextId);
-    }
-    return contextId;
+    return this.wrapper.isDependencyTreeStatic() ? ContextIdFactory.create() : this.contexts.of(request);
   }
-}
-
-/** Nest's router stores the context of a request under this key. */
-const REQUEST_CONTEXT_ID = 'REQUEST_CONTEXT_ID';
-
-/** Returns a context of its own for a view: providers that were made for the POST have read its query. */
-function contextIdOfView(view: object): ContextId {
-  const inherited = Object.getOwnPropertySymbols(Object.getPrototypeOf(view));
-  const key = inherited.find(({ description }) => description === REQUEST_CONTEXT_ID);
-  if (key) Object.defineProperty(view, key, { value: undefined });
-  return ContextIdFactory.getByRequest(view, []);
 }
 
 const next = (): void => {};
@@ -291,6 +268,7 @@ export class MethodInvoker implements HandlerRunner {
 
   constructor(
     private readonly about: HandlerDescription,
+    private readonly contexts: RequestContexts,
     private readonly calls: Surroundings,
     private readonly admission: Surroundings,
     private readonly listing: Surroundings,
@@ -313,7 +291,7 @@ export class MethodInvoker implements HandlerRunner {
   /** Returns a runner of the same method for another handler. */
   named(name: string, validate: Validate | undefined): HandlerRunner {
     const about = { ...this.about, name, validate };
-    return new MethodInvoker(about, this.calls, this.admission, this.listing, () => this.guarded);
+    return new MethodInvoker(about, this.contexts, this.calls, this.admission, this.listing, () => this.guarded);
   }
 
   /** Returns the provider. @param request for which it is made, if it is not static */
@@ -322,7 +300,7 @@ export class MethodInvoker implements HandlerRunner {
   }
 
   async run(raw: unknown, context: McpContext): Promise<unknown> {
-    const invocation = new Invocation(this.about, raw, context);
+    const invocation = this.#invocation(raw, context);
     const { request } = invocation.context;
     const response = new ResponseFacade(request);
     try {
@@ -342,16 +320,18 @@ export class MethodInvoker implements HandlerRunner {
 
   visible(context: McpContext): boolean | Promise<boolean> {
     if (!this.guarded) return true;
+    // The guards of all entries share it, so it is not that of a view.
+    this.contexts.open(context.request);
     return this.#letIn(this.listing, new ListingInvocation(this.about, undefined, context), context.request);
   }
 
   admits(raw: unknown, context: McpContext): Promise<boolean> {
-    const invocation = new Invocation(this.about, raw, context);
+    const invocation = this.#invocation(raw, context);
     return this.#letIn(this.admission, invocation, invocation.context.request);
   }
 
   async assertAdmits(raw: unknown, context: McpContext): Promise<void> {
-    const invocation = new Invocation(this.about, raw, context);
+    const invocation = this.#invocation(raw, context);
     const { request } = invocation.context;
     const response = new ResponseFacade(request);
     try {
@@ -373,6 +353,12 @@ export class MethodInvoker implements HandlerRunner {
     if (!refusal) return;
     context.mcpCall.denied = true;
     throw refusal;
+  }
+
+  #invocation(raw: unknown, context: McpContext): Invocation {
+    const invocation = new Invocation(this.about, raw, context);
+    this.contexts.open(invocation.context.request);
+    return invocation;
   }
 
   #refusal(context: McpContext): HandlerDeniedError | undefined {

@@ -30,13 +30,16 @@ export interface EdgePolicy {
  */
 export type EdgeDecision = (request: IncomingMessage, response: ServerResponse) => boolean;
 
+/** Called with the request that the guards will see. @internal */
+export type BeforeGuards = (request: object) => void;
+
 /** Answers requests in front of the app. @returns whether the request was answered; it goes on otherwise @internal */
 export type EdgeAnswer = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /** Implements what differs between the adapters. @internal */
 export interface AdapterEdge {
   /** Puts the edge in front of the routes. @returns a function that lists the paths of the endpoint's routes */
-  install(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[];
+  install(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision, onGuards?: BeforeGuards): () => string[];
   answerFirst(adapter: HttpServer, answer: EdgeAnswer): void;
   hasRoute(adapter: HttpServer, path: string): boolean;
 }

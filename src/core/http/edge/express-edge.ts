@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import type { AdapterEdge, EdgeDecision } from './edge-policy.js';
+import type { AdapterEdge, BeforeGuards, EdgeDecision } from './edge-policy.js';
 import { type EndpointKey, endpointOfHandler, hideMediaType, restoreMediaType } from './endpoint-route.js';
 
 /*
@@ -50,10 +50,15 @@ export const expressEdge: AdapterEdge = {
   },
 };
 
-function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
+function installExpressEdge(
+  adapter: HttpServer,
+  endpoint: EndpointKey,
+  decide: EdgeDecision,
+  onGuards?: BeforeGuards,
+): () => string[] {
   const app = adapter.getInstance() as Express;
   const { stack } = app.router;
-  const routes = new MarkedRoutes(stack, endpoint);
+  const routes = new MarkedRoutes(stack, endpoint, onGuards);
   app.use(function mcpEdge(request, response, next) {
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
@@ -74,6 +79,7 @@ class MarkedRoutes {
   constructor(
     private readonly stack: Layer[],
     private readonly endpoint: EndpointKey,
+    private readonly onGuards?: BeforeGuards,
   ) {}
 
   has({ path }: ExpressRequest): boolean {
@@ -97,18 +103,19 @@ class MarkedRoutes {
   private prepare(route: Route): boolean {
     const marked = route.stack.find((layer) => endpointOfHandler(layer.handle) === this.endpoint);
     if (!marked) return false;
-    if (route.stack[0]!.handle !== restore) {
-      (route as unknown as Record<string, (handler: Handler) => void>)[marked.method!]!(restore);
+    if (route.stack[0]!.handle !== this.#restore) {
+      (route as unknown as Record<string, (handler: Handler) => void>)[marked.method!]!(this.#restore);
       moveLastToFront(route.stack);
     }
     return true;
   }
-}
 
-const restore: Handler = (request, _response, next) => {
-  restoreMediaType(request);
-  next();
-};
+  readonly #restore: Handler = (request, _response, next) => {
+    restoreMediaType(request);
+    this.onGuards?.(request);
+    next();
+  };
+}
 
 /** Returns whether a layer matches. A path that cannot be decoded is no match: the router answers it. */
 function matches(layer: Layer, path: string): boolean {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type HttpServer, UnsupportedMediaTypeException } from '@nestjs/common';
-import { type AdapterEdge, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
+import { type AdapterEdge, type BeforeGuards, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
 import {
   endpointOfConfig,
   type EndpointKey,
@@ -69,12 +69,22 @@ export const fastifyEdge: AdapterEdge = {
   hasRoute: (adapter, url) => (adapter.getInstance() as Fastify).hasRoute({ url, method: 'GET' }),
 };
 
-function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
+function installFastifyEdge(
+  adapter: HttpServer,
+  endpoint: EndpointKey,
+  decide: EdgeDecision,
+  onGuards?: BeforeGuards,
+): () => string[] {
   const fastify = adapter.getInstance() as Fastify;
   const urls = new Set<string>();
   const edge: RequestHook = (request, reply, done) => {
     if (decide(request.raw, reply.raw)) done();
     else reply.hijack();
+  };
+  const restore: RequestHook = (request, _reply, done) => {
+    restoreMediaType(request.raw);
+    onGuards?.(request);
+    done();
   };
   if (!fastify.hasContentTypeParser(DISGUISE)) {
     fastify.addContentTypeParser(DISGUISE, ({ raw }, _body, done) =>
@@ -96,11 +106,6 @@ function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: 
 const hide: PayloadHook = (request, _reply, _payload, done) => {
   // A GET has no body to be parsed.
   if (request.raw.method !== 'GET') hideMediaType(request.raw, DISGUISE);
-  done();
-};
-
-const restore: RequestHook = (request, _reply, done) => {
-  restoreMediaType(request.raw);
   done();
 };
 

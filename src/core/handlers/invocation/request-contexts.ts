@@ -1,0 +1,51 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type ContextId, ContextIdFactory, ModuleRef } from '@nestjs/core';
+// @nestjs/graphql imports it from here too.
+import { REQUEST_CONTEXT_ID } from '@nestjs/core/router/request/request-constants.js';
+import { isObject } from '../../protocol/json-rpc.js';
+import { isRequestView } from './request-view.js';
+
+/**
+ * # The DI context of a request
+ *
+ * Nest keeps the providers of a request in a context, and stores its id in the request: `ContextIdFactory.getByRequest(request)`
+ * gives an enhancer the instances that its route has. Nest's router does so if the controller is not static, and ours is. So the
+ * request of the endpoint gets its context here, before the first guard; it is made when it is first asked for.
+ *
+ * - All that serves the request shares the context: guards of the endpoint, enhancers and providers of handlers, the calls of
+ *   a batch, the entries of a list.
+ * - The view of a call whose method is a route too has a context of its own: providers of the POST have read its query.
+ * - A context that Nest has made before, for middleware or a guard, is kept.
+ */
+@Injectable()
+export class RequestContexts {
+  constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
+
+  /** Gives a request its context, unless it has one. */
+  open(request: unknown): void {
+    if (!isObject(request)) return;
+    const isView = isRequestView(request);
+    if (isView ? Object.hasOwn(request, REQUEST_CONTEXT_ID) : REQUEST_CONTEXT_ID in request) return;
+    let isMaking = false;
+    const get = (): ContextId | undefined => {
+      // Nest looks here first.
+      if (isMaking) return undefined;
+      isMaking = true;
+      try {
+        const contextId = ContextIdFactory.getByRequest(request, isView ? [] : undefined);
+        Object.defineProperty(request, REQUEST_CONTEXT_ID, { value: contextId });
+        this.moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
+        return contextId;
+      } finally {
+        isMaking = false;
+      }
+    };
+    Object.defineProperty(request, REQUEST_CONTEXT_ID, { configurable: true, get });
+  }
+
+  /** Returns the context of a request; a new one if there is no request. */
+  of(request: unknown): ContextId {
+    this.open(request);
+    return ContextIdFactory.getByRequest(request as object);
+  }
+}
