@@ -64,10 +64,6 @@ class Entities {
   serialised(): Order {
     return new Order();
   }
-  @Tool({ name: 'map' })
-  map(): Map<string, number> {
-    return new Map([['a', 1]]);
-  }
   @Tool({ name: 'empty-page' })
   emptyPage(): object {
     return { content: [], total: 0 };
@@ -113,6 +109,33 @@ class Mistakes {
   }
 }
 
+/** Values whose parts JSON cannot have, or of which it has nothing. */
+const LOST: readonly (readonly [text: string, value: () => unknown])[] = [
+  ['a Map at "order.lines"', () => ({ order: { id: 1, lines: new Map([['a', 1]]) } })],
+  ['a Set at "0.tags"', () => [{ tags: new Set(['a']) }]],
+  ['an Error at "failed.1"', () => ({ failed: [null, new TypeError('secret')] })],
+  ['a Map', () => new Map([['a', 1]])],
+  ['a bigint at "order.id"', () => ({ order: { id: 1n } })],
+  ['a cycle at "order.self"', () => ({ order: cyclic })],
+];
+let returned: unknown;
+
+@Injectable()
+class Lost {
+  @Tool({ name: 'lost' })
+  tool(): unknown {
+    return returned;
+  }
+  @Tool({ name: 'checked-lost', outputSchema: anyObject })
+  checked(): unknown {
+    return returned;
+  }
+  @Resource({ uri: 'attack://lost', name: 'lost' })
+  resource(): unknown {
+    return returned;
+  }
+}
+
 @Injectable()
 class Exceptions {
   @Tool({ name: 'cycle' })
@@ -130,14 +153,13 @@ class Exceptions {
 }
 
 describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Entities, Mistakes, Exceptions], errorDetails: false });
+  const start = testApps(adapter, { providers: [Entities, Lost, Mistakes, Exceptions], errorDetails: false });
   const connect = officialClients();
 
   it.each<[string, object]>([
     ['entity', SENT],
     ['checked', SENT],
     ['serialised', SERIALISED],
-    ['map', {}],
     ['empty-page', { content: [], total: 0 }],
   ])('unusual results that are instances of a class are sent as their JSON (%s)', async (name, sent) => {
     const client = await connect(await start());
@@ -176,6 +198,36 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
       expect(file.destroyed).toBe(true);
     },
   );
+
+  it.each(LOST)(
+    'unusual results of which a part would be lost are refused, and the log names the part (%s)',
+    async (part, make) => {
+      const app = await start();
+      const client = await connect(app);
+      returned = make();
+      const { content, isError } = await client.callTool({ name: 'lost', arguments: {} });
+      const text = 'Internal error in the tool "lost". See the server log.';
+      expect([content, isError]).toEqual([[{ type: 'text', text }], true]);
+      await expect(client.readResource({ uri: 'attack://lost' })).rejects.toMatchObject({ code: -32603 });
+      expect(app.log.texts('error').filter((line) => line.includes(part))).toHaveLength(2);
+      expect(app.log.texts('error').join()).not.toContain('secret');
+    },
+  );
+
+  it('unusual results with an empty object, and what JSON has of a class, are sent', async () => {
+    const client = await connect(await start());
+    returned = {
+      filters: {},
+      at: new Date(0),
+      failed: Object.assign(new Error('x'), { code: 'E' }),
+      total: { toJSON: () => 1 },
+    };
+    const sent = { filters: {}, at: '1970-01-01T00:00:00.000Z', failed: { code: 'E' }, total: 1 };
+    for (const name of ['lost', 'checked-lost']) {
+      const { content } = await client.callTool({ name, arguments: {} });
+      expect(content).toEqual([{ type: 'text', text: JSON.stringify(sent) }]);
+    }
+  });
 
   it.each(['cycle', 'bigint'])(
     'unusual results send no details of an exception that cannot be JSON (%s)',

@@ -1,6 +1,7 @@
 import { isObject } from '../../protocol/json-rpc.js';
 import type { ContentBlock } from '@modelcontextprotocol/server';
 import { StreamableFile } from '@nestjs/common';
+import { excerpt } from '../../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../../protocol/spec.js';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import { jsonWithoutFiles } from './files.js';
@@ -122,23 +123,64 @@ export function plain(value: unknown): unknown {
   return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
 }
 
-/** Returns the JSON of a value. @throws McpHandlerResultError when the value cannot be JSON */
+/** Returns the JSON of a value. @throws McpHandlerResultError when the value cannot be JSON, or JSON would lose a part of it */
 export function jsonOf(value: unknown): string {
   assertNoStream(value);
-  let cause: unknown;
+  let text: string | undefined;
   try {
-    const text = jsonWithoutFiles(value);
-    if (text !== undefined) return text;
-  } catch (error) {
-    if (error instanceof McpHandlerResultError) throw error;
-    cause = error;
+    text = jsonWithoutFiles(value);
+  } catch (cause) {
+    if (cause instanceof McpHandlerResultError) throw cause;
+    throw new McpHandlerResultError(`A handler returned ${unwritableText(value)}.`, { cause });
   }
+  if (text === undefined) throw unsendable('value that is undefined as JSON');
+  // An empty object may be an entry of the app, or all that JSON has of a Map.
+  const lost = text.includes('{}') ? lostIn(value) : undefined;
+  if (!lost) return text;
   throw new McpHandlerResultError(
-    'A handler returned a value that cannot be written as JSON: a cycle, a bigint, or undefined.',
-    {
-      cause,
-    },
+    `A handler returned ${shownPart(lost)}, of which JSON has nothing. Return a plain object, an array or a text, such as Object.fromEntries(map), [...set] or error.message.`,
   );
+}
+
+/** A part of a value that JSON cannot have. */
+interface LostPart {
+  readonly what: string;
+  readonly path: readonly string[];
+}
+
+const EMPTIED = [Map, Set, Error];
+
+/** Returns the first part of a value that JSON cannot have, or of which it has nothing. @param around the objects that the value is part of */
+function lostIn(value: unknown, path: readonly string[] = [], around: readonly unknown[] = []): LostPart | undefined {
+  const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
+  const written: unknown = typeof own === 'function' ? Reflect.apply(own, value, [path.at(-1) ?? '']) : value;
+  if (typeof written === 'bigint') return { what: 'a bigint', path };
+  if (typeof written !== 'object' || written === null) return undefined;
+  if (around.includes(written)) return { what: 'a cycle', path };
+  const parts = Object.entries(written);
+  const type = EMPTIED.find((each) => written instanceof each);
+  if (type && parts.length === 0) return { what: `${type === Error ? 'an' : 'a'} ${type.name}`, path };
+  for (const [name, part] of parts) {
+    const lost = lostIn(part, [...path, name], [...around, written]);
+    if (lost) return lost;
+  }
+  return undefined;
+}
+
+function shownPart({ what, path }: LostPart): string {
+  return path.length === 0 ? what : `${what} at "${excerpt(path.join('.'))}"`;
+}
+
+/** Names the part because of which a value cannot be JSON. */
+function unwritableText(value: unknown): string {
+  const general = 'a value that cannot be written as JSON';
+  try {
+    const lost = lostIn(value);
+    return lost ? `${general}: ${shownPart(lost)}` : `${general}; see the cause`;
+  } catch {
+    // A getter or a toJSON() throws, or the value is nested too deeply.
+    return `${general}; see the cause`;
+  }
 }
 
 /** Throws for a stream: JSON would contain its private fields. @throws McpHandlerResultError */
