@@ -10,7 +10,8 @@ import { type McpStreamableOptions, resolveEndpointOptions } from './mcp-streama
 import { DEFAULTS, type McpStreamableExtras, resolveExtras } from './core/http/endpoint-extras.js';
 import { McpHealthIndicator } from './core/nodes/mcp-health.indicator.js';
 import { ENDPOINT_NAME } from './core/calls/endpoint-name.js';
-import { nameOfGuard } from './core/calls/operator-log.js';
+import { interceptorNames } from './core/handlers/invocation/enhancers.js';
+import { nameOfEnhancer } from './core/calls/operator-log.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './core/handlers/discovery/app-scan.js';
 import { McpRegistry } from './core/handlers/registry/mcp-registry.js';
@@ -57,16 +58,21 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const [service, registry] = [getMcpToken(McpSessionService, name), getMcpToken(McpRegistry, name)];
   const confirmations = getMcpToken(McpConfirmations, name);
   const [health, caller] = [getMcpToken(McpHealthIndicator, name), getMcpToken(McpToolCaller, name)];
+  const controller = createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] });
+  const interceptors = interceptorNames(controller);
   const stores = STORES.map((store) => ({ provide: getMcpToken(store, name), useExisting: store }));
   return {
     ...definition,
     global: isGlobal,
     imports: [...new Set([DiscoveryModule, McpShutdownModule, ...(definition.imports ?? []), ...imports])],
-    controllers: [createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] })],
+    controllers: [controller],
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },
-      { provide: ENDPOINT_NAME, useValue: { name, path, version, guarded, guards: guards.map(nameOfGuard) } },
+      {
+        provide: ENDPOINT_NAME,
+        useValue: { name, path, version, guarded, guards: guards.map(nameOfEnhancer), interceptors },
+      },
       {
         provide: MCP_OPTIONS,
         useFactory: async (options: unknown) => {

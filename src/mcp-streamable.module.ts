@@ -25,6 +25,7 @@ import { RequestContexts } from './core/handlers/invocation/request-contexts.js'
 import { HttpEdge } from './core/http/edge/http-edge.js';
 import { McpRequestReader } from './core/http/mcp-incoming.js';
 import { McpResponder } from './core/http/responder.js';
+import { UnservedRequests } from './core/http/unserved-requests.js';
 import {
   assertOptions,
   ConfigurableModuleClass,
@@ -67,6 +68,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
     @Inject(HttpEdge) private readonly edge: HttpEdge,
     @Inject(RequestContexts) private readonly contexts: RequestContexts,
+    @Inject(UnservedRequests) private readonly unserved: UnservedRequests,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
@@ -185,7 +187,10 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
       const paths = [routerPathOf(this, applicationId), routerPathOf(other, applicationId)] as const;
       assertOwnPath([this.endpointName, other.endpointName], paths, versioning);
     }
-    this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy, (request) => this.contexts.open(request));
+    this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy, {
+      begins: (request) => this.contexts.open(request),
+      ended: (request, response) => this.unserved.ended(request, response),
+    });
   }
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */

@@ -13,6 +13,8 @@ export interface EndpointName {
   /** Whether the endpoint has guards of its own. */
   readonly guarded: boolean;
   readonly guards: readonly string[];
+  /** Lists the interceptors that the option `decorators` puts around the endpoint. */
+  readonly interceptors: readonly string[];
 }
 
 /** Names the endpoint in the keys of its state: the same on all nodes, and without colons. */

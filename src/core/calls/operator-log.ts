@@ -1,4 +1,4 @@
-import { type CanActivate, Logger, type Type } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import { printable, shown } from '../protocol/errors.js';
 
 /** Escapes what could change a terminal: texts and stacks may quote a client. */
@@ -47,9 +47,9 @@ export function guardThrew(guards: readonly string[], thrown: unknown): string {
   return `${who} threw ${thrown === undefined ? 'undefined' : shown(thrown)}: throw an Error, or an HttpException for the caller.`;
 }
 
-/** Returns the name of a guard, for messages. */
-export function nameOfGuard(guard: Type<CanActivate> | CanActivate): string {
-  return typeof guard === 'function' ? guard.name : guard.constructor.name;
+/** Returns the name of a guard or interceptor, a class or an object, for messages. */
+export function nameOfEnhancer(enhancer: object): string {
+  return typeof enhancer === 'function' ? enhancer.name : enhancer.constructor.name;
 }
 
 /** Returns whether a thrown value has neither a message nor a stack. */

@@ -16,14 +16,17 @@ import {
 } from './edge/edge-policy.js';
 import { HttpEdge } from './edge/http-edge.js';
 import type { ResolvedHttpOptions } from './http.options.js';
-import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
+import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { defaultPrincipal } from './principal.js';
+import { RefusalLog } from './refusal-log.js';
 import { McpResponder } from './responder.js';
+import { UnservedRequests } from './unserved-requests.js';
 
 export const httpProviders: Provider[] = [
   McpExceptionFilter,
   RefusalLog,
+  UnservedRequests,
   CardRoutes,
   {
     provide: HttpEdge,

@@ -1,17 +1,17 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Injectable } from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
+import { EmptyError } from 'rxjs';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
-import { guardThrew, isPlain, logError, logger, nameOfGuard } from '../calls/operator-log.js';
+import { guardThrew, isPlain, logError, logger, nameOfEnhancer } from '../calls/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../eras/mcp-endpoint.js';
-import { CallObserver } from '../calls/call-observer.js';
-import type { McpRefusal } from '../calls/mcp-instrumentation.js';
-import { McpError, type McpErrorCode } from '../protocol/errors.js';
+import { McpError } from '../protocol/errors.js';
 import { errorResponse, type RequestId } from '../protocol/json-rpc.js';
-import { ipOf } from '../protocol/local-caller.js';
-import { CHALLENGER, type Challenger, credentialsOf } from './credentials.js';
-import { McpRequestReader, type PlatformRequest, readOf } from './mcp-incoming.js';
+import { CHALLENGER, type Challenger } from './credentials.js';
+import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 import { UnknownPrincipalError } from './principal.js';
+import { RefusalLog } from './refusal-log.js';
 import { McpResponder, rawResponse } from './responder.js';
+import { UnservedRequests } from './unserved-requests.js';
 
 /** The JSON-RPC code of a refusal that has none of its own. */
 const REFUSED = -32000;
@@ -68,67 +68,6 @@ interface Answer {
   readonly payload: unknown;
 }
 
-/** Describes a refused request. */
-interface Refusal {
-  readonly status: number;
-  /** Says why the request is refused; it holds no credentials. */
-  readonly message: string;
-  /** The option that decides the refusal. */
-  readonly option?: string | undefined;
-  readonly code?: McpErrorCode | undefined;
-}
-
-/** The part that is read of a refused request. */
-interface RefusedRequest {
-  readonly method?: string | undefined;
-  readonly ip?: string | undefined;
-  readonly raw?: object | undefined;
-}
-
-/** Describes a refused request to observers, by what was read of it. */
-function described(request: RefusedRequest, { status, option, code }: Refusal): McpRefusal {
-  const { principal, message } = readOf(request);
-  const { name } = (message?.params ?? {}) as { readonly name?: unknown };
-  return {
-    status,
-    option,
-    code,
-    principal: principal ?? credentialsOf(request)?.principal,
-    ip: ipOf(request),
-    method: message?.method,
-    name: typeof name === 'string' ? name : undefined,
-  };
-}
-
-/**
- * Logs the requests that one endpoint refuses, for operators, and notifies observers of them.
- *
- * Each is a line at `debug`. The first refusal because of an option is a warning, since clients cannot correct it.
- * Responses with 400 are not logged: their texts quote bodies. A line names the endpoint instead of the URL, which may
- * contain a token.
- */
-@Injectable()
-export class RefusalLog {
-  /** A warning has already named these options. */
-  readonly #named = new Set<string>();
-
-  constructor(
-    @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'path'>,
-    @Inject(CallObserver) private readonly observer: CallObserver,
-  ) {}
-
-  /** @param request the platform's, or Node's for a request that the edge refused */
-  note(request: RefusedRequest, refusal: Refusal): void {
-    const { status, message, option } = refusal;
-    this.observer.refused(() => described(request, refusal));
-    if (status === 400) return;
-    const text = `${request.method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
-    if (option === undefined || this.#named.has(option)) return logger.debug(text);
-    this.#named.add(option);
-    logger.warn(`${text} Further refusals of this kind are logged at "debug".`);
-  }
-}
-
 /** Answers and logs the errors that guards and the controller of an endpoint throw. @internal */
 @Catch()
 export class McpExceptionFilter implements ExceptionFilter {
@@ -143,11 +82,17 @@ export class McpExceptionFilter implements ExceptionFilter {
     @Inject(CHALLENGER) private readonly challenger: Challenger | null,
     @Inject(ENDPOINT_NAME) private readonly name: Pick<EndpointName, 'guards' | 'path'>,
     @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
+    @Inject(UnservedRequests) private readonly unserved: UnservedRequests,
   ) {}
 
   catch(thrown: unknown, context: ArgumentsHost): void {
     const http = context.switchToHttp();
     const request = http.getRequest<PlatformRequest>();
+    // An interceptor has ended without a value, and without the controller.
+    if (thrown instanceof EmptyError && !this.reader.isServed(request)) {
+      void this.unserved.ended(request, http.getResponse<object>());
+      return;
+    }
     const refusal = this.endpoint.refusalFor(thrown);
     const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
     const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
@@ -164,7 +109,7 @@ export class McpExceptionFilter implements ExceptionFilter {
     if (this.reader.bodyOf(request))
       return `The option "principal", the session guard or an interceptor of the MCP endpoint "${path}" threw ${String(thrown)}: throw an Error.`;
     const scoped = this.app.getGlobalRequestGuards().map(({ name }) => String(name));
-    return guardThrew([...this.app.getGlobalGuards().map(nameOfGuard), ...scoped, ...guards], thrown);
+    return guardThrew([...this.app.getGlobalGuards().map(nameOfEnhancer), ...scoped, ...guards], thrown);
   }
 
   #log(error: unknown): void {

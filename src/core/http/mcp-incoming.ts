@@ -56,10 +56,12 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
 const BODY = Symbol('nestjs-mcp-streamable:body');
+const SERVED = Symbol('nestjs-mcp-streamable:served');
 
 interface ReadRequest {
   [INCOMING]?: McpIncoming | undefined;
   [BODY]?: IncomingBody | undefined;
+  [SERVED]?: true;
 }
 
 /** Returns what was read of a request before it was refused: its caller, and its message unless it is one of a batch. */
@@ -106,14 +108,20 @@ export class McpRequestReader {
     discardBody(rawRequest(request), response, this.clock, this.#closed);
   }
 
-  /** Returns the request as it was read. @throws Error when no guard has read it */
+  /** Returns the request as it was read, to the controller that serves it. @throws Error when no guard has read it */
   of(request: object): McpIncoming {
+    (request as ReadRequest)[SERVED] = true;
     const incoming = (request as ReadRequest)[INCOMING];
     if (!incoming)
       throw new Error(
         'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
       );
     return incoming;
+  }
+
+  /** Returns whether the controller has begun to serve a request. */
+  isServed(request: object): boolean {
+    return SERVED in request;
   }
 
   /** Releases the messages of a request that is answered as a stream, which may last for hours. */

@@ -17,6 +17,8 @@ import { McpResponder } from './responder.js';
  *     GET ─▶ session ─▶ events$
  *     DELETE ─▶ session ends
  *
+ * A request that has been answered meanwhile is not served: an interceptor of the app may call the controller late (E17).
+ *
  * A response is written by the responder: a promise that lasted as long as the stream would let a timeout of the app end
  * it, and an interceptor that maps what a controller returns would break its events.
  *
@@ -38,6 +40,7 @@ export abstract class McpController {
   /** Takes messages of a client: each request among them becomes a call, and is answered by JSON or by a stream (P1–P3). */
   @Post()
   async post(@Req() request: object, @Res() response: object): Promise<void> {
+    if (this.responses.isAnswered(response)) return;
     const incoming = this.requests.of(request);
     const exchange = await this.endpoint.post(incoming);
     const reply = await this.responses.replyOf(exchange, response);
@@ -53,6 +56,7 @@ export abstract class McpController {
   /** Opens a stream of the session: the standalone one, or the one of `Last-Event-ID` from where the client stopped (G1–G9). */
   @Get()
   async get(@Req() request: object, @Res() response: object): Promise<void> {
+    if (this.responses.isAnswered(response)) return;
     const incoming = this.requests.of(request);
     const reply = await this.endpoint.get(incoming);
     if (reply.kind !== 'events') return this.responses.send(response, reply);
@@ -66,6 +70,7 @@ export abstract class McpController {
   /** Ends the session (S12). */
   @Delete()
   async delete(@Req() request: object, @Res() response: object): Promise<void> {
+    if (this.responses.isAnswered(response)) return;
     await this.endpoint.delete(this.requests.of(request));
     this.responses.send(response, { kind: 'empty', status: 204 });
   }

@@ -80,6 +80,17 @@ export class McpResponder {
     }
   }
 
+  /** Returns whether the head of a response is written. */
+  isAnswered(response: object): boolean {
+    return rawResponse(response).headersSent;
+  }
+
+  /** Returns whether a client waits for a response that nobody has begun. */
+  isOpen(response: object): boolean {
+    const raw = rawResponse(response);
+    return !raw.headersSent && !hasGone(raw) && !(response as Partial<FastifyReply>).sent;
+  }
+
   /**
    * Writes a reply that is not a stream, unless the client has disconnected or the app has already answered (by a
    * timeout).
@@ -200,6 +211,7 @@ export function rawResponse(response: object): ServerResponse {
 /** Fastify's reply, with the methods that are needed. */
 interface FastifyReply {
   readonly raw: ServerResponse;
+  readonly sent: boolean;
   hijack(): void;
   getHeaders(): OutgoingHttpHeaders;
   code(status: number): this;

@@ -1,6 +1,6 @@
 import { type CanActivate, Scope, type Type, ValidationPipe } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
-import { nameOfGuard } from '../../calls/operator-log.js';
+import { nameOfEnhancer } from '../../calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { Method } from './invocation.js';
@@ -59,7 +59,13 @@ export function guardsAskedAgain(host: object, method: Method): GuardAskedAgain[
 /** Names the guards on the class and the method of a handler, for operators; those that check scopes have scopes to be named. */
 export function guardNames(host: object, method: Method): string[] {
   const guards = enhancersOf(ENHANCERS[0], host, method) as (Type<CanActivate> | CanActivate)[];
-  return [...new Set(guards.filter((guard) => !(ASKED_AGAIN in guard)).map(nameOfGuard))];
+  return [...new Set(guards.filter((guard) => !(ASKED_AGAIN in guard)).map(nameOfEnhancer))];
+}
+
+/** Names the interceptors on a class, for operators. */
+export function interceptorNames(host: object): string[] {
+  const interceptors = (Reflect.getMetadata(ENHANCERS[1].metadata, host) as object[] | undefined) ?? [];
+  return interceptors.map(nameOfEnhancer);
 }
 
 /** Returns whether a guard stands on the class or the method of a handler. */

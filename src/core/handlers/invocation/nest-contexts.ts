@@ -7,7 +7,7 @@ import {
   type NestContainer,
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { guardThrew, isPlain, nameOfGuard } from '../../calls/operator-log.js';
+import { guardThrew, isPlain, nameOfEnhancer } from '../../calls/operator-log.js';
 import { McpHandlerSignal } from '../handlers.errors.js';
 import { knownErrors, loadClassPackages } from '../schema/class-names.js';
 import { rawOf } from '../schema/class-schema.js';
@@ -68,7 +68,7 @@ export function surroundForCalls(
   creator.guardsConsumer = {
     tryActivate: (guards, ...rest) =>
       guardsConsumer.tryActivate(guards, ...rest).catch((thrown: unknown) => {
-        throw isPlain(thrown) ? new Error(guardThrew(guards.map(nameOfGuard), thrown)) : thrown;
+        throw isPlain(thrown) ? new Error(guardThrew(guards.map(nameOfEnhancer), thrown)) : thrown;
       }),
   };
   creator.externalErrorProxy = {

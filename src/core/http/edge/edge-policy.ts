@@ -30,8 +30,13 @@ export interface EdgePolicy {
  */
 export type EdgeDecision = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-/** Called with the request that the guards will see. @internal */
-export type BeforeGuards = (request: object) => void;
+/** Stands around what Nest runs for a request: guards, interceptors and the controller. @internal */
+export interface AroundRoute {
+  /** Called before the guards with the request that they will see. */
+  begins(request: object): void;
+  /** Called when Nest has done all, whether or not there is an answer. */
+  ended(request: object, response: object): Promise<void>;
+}
 
 /** Answers requests in front of the app. @returns whether the request was answered; it goes on otherwise @internal */
 export type EdgeAnswer = (request: IncomingMessage, response: ServerResponse) => boolean;
@@ -39,7 +44,7 @@ export type EdgeAnswer = (request: IncomingMessage, response: ServerResponse) =>
 /** Implements what differs between the adapters. @internal */
 export interface AdapterEdge {
   /** Puts the edge in front of the routes. @returns a function that lists the paths of the endpoint's routes */
-  install(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision, onGuards?: BeforeGuards): () => string[];
+  install(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision, around?: AroundRoute): () => string[];
   answerFirst(adapter: HttpServer, answer: EdgeAnswer): void;
   hasRoute(adapter: HttpServer, path: string): boolean;
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import type { AdapterEdge, BeforeGuards, EdgeDecision } from './edge-policy.js';
+import { isThenable } from '../../common/promises.js';
+import type { AdapterEdge, AroundRoute, EdgeDecision } from './edge-policy.js';
 import { type EndpointKey, endpointOfHandler, hideMediaType, restoreMediaType } from './endpoint-route.js';
 
 /*
@@ -20,7 +21,7 @@ interface Express {
 }
 
 interface Layer {
-  readonly handle: Handler;
+  handle: Handler;
   readonly route?: Route;
   match(path: string): unknown;
 }
@@ -54,11 +55,11 @@ function installExpressEdge(
   adapter: HttpServer,
   endpoint: EndpointKey,
   decide: EdgeDecision,
-  onGuards?: BeforeGuards,
+  around?: AroundRoute,
 ): () => string[] {
   const app = adapter.getInstance() as Express;
   const { stack } = app.router;
-  const routes = new MarkedRoutes(stack, endpoint, onGuards);
+  const routes = new MarkedRoutes(stack, endpoint, around);
   app.use(function mcpEdge(request, response, next) {
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
@@ -79,7 +80,7 @@ class MarkedRoutes {
   constructor(
     private readonly stack: Layer[],
     private readonly endpoint: EndpointKey,
-    private readonly onGuards?: BeforeGuards,
+    private readonly around?: AroundRoute,
   ) {}
 
   has({ path }: ExpressRequest): boolean {
@@ -101,19 +102,27 @@ class MarkedRoutes {
 
   /** Makes a route of the endpoint restore the media type before its guards. @returns whether the route is one */
   private prepare(route: Route): boolean {
+    if (route.stack[0]?.handle === this.#restore) return true;
     const marked = route.stack.find((layer) => endpointOfHandler(layer.handle) === this.endpoint);
     if (!marked) return false;
-    if (route.stack[0]!.handle !== this.#restore) {
-      (route as unknown as Record<string, (handler: Handler) => void>)[marked.method!]!(this.#restore);
-      moveLastToFront(route.stack);
-    }
+    if (this.around) marked.handle = surrounded(marked.handle, this.around);
+    (route as unknown as Record<string, (handler: Handler) => void>)[marked.method!]!(this.#restore);
+    moveLastToFront(route.stack);
     return true;
   }
 
   readonly #restore: Handler = (request, _response, next) => {
     restoreMediaType(request);
-    this.onGuards?.(request);
+    this.around?.begins(request);
     next();
+  };
+}
+
+function surrounded(handle: Handler, around: AroundRoute): Handler {
+  return (request, response, next) => {
+    const handled = handle(request, response, next);
+    // It is no promise if the request has another version of the API.
+    return isThenable(handled) ? handled.then(() => around.ended(request, response)) : handled;
   };
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type HttpServer, UnsupportedMediaTypeException } from '@nestjs/common';
-import { type AdapterEdge, type BeforeGuards, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
+import { type AdapterEdge, type AroundRoute, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
 import {
   endpointOfConfig,
   type EndpointKey,
@@ -32,6 +32,7 @@ interface FastifyReply {
   readonly raw: ServerResponse;
   hijack(): void;
   callNotFound(): void;
+  then(...settle: unknown[]): void;
 }
 
 type Done = (error?: Error | null) => void;
@@ -73,7 +74,7 @@ function installFastifyEdge(
   adapter: HttpServer,
   endpoint: EndpointKey,
   decide: EdgeDecision,
-  onGuards?: BeforeGuards,
+  around?: AroundRoute,
 ): () => string[] {
   const fastify = adapter.getInstance() as Fastify;
   const urls = new Set<string>();
@@ -81,9 +82,9 @@ function installFastifyEdge(
     if (decide(request.raw, reply.raw)) done();
     else reply.hijack();
   };
-  const restore: RequestHook = (request, _reply, done) => {
+  const restore: RequestHook = (request, reply, done) => {
     restoreMediaType(request.raw);
-    onGuards?.(request);
+    if (around) surround(request, reply, around);
     done();
   };
   if (!fastify.hasContentTypeParser(DISGUISE)) {
@@ -101,6 +102,20 @@ function installFastifyEdge(
     if (route.method === 'POST') declareOthers(fastify, route);
   });
   return () => [...urls];
+}
+
+/**
+ * Nest returns the reply when it has done all. The promise of the route then calls `then()` of the reply, which waits for a response
+ * that nobody may write.
+ */
+function surround(request: FastifyRequest, reply: FastifyReply, around: AroundRoute): void {
+  around.begins(request);
+  const settled = reply.then.bind(reply);
+  // oxlint-disable-next-line unicorn/no-thenable -- a reply has one already
+  reply.then = (...settle) => {
+    void around.ended(request, reply);
+    settled(...settle);
+  };
 }
 
 const hide: PayloadHook = (request, _reply, _payload, done) => {

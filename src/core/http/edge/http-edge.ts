@@ -4,7 +4,7 @@ import { systemClock, type McpClock } from '../../common/clock.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpOptionError } from '../../common/options.js';
-import type { AdapterEdge, BeforeGuards, EdgeAnswer, EdgeDecision, EdgePolicy } from './edge-policy.js';
+import type { AdapterEdge, AroundRoute, EdgeAnswer, EdgeDecision, EdgePolicy } from './edge-policy.js';
 import { expressEdge } from './express-edge.js';
 import { fastifyEdge } from './fastify-edge.js';
 import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js';
@@ -34,17 +34,16 @@ export class HttpEdge {
    * A module calls it in `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
    * route does, which Fastify needs. One app may have several endpoints.
    *
-   * @param onGuards called before the guards of a request, with the request that they see
    * @throws McpOptionError for an adapter other than Express' and Fastify's
    */
-  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy, onGuards?: BeforeGuards): void {
+  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy, around?: AroundRoute): void {
     const decide: EdgeDecision = (request, response) => {
       const refusal = refusalOf(request, policy);
       if (refusal) void this.refuse(request, response, refusal);
       else markAdmitted(request, endpoint);
       return refusal === undefined;
     };
-    this.paths = EDGES[typeOf(adapter)].install(adapter, endpoint, decide, onGuards);
+    this.paths = EDGES[typeOf(adapter)].install(adapter, endpoint, decide, around);
   }
 
   /**

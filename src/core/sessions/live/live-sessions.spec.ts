@@ -22,7 +22,14 @@ import { SessionRuntime } from './session-runtime.js';
 import { SESSION_TABLE, type McpSessionOptions } from '../session.options.js';
 import type { McpSessionStore } from '../store/session-store.js';
 
-const AT_MCP: EndpointName = { name: undefined, path: 'mcp', version: '1', guarded: false, guards: [] };
+const AT_MCP: EndpointName = {
+  name: undefined,
+  path: 'mcp',
+  version: '1',
+  guarded: false,
+  guards: [],
+  interceptors: [],
+};
 
 const IDLE_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
