@@ -1,9 +1,9 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
 import type { McpContext } from './mcp-context.js';
-import { McpExecutionContext, McpHandlerCall } from './mcp-execution-context.js';
+import { HANDLER_CALL, McpExecutionContext, type McpHandlerCall } from './mcp-execution-context.js';
 
-class Call extends McpHandlerCall {
+class Call implements McpHandlerCall {
   readonly context = { principal: 'anna' } as McpContext;
   readonly args = { id: 1 };
   readonly about = { kind: 'tool', name: 'find', handler: (): void => {}, host: Call } as const;
@@ -16,7 +16,7 @@ function contextOf(...args: unknown[]): ExecutionContext {
 describe('McpExecutionContext', () => {
   it('McpExecutionContext tells what is known of a handler', () => {
     const call = new Call();
-    const context = contextOf({}, {}, () => {}, call);
+    const context = contextOf({}, { [HANDLER_CALL]: call }, () => {});
     expect(McpExecutionContext.isMcp(context)).toBe(true);
     const mcp = McpExecutionContext.create(context);
     expect([mcp.getContext(), mcp.getArgs(), mcp.getKind(), mcp.getName()]).toEqual([

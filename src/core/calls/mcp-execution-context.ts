@@ -4,21 +4,21 @@ import type { McpContext } from './mcp-context.js';
 /** Kinds of handlers; a `method` belongs to an extension. @internal */
 export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'method';
 
-/** Marks the fourth argument; the symbol is registered, as an app may hold two copies of this package. */
-const HANDLER_CALL: unique symbol = Symbol.for('nestjs-mcp-streamable:handler-call');
-
 /**
- * The fourth argument of everything that Nest runs around a handler, after request, response and `next`, is one of
- * these.
+ * The response that enhancers of a handler get has this property. An argument of its own would be a fourth one: `GqlExecutionContext`
+ * would take the context of a handler for that of a resolver. The symbol is registered, as an app may hold two copies of this
+ * package.
  *
  * @internal
  */
-export abstract class McpHandlerCall {
-  readonly [HANDLER_CALL] = true;
-  abstract readonly context: McpContext;
+export const HANDLER_CALL: unique symbol = Symbol.for('nestjs-mcp-streamable:handler-call');
+
+/** One call of a handler, for everything that Nest runs around it. @internal */
+export interface McpHandlerCall {
+  readonly context: McpContext;
   /** The arguments as the client sent them. */
-  abstract readonly args: unknown;
-  abstract readonly about: {
+  readonly args: unknown;
+  readonly about: {
     readonly kind: McpHandlerKind;
     readonly name: string;
     /** The decorated method, not the function that Nest calls in its place. */
@@ -121,7 +121,7 @@ export class McpExecutionContext {
 }
 
 function handlerCallOf(context: ArgumentsHost): McpHandlerCall | undefined {
-  const call: unknown = context.getArgByIndex(3);
-  const marked = typeof call === 'object' && call !== null && HANDLER_CALL in call;
-  return marked ? (call as unknown as McpHandlerCall) : undefined;
+  const response: unknown = context.getArgByIndex(1);
+  if (typeof response !== 'object' || response === null) return undefined;
+  return (response as { readonly [HANDLER_CALL]?: McpHandlerCall })[HANDLER_CALL];
 }

@@ -11,7 +11,7 @@ import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { logger } from '../../calls/operator-log.js';
-import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
+import { HANDLER_CALL, type McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import {
   DENIAL_DATA,
   McpHandlerDefinitionError,
@@ -302,12 +302,12 @@ export class MethodInvoker implements HandlerRunner {
   async run(raw: unknown, context: McpContext): Promise<unknown> {
     const invocation = this.#invocation(raw, context);
     const { request } = invocation.context;
-    const response = new ResponseFacade(request);
+    const response = new ResponseFacade(request, invocation);
     try {
       // Each `await` costs a turn, so only promises are awaited.
       const calls = this.calls.ofStatic ?? this.calls.for(request);
       const call = isThenable(calls) ? await calls : calls;
-      const answer = call(request, response, next, invocation);
+      const answer = call(request, response, next);
       return isThenable(answer) ? await answer : answer;
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
@@ -333,10 +333,10 @@ export class MethodInvoker implements HandlerRunner {
   async assertAdmits(raw: unknown, context: McpContext): Promise<void> {
     const invocation = this.#invocation(raw, context);
     const { request } = invocation.context;
-    const response = new ResponseFacade(request);
+    const response = new ResponseFacade(request, invocation);
     try {
       const ask = await this.admission.for(request);
-      await ask(request, response, next, invocation);
+      await ask(request, response, next);
     } catch (error) {
       if (isHttpException(error) && !isDenial(error)) throw error;
       context.mcpCall.denied = true;
@@ -383,7 +383,7 @@ export class MethodInvoker implements HandlerRunner {
     const { request } = invocation.context;
     try {
       const ask = await surroundings.for(providersOf);
-      await ask(request, new ResponseFacade(request), next, invocation);
+      await ask(request, new ResponseFacade(request, invocation), next);
       return true;
     } catch (error) {
       if (!isHttpException(error)) this.#sayOnce(error);
@@ -417,7 +417,8 @@ function denialOf(
  */
 function bareCall({ plain, args }: ParamLayout): Surround | undefined {
   if (!plain) return undefined;
-  return (instance) => (_request, _response, _next, invocation) => {
+  return (instance) => (_request, response) => {
+    const invocation = response[HANDLER_CALL]!;
     invocation.entered = true;
     const params: unknown[] = [];
     for (const { index, field, part } of args) params[index] = invocation.argument(field, part);

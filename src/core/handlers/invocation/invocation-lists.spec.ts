@@ -39,12 +39,12 @@ class OwnerGuard implements CanActivate {
   }
 }
 
-/** Asks the fourth argument itself, and decides for those who have none. */
+/** Decides by itself when a list has no arguments. */
 @Injectable()
 class SwallowingGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     try {
-      return context.getArgByIndex(3).args !== undefined;
+      return McpExecutionContext.create(context).getArgs() !== undefined;
     } catch {
       return false;
     }

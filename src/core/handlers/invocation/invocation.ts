@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { Observable } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
-import { McpHandlerCall, type McpHandlerKind } from '../../calls/mcp-execution-context.js';
+import type { McpHandlerCall, McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { HandlerCancelled } from '../handlers.errors.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
@@ -38,8 +38,8 @@ export interface HandlerDescription {
   readonly validate: Validate | undefined;
 }
 
-/** The call as a handler and its enhancers see it: the fourth argument in Nest. */
-export class Invocation extends McpHandlerCall {
+/** The call as a handler and its enhancers see it; the response that they get refers to it. */
+export class Invocation implements McpHandlerCall {
   /**
    * Whether the parameters are being created: then all guards have accepted the caller. A 401 or 403 from here on is a failure of
    * the handler, not a denial.
@@ -57,7 +57,6 @@ export class Invocation extends McpHandlerCall {
     private readonly raw: unknown,
     context: McpContext,
   ) {
-    super();
     const { routed } = about;
     this.context = routed ? context.seeing(requestView(context.request, this.#given, routed)) : context;
   }

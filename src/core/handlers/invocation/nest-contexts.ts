@@ -14,21 +14,13 @@ import { rawOf } from '../schema/class-schema.js';
 import { RouteValue } from '../schema/route-values.js';
 import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { ProviderWrapper } from './enhancers.js';
-import type { Invocation, Method } from './invocation.js';
+import type { Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
 import { ArgumentsAsked } from './request-view.js';
 import type { ResponseFacade } from './response-facade.js';
 
-/**
- * A method with everything around it is called as Nest calls a route, with request, response, `next`; and the
- * invocation.
- */
-export type Surrounded = (
-  request: unknown,
-  response: ResponseFacade,
-  next: () => void,
-  invocation: Invocation,
-) => unknown;
+/** A method with everything around it is called as Nest calls a route. */
+export type Surrounded = (request: unknown, response: ResponseFacade, next: () => void) => unknown;
 
 /** A method of a provider whose enhancers Nest runs. */
 export interface SurroundedMethod {

@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import type { ExecutionContext } from '@nestjs/common';
 import { McpContext } from '../../calls/mcp-context.js';
+import { HANDLER_CALL } from '../../calls/mcp-execution-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Invocation, Method } from './invocation.js';
@@ -123,7 +124,7 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
   data: INVOCATION_DATA,
   pipes: [],
   factory: (_data, context): InvocationValue => {
-    const invocation = context.getArgByIndex<Invocation>(3);
+    const invocation = context.getArgByIndex<ResponseFacade>(1)[HANDLER_CALL]!;
     invocation.entered = true;
     return () => invocation;
   },
@@ -237,8 +238,9 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
 export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
     const part = ARGUMENTS[type];
-    if (part) return (args[3] as Invocation).argument(data, part);
-    return FROM_REQUEST[type]?.(args[0] ?? {}, data, args[1] as ResponseFacade);
+    const response = args[1] as ResponseFacade;
+    if (part) return response[HANDLER_CALL]!.argument(data, part);
+    return FROM_REQUEST[type]?.(args[0] ?? {}, data, response);
   },
 };
 

@@ -1,7 +1,9 @@
 import { HttpException } from '@nestjs/common';
 import { sdk } from '../../protocol/spec.js';
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
+import { HANDLER_CALL } from '../../calls/mcp-execution-context.js';
 import { McpError } from '../../protocol/errors.js';
+import type { Invocation } from './invocation.js';
 import { realRequest, respondBy } from './request-view.js';
 
 /**
@@ -37,6 +39,8 @@ const OF_THE_TRANSPORT = new Set([
  */
 export class ResponseFacade {
   statusCode = 200;
+  /** Leads from the context of enhancers to the call. */
+  readonly [HANDLER_CALL]: Invocation | undefined;
   /** Whether the error was answered; the first answer counts. */
   #answered = false;
   #body: unknown;
@@ -45,7 +49,9 @@ export class ResponseFacade {
   constructor(
     /** Express' `Request`, or `FastifyRequest`. */
     readonly req: unknown,
+    invocation?: Invocation,
   ) {
+    this[HANDLER_CALL] = invocation;
     respondBy(req, this);
   }
 
