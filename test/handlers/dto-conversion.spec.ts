@@ -13,6 +13,7 @@ import {
   UsePipes,
   ValidationPipe,
 } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
 import { Exclude, Expose, Type } from 'class-transformer';
 import { IsDate, IsDefined, IsInt, IsOptional, IsString, Min, ValidateNested } from 'class-validator';
 import { McpArgs, McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
@@ -67,6 +68,10 @@ class ShopDto {
   @ValidateNested() @Type(() => CategoryDto) category!: CategoryDto;
 }
 
+class AccountDto {
+  @Expose() @IsInt() id!: number;
+  @IsString() secret!: string;
+}
 /** Texts of a client become numbers and dates by the types of the fields. */
 class VisitDto {
   @IsInt() count!: number;
@@ -145,6 +150,11 @@ class Tools {
   @UseInterceptors(ClassSerializerInterceptor)
   adminUser(): UserDto {
     return Object.assign(new UserDto(), USER);
+  }
+  @Tool({ name: 'account', outputSchema: AccountDto })
+  @UseInterceptors(new ClassSerializerInterceptor(new Reflector(), { strategy: 'excludeAll' }))
+  account(): AccountDto {
+    return Object.assign(new AccountDto(), { id: 1, secret: 'x' });
   }
   @Tool({ name: 'page' })
   page(@McpArgs() { size, number }: PageDto): string {
@@ -289,6 +299,17 @@ describe.each(ONE_ADAPTER)('the conversion of DTOs, on %s', (adapter) => {
       expect(structuredContent).toEqual({ ...USER_AS_SENT, salary: 5 });
     },
   );
+
+  it('the options of a ClassSerializerInterceptor decide what the list and the result have', async () => {
+    const client = await connect(await app());
+    expect((await schemasOf(client, 'account'))['outputSchema']).toEqual({
+      type: 'object',
+      properties: { id: { type: 'integer' } },
+      required: ['id'],
+    });
+    const { structuredContent } = await client.callTool({ name: 'account', arguments: {} });
+    expect(structuredContent).toEqual({ id: 1 });
+  });
 
   it('a default is listed where class-transformer keeps it', async () => {
     const client = await connect(await app());

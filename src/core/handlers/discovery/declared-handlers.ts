@@ -12,7 +12,7 @@ import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/ha
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
-import { classOptionsOf, isValidated } from '../invocation/enhancers.js';
+import { classOptionsOf, isValidated, serializerOptionsOf } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
 import { pathNamesOf, routePathsOf } from '../invocation/route-paths.js';
@@ -183,7 +183,7 @@ export class DeclaredHandlers {
       route,
       runner: (validate) => this.#runner(declared, kind, name, validate, route),
       classes: this.#classOptions(declared),
-      serialize: serializeOptionsOf(declared.host.type as Type<object>, declared.methodName),
+      serialize: this.#serializeOptions(declared),
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
@@ -266,7 +266,7 @@ export class DeclaredHandlers {
       pathNames,
       rename,
       piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
-      classes: this.#classOptions(declared),
+      classes: ({ pipes }) => classOptionsOf(this.config, type, method, pipes),
       maxValues,
       documented: (place) => parameterDocs([method, type], place),
     });
@@ -342,7 +342,18 @@ export class DeclaredHandlers {
   #classOptions({ host, methodName, origin }: Declared): ClassOptions {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
-    return method ? classOptionsOf(this.config, type, method, layoutOf(type, methodName, origin)) : {};
+    if (!method) return {};
+    const wholes = layoutOf(type, methodName, origin).args.filter(({ field }) => field === undefined);
+    const atParams = wholes.flatMap(({ pipes }) => pipes);
+    return classOptionsOf(this.config, type, method, atParams);
+  }
+
+  /** Returns how the class of the result is converted. */
+  #serializeOptions({ host, methodName }: Declared): ClassOptions['transform'] {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    if (!method) return undefined;
+    return { ...serializerOptionsOf(this.config, type, method), ...serializeOptionsOf(type, method) };
   }
 
   #runner(

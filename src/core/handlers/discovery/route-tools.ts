@@ -2,7 +2,6 @@ import { RequestMethod, type Type } from '@nestjs/common';
 import type { ToolAnnotations } from '@modelcontextprotocol/server';
 import type { ToolOptions } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import { methodOf } from '../invocation/params.js';
 import type { McpHandlerSchema } from '../schema/handler-schema.js';
 import { type ClassOptions, standardOf } from '../schema/schema-compiler.js';
 import { jsonOfApiClass, operationOf, responseTypeOf } from '../schema/swagger.js';
@@ -63,22 +62,17 @@ function snakeCase(name: string): string {
 
 type SerializeOptions = ClassOptions['transform'] & { readonly schema?: unknown; readonly type?: Type };
 
-function serializeOptions(host: Type, method: object): SerializeOptions | undefined {
+/** Returns the options of `@SerializeOptions()` on a method, or else on its class. */
+export function serializeOptionsOf(host: Type, method: object): SerializeOptions | undefined {
   const [ofMethod, ofClass] = [method, host].map(
     (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as SerializeOptions | undefined,
   );
   return ofMethod ?? ofClass;
 }
 
-/** Returns the options of `@SerializeOptions()` on a method, or else on its class. */
-export function serializeOptionsOf(host: Type<object>, methodName: string): ClassOptions['transform'] {
-  const method = methodOf(host.prototype as object, methodName);
-  return method && serializeOptions(host, method);
-}
-
 /** Returns the schema of the result of a route. @throws McpHandlerDefinitionError */
 function resultOf(host: Type, method: object, origin: string): McpHandlerSchema {
-  const serialized = serializeOptions(host, method);
+  const serialized = serializeOptionsOf(host, method);
   const standard = standardOf(serialized?.schema);
   if (standard) return standard;
   const { type = serialized?.type, isArray = false } = responseTypeOf(method) ?? {};

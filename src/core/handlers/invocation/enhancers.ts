@@ -1,4 +1,4 @@
-import { type CanActivate, Scope, type Type, ValidationPipe } from '@nestjs/common';
+import { type CanActivate, ClassSerializerInterceptor, Scope, type Type, ValidationPipe } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
 import { nameOfEnhancer } from '../../calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
@@ -80,14 +80,17 @@ interface PipeOptions {
   readonly exceptionFactory: NonNullable<ClassOptions['exceptionFactory']>;
 }
 
-/** Returns what the `ValidationPipe`s around the arguments do to their class: the first one gets what the client sent. */
+/**
+ * Returns what the `ValidationPipe`s around arguments do to their class: the first one gets what the client sent.
+ *
+ * @param atParams the pipes of the parameters that take all arguments
+ */
 export function classOptionsOf(
   config: ApplicationConfig,
   host: object,
   method: Method,
-  layout: ParamLayout,
+  atParams: readonly unknown[],
 ): ClassOptions {
-  const atParams = Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []);
   const pipes = pipesAround(config, host, method, atParams).filter((pipe) => pipe instanceof ValidationPipe);
   const [first, ...others] = pipes as unknown as PipeOptions[];
   if (!first) return {};
@@ -96,6 +99,18 @@ export function classOptionsOf(
   );
   const { transformOptions: transform, validatorOptions: validation } = first;
   return { closed, transform, validation, exceptionFactory: (errors) => first.exceptionFactory(errors) };
+}
+
+/** Returns how a `ClassSerializerInterceptor` around a handler converts results, without `@SerializeOptions()`. */
+export function serializerOptionsOf(
+  config: ApplicationConfig,
+  host: object,
+  method: Method,
+): ClassOptions['transform'] {
+  const around = [...config.getGlobalInterceptors(), ...enhancersOf(ENHANCERS[1], host, method)];
+  // The property is protected; Nest documents its name for subclasses. The last one is the first that gets the result.
+  const serializer = around.findLast((interceptor) => interceptor instanceof ClassSerializerInterceptor);
+  return (serializer as { readonly defaultOptions?: ClassOptions['transform'] } | undefined)?.defaultOptions;
 }
 
 /**

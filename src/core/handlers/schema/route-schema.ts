@@ -46,8 +46,8 @@ export interface RouteUse {
   readonly rename: Readonly<Record<string, string>>;
   /** Returns whether a `ValidationPipe` stands around the parameter: it checks the class, and nothing else does. */
   readonly piped: (param: RouteParam) => boolean;
-  /** Says what the pipes around the route do to classes. */
-  readonly classes: ClassOptions;
+  /** Returns what the pipes around a parameter do to its class. */
+  readonly classes: (param: RouteParam) => ClassOptions;
   /** Returns what `@nestjs/swagger` documents of a parameter. */
   readonly documented: (place: RoutePlace) => JsonSchema;
 }
@@ -251,7 +251,7 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
     return { part, field: undefined, properties, required, json, ...(check && { check }) };
   };
   if (standard) {
-    const how = { option: `schema of ${at(param)}`, classes, maxValues };
+    const how = { option: `schema of ${at(param)}`, classes: classes(param), maxValues };
     const compiled = compiler.compile(standard, 'input', origin, how);
     return { ...wholeOf(compiled.json, compiled.validate), outdated: compiled.outdated };
   }
@@ -275,7 +275,7 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
 function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
   const { compiler, origin, classes, maxValues } = use;
   try {
-    const { json, validate } = compiler.compile(type, 'input', origin, { classes, maxValues });
+    const { json, validate } = compiler.compile(type, 'input', origin, { classes: classes(param), maxValues });
     // A ValidationPipe at the parameter makes the instance, of what a URL says.
     return use.piped(param) ? { json } : { json, check: validate };
   } catch (error) {
