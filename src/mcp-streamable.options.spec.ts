@@ -74,6 +74,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   allowedHosts: [null, 'a.example', [1], ['http://a.example'], ['*'], ['a.example/x']],
   allowedOrigins: [null, 'https://a.example', [1], ['a.example'], ['https://a.example/x'], ['*']],
   pageSize: [...NOT_COUNTS, Infinity],
+  guardedByApp: [null, 'no', 0],
   listGuards: [null, 'x', {}, [undefined], ['x'], [{}]],
   errorDetails: [null, 'yes', 0, {}],
   denials: [null, '', 'Http', 'constructor', true, 403],

@@ -21,11 +21,19 @@ export interface McpHandlerOptions {
    */
   listGuards?: readonly Type<CanActivate>[];
   /**
+   * Says whether guards of the whole app (`APP_GUARD`, `useGlobalGuards()`) decide who may call. Set `false` if they accept every
+   * caller, as that of `nestjs-cls` does, or only count calls: then the scope `public` of cache hints has an effect beside them, and
+   * the log does not take them for a login. The option does not change which guards run.
+   *
+   * @default true
+   */
+  guardedByApp?: boolean;
+  /**
    * Decides how long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they
    * ask again. `ttlMs` is in milliseconds. With a higher value there are fewer requests, but a client that does not
    * subscribe to changes sees them later. With `scope: 'public'`, a cache between clients and server may give the
    * answer for one caller to another. `public` has no effect if the endpoint, the app or an entry of the list has
-   * guards, or if the caller has a principal: these answers are `private`.
+   * guards, or if the caller has a principal: these answers are `private`. See `guardedByApp` for guards that accept every caller.
    *
    * @default { ttlMs: 0, scope: 'private' }
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
@@ -105,6 +113,7 @@ export interface McpHandlerOptions {
 export const HANDLER_TABLE = {
   pageSize: count(1_000),
   listGuards: list(undefined, (guard) => typeof guard === 'function', 'an array of guard classes'),
+  guardedByApp: flag(true),
   listCache: group({ ttlMs: 0 }, CACHE_TABLE),
   // The default depends on the caller, and on NODE_ENV.
   errorDetails: flag(undefined),

@@ -43,7 +43,7 @@ export const httpProviders: Provider[] = [
       { calls, held }: SessionRuntime,
     ) => {
       const warn = (): void => {
-        if (!policy.guarded()) return;
+        if (!policy.decides()) return;
         logger.warn(
           'The guards accepted a request for which "principal" returns no id: its caller is anonymous, and an anonymous session can be used by every caller that knows its id. Set the option "principal" to identify callers; if they are anonymous on purpose, set it to () => undefined.',
         );

@@ -231,17 +231,36 @@ export function assertListable(wrapper: ProviderWrapper, origin: string): void {
   );
 }
 
-/** Returns the classes of all guards of the app, for messages. */
-export function globalGuardNames(config: ApplicationConfig, modules: ModulesContainer): string[] {
-  const made = config.getGlobalGuards().map((guard) => {
+/**
+ * Names the guards of the app, for messages.
+ *
+ * @returns `named`: their classes; `unnamed`: the modules in which a factory made an object without a class, of which nothing is known
+ */
+export function globalGuardNames(
+  config: ApplicationConfig,
+  modules: ModulesContainer,
+): { readonly named: string[]; readonly unnamed: string[] } {
+  const [named, unnamed] = [new Set<string>(), new Set<string>()];
+  for (const guard of config.getGlobalGuards()) {
     const { name } = guard.constructor;
-    if (name !== 'Object') return name;
-    const home = [...modules.values()].find(({ providers }) =>
-      [...providers.values()].some(({ instance }) => instance === guard),
-    );
-    return `an object without a class (${home?.name ?? 'app.useGlobalGuards()'})`;
-  });
-  return [...new Set([...made, ...config.getGlobalRequestGuards().map(nameOf)])];
+    const home = name === 'Object' ? homeOf(guard, modules) : undefined;
+    if (home?.isFactory) unnamed.add(home.module);
+    else named.add(name === 'Object' ? `an object without a class (${home?.module ?? 'app.useGlobalGuards()'})` : name);
+  }
+  for (const wrapper of config.getGlobalRequestGuards()) named.add(nameOf(wrapper));
+  return { named: [...named], unnamed: [...unnamed] };
+}
+
+function homeOf(
+  guard: CanActivate,
+  modules: ModulesContainer,
+): { readonly module: string; readonly isFactory: boolean } | undefined {
+  for (const { name: module, providers } of modules.values()) {
+    for (const { instance, metatype } of providers.values()) {
+      if (instance === guard) return { module, isFactory: typeof metatype === 'function' };
+    }
+  }
+  return undefined;
 }
 
 function nameOf({ metatype, isAlias, inject, name }: ProviderWrapper): string {

@@ -1,15 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ApplicationConfig } from '@nestjs/core';
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpCacheHints } from '../decorators/handler-options.js';
+import { globalGuardNames } from '../invocation/enhancers.js';
 import type { HandlerTable, ListedKind } from '../registry/handler-table.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
 import { ERAS } from '../../protocol/era.js';
 import { sdk } from '../../protocol/spec.js';
 
-interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
+interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache' | 'guardedByApp'> {
   readonly auth?: { readonly anonymous: boolean } | undefined;
 }
 
@@ -21,7 +22,7 @@ interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
  * applies only where every caller gets the same answer: the entry, the endpoint and the app have no guard, and the
  * caller has no principal. Otherwise the result is `private`, even if the option is `public`.
  *
- * Every guard counts, even one that accepts all callers.
+ * Every guard counts, even one that accepts all callers, unless the option `guardedByApp` is `false`.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
  */
@@ -29,16 +30,19 @@ interface CacheOptions extends Pick<ResolvedHandlerOptions, 'listCache'> {
 export class EndpointCachePolicy {
   /** The hints of lists, and of `server/discover`. */
   readonly list: Readonly<Required<McpCacheHints>>;
-  /** Whether every caller needs a token. */
-  private readonly closed: boolean;
+  /** Whether the endpoint itself decides who may call: every caller needs a token, or it has guards. */
+  readonly #closed: boolean;
+  readonly #guardedByApp: boolean;
 
   constructor(
-    @Inject(MCP_OPTIONS) { listCache, auth }: CacheOptions,
-    @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'guarded'>,
+    @Inject(MCP_OPTIONS) { listCache, auth, guardedByApp }: CacheOptions,
+    @Inject(ENDPOINT_NAME) { guarded }: Pick<EndpointName, 'guarded'>,
     @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     this.list = listCache;
-    this.closed = auth !== undefined && !auth.anonymous;
+    this.#closed = guarded || (auth !== undefined && !auth.anonymous);
+    this.#guardedByApp = guardedByApp;
   }
 
   /**
@@ -46,8 +50,25 @@ export class EndpointCachePolicy {
    * called late.
    */
   guarded(): boolean {
-    const { endpoint, app, closed } = this;
-    return closed || endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
+    const { app } = this;
+    if (this.#closed) return true;
+    return this.#guardedByApp && (app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0);
+  }
+
+  /** Returns whether a guard most probably decides who may call: not one that a library has made without a class. */
+  decides(): boolean {
+    return this.#closed || this.namedGuards().length > 0;
+  }
+
+  /** Returns the classes of the guards of the app; none if the option `guardedByApp` is `false`. */
+  namedGuards(): string[] {
+    return this.#guardedByApp ? globalGuardNames(this.app, this.modules).named : [];
+  }
+
+  /** Returns the modules whose guards alone make `public` lists `private`. */
+  unnamedGuards(): string[] {
+    const onlyUnnamed = this.list.scope === 'public' && this.#guardedByApp && !this.decides();
+    return onlyUnnamed ? globalGuardNames(this.app, this.modules).unnamed : [];
   }
 }
 

@@ -5,18 +5,17 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
-import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
 import { logger } from '../../calls/operator-log.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { DeclaredHandlers } from '../discovery/declared-handlers.js';
 import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers.options.js';
-import { globalGuardNames } from '../invocation/enhancers.js';
 import { assertNoTask, HandlerTable } from '../registry/handler-table.js';
 import { assertNoSkills } from '../registry/skill-entry.js';
 import { McpSessionService } from '../../sessions/mcp-session.service.js';
 import { ToolGates } from '../once/tool-gates.js';
 import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../../protocol/extensions.js';
+import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
@@ -33,9 +32,8 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(McpSessionService) private readonly sessions: McpSessionService,
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
-    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(EndpointCachePolicy) private readonly policy: EndpointCachePolicy,
     @Inject(ToolGates) private readonly gates: ToolGates,
   ) {}
 
@@ -59,8 +57,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     this.table.assertTools((tool) => this.gates.assertShared(tool));
     this.gates.logAtStart([...this.table.all('tool')]);
     if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
-    const { config, modules } = this;
-    adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);
+    adviseOnHandlers(this.endpoint, this.options, this.policy, this.table);
   }
 
   onModuleDestroy(): void {
@@ -73,7 +70,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
 function adviseOnHandlers(
   { path }: EndpointName,
   { server, errorDetails, listGuards }: ResolvedHandlerOptions & { readonly server?: unknown },
-  { config, modules }: { config: ApplicationConfig; modules: ModulesContainer },
+  policy: EndpointCachePolicy,
   table: HandlerTable,
 ): void {
   if (server !== undefined) return;
@@ -84,7 +81,13 @@ function adviseOnHandlers(
         : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );
   }
-  const guards = listGuards === undefined && !table.empty ? globalGuardNames(config, modules) : [];
+  const unnamed = policy.unnamedGuards();
+  if (unnamed.length > 0) {
+    logger.log(
+      `The lists of the endpoint "${path}" are "private", although the scope of "listCache" is "public": a guard of ${unnamed.join(', ')}, made by a factory, may decide about callers. If no guard of the app does, set "guardedByApp: false".`,
+    );
+  }
+  const guards = listGuards === undefined && !table.empty ? policy.namedGuards() : [];
   if (guards.length === 0) return;
   logger.log(
     `The endpoint "${path}" lists its handlers without running the global guards ${guards.join(', ')}: a list may show handlers that these guards refuse to the caller. Name the guards that decide by role in the option "listGuards", and none that counts calls or looks up a token; set "listGuards: []" if no guard should run.`,
