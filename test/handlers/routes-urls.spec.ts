@@ -296,8 +296,18 @@ function filesOf(adapter: Adapter): Type {
     }
     @Get(rest)
     @Tool({ rename: { [`params.${name}`]: 'path' } })
-    rest(@Param(name) path: string): string {
-      return path;
+    rest(@Param(name) path: string | string[]): object {
+      return { path };
+    }
+    @Get(rest.replace('rest', 'below'))
+    @Tool({ rename: { [`params.${name}`]: 'path' } })
+    below(@Param(name) path: string[]): object {
+      return { path };
+    }
+    @Get(rest.replace('rest', 'by-hand'))
+    @Tool({ name: 'files_by_hand', inputSchema: { type: 'object', properties: { [name]: { type: 'string' } } } })
+    byHand(@Param(name) _path: string, @Req() { params }: Request): object {
+      return { path: (params as Record<string, unknown>)[name] };
     }
   }
   return Files;
@@ -399,10 +409,26 @@ describe.each(ADAPTERS)('the request of a route that is a tool, on %s,', (adapte
       await fetch(`${app.base}${url}`, { method: verb, ...body });
       const byHttp = seen! as Record<string, unknown>;
       const byTool = await seenBy(tool, args);
-      // Express splits a wildcard, whose argument is one text.
-      if (tool === 'files_rest') byHttp['params'] = byTool['params'];
       expect(byTool).toEqual(byHttp);
       expect(byTool).toMatchObject({ url, method: verb });
+    },
+  );
+
+  it('the request of a route that is a tool has the value of a wildcard as the route: Express gives a list of segments', async () => {
+    const values = adapter === 'express' ? ['a b', 'c'] : 'a b/c';
+    const name = adapter === 'express' ? 'path' : '*';
+    const route = await fetch(`${app.base}/api/v1/files/rest/a%20b/c`);
+    expect(await route.json()).toEqual({ path: values });
+    expect(await call('files_rest', { path: 'a b/c' })).toEqual({ path: values });
+    expect(await call('files_by_hand', { [name]: 'a b/c' })).toEqual({ path: values });
+  });
+
+  it.runIf(adapter === 'express')(
+    'the request of a route that is a tool has the segments of a wildcard that is declared as a list',
+    async () => {
+      const { url, params } = await seenBy('files_below', { path: ['a b', 'c'] });
+      expect([url, params]).toEqual(['/api/v1/files/below/a%20b/c', { path: ['a b', 'c'] }]);
+      expect(await call('files_below', { path: ['a b', 'c'] })).toEqual({ path: ['a b', 'c'] });
     },
   );
 

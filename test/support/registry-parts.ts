@@ -1,4 +1,4 @@
-import { ApplicationConfig, type ModuleRef, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, HttpAdapterHost, type ModuleRef, ModulesContainer } from '@nestjs/core';
 import { HandlerInvokers, RegisteredHandlers } from '../../src/core/handlers/invocation/handler-invokers.js';
 import { RequestContexts } from '../../src/core/handlers/invocation/request-contexts.js';
 
@@ -13,5 +13,8 @@ export function registryParts(): readonly [invokers: HandlerInvokers, module: Mo
   };
   modules.set('endpoint', { providers: new Map([[RegisteredHandlers, wrapper]]) } as never);
   const moduleRef = {} as ModuleRef;
-  return [new HandlerInvokers(new ApplicationConfig(), modules, new RequestContexts(moduleRef)), moduleRef];
+  return [
+    new HandlerInvokers(new ApplicationConfig(), modules, new RequestContexts(moduleRef), new HttpAdapterHost()),
+    moduleRef,
+  ];
 }

@@ -15,7 +15,7 @@ import { type ResolvedHandlerOptions } from '../handlers.options.js';
 import { classOptionsOf, isValidated, serializerOptionsOf } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
-import { pathNamesOf, routePathsOf } from '../invocation/route-paths.js';
+import { pathNamesOf, routePathsOf, wildNamesOf } from '../invocation/route-paths.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -257,13 +257,15 @@ export class DeclaredHandlers {
     const { args, isRoute, decorated } = layoutOf(type, methodName, origin);
     if (!method || !isRoute || inputSchema) return undefined;
     const { config, modules } = this;
-    const pathNames = pathNamesOf(routePathsOf(type, method, { config, modules, wrapper: host.wrapper }));
+    const paths = routePathsOf(type, method, { config, modules, wrapper: host.wrapper });
+    const pathNames = pathNamesOf(paths);
     const params = decorated ? args : [];
     if (params.length === 0 && pathNames.size === 0) return undefined;
     return routeSchema(params, {
       origin,
       compiler: this.#compiler,
       pathNames,
+      wildNames: wildNamesOf(paths),
       rename,
       piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
       classes: ({ pipes }) => classOptionsOf(this.config, type, method, pipes),

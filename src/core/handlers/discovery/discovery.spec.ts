@@ -4,6 +4,7 @@ import {
   type ApplicationConfig,
   DiscoveryModule,
   DiscoveryService,
+  HttpAdapterHost,
   MetadataScanner,
   ModuleRef,
   ModulesContainer,
@@ -124,7 +125,7 @@ async function start(module: ModuleMetadata): Promise<App> {
     load: (endpoint = scanApp(...app).endpoints[0]!) => {
       const table = new HandlerTable();
       const config = testing['applicationConfig'] as ApplicationConfig;
-      const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)));
+      const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)), new HttpAdapterHost());
       const options = resolveOptions(HANDLER_TABLE, { pageSize: 10 });
       const rest = [options, systemClock, config, { add: () => {} }, { assertRuns: () => {} }] as const;
       new DeclaredHandlers(...app, endpoint, invokers, table, ...rest).load();

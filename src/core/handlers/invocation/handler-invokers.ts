@@ -6,7 +6,14 @@ import {
   Injectable,
   type Type,
 } from '@nestjs/common';
-import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
+import {
+  ApplicationConfig,
+  type ContextId,
+  ContextIdFactory,
+  HttpAdapterHost,
+  ModuleRef,
+  ModulesContainer,
+} from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
@@ -40,7 +47,7 @@ import { assertPayload } from './older-nest.js';
 import { RequestContexts } from './request-contexts.js';
 import type { RoutedParams } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
-import { pathNamesOf, routePathsOf, verbOf } from './route-paths.js';
+import { pathNamesOf, routePathsOf, verbOf, wildNamesOf } from './route-paths.js';
 import { RouteUrls } from './route-url.js';
 
 export interface HandlerInvokerOptions {
@@ -98,6 +105,7 @@ export class HandlerInvokers {
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(RequestContexts) private readonly contexts: RequestContexts,
+    @Inject(HttpAdapterHost) private readonly adapterHost: Pick<HttpAdapterHost, 'httpAdapter'>,
   ) {}
 
   /**
@@ -115,7 +123,8 @@ export class HandlerInvokers {
     const layout = layoutOf(host, methodName, origin);
     const { contextAt, omitted } = layout;
     const paths = layout.isRoute ? routePathsOf(host, handler, { config, modules, wrapper }) : [];
-    const routed = layout.isRoute ? routedParams(layout, handler, paths, route) : undefined;
+    const splitNames = this.adapterHost.httpAdapter?.getType() === 'express' ? wildNamesOf(paths) : NONE;
+    const routed = layout.isRoute ? routedParams(layout, handler, { paths, splitNames, route }) : undefined;
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
     return this.#invoker({ wrapper, methodName, layout }, about, listGuards, () => {
       const { made, scoped } = listedGuards(config, listGuards);
@@ -178,6 +187,8 @@ export class HandlerInvokers {
   }
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
 /** The key that `@RouteConfig()` of @nestjs/platform-fastify writes is copied, as that package is optional. */
 const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
 
@@ -185,12 +196,11 @@ const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
 function routedParams(
   { args, omitted, verb }: ParamLayout,
   handler: Method,
-  paths: readonly string[],
-  route: RouteSchema | undefined,
+  { paths, splitNames, route }: Pick<RoutedParams, 'splitNames' | 'route'> & { readonly paths: readonly string[] },
 ): RoutedParams {
   const urls = new RouteUrls(paths, verbOf(handler));
   const config = Reflect.getMetadata(FASTIFY_ROUTE_CONFIG, handler) as object | undefined;
-  return { args, omitted, pathNames: [...pathNamesOf(paths).keys()], verb, urls, config, route };
+  return { args, omitted, pathNames: [...pathNamesOf(paths).keys()], splitNames, verb, urls, config, route };
 }
 
 /** Returns the class that has the method; the class of the instance, where a factory made it. */

@@ -6,6 +6,7 @@ import { RouteUrls } from './route-url.js';
 const params: RoutedParams = {
   args: [],
   pathNames: [],
+  splitNames: new Set(),
   verb: 'GET',
   urls: new RouteUrls(['/orders'], 'GET'),
   config: undefined,

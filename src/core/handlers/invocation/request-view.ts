@@ -28,6 +28,8 @@ export interface RoutedParams {
   readonly omitted?: readonly string[] | undefined;
   /** The names in the path, for guards, whose arguments stand there too. */
   readonly pathNames: readonly string[];
+  /** The names in the path whose values the router gives as lists of segments: wildcards on Express. */
+  readonly splitNames: ReadonlySet<string>;
   /** The method that the view has in place of the POST; absent: a route for all methods. */
   readonly verb?: string | undefined;
   readonly urls: RouteUrls;
@@ -97,7 +99,8 @@ interface RequestLike {
 export function requestView(request: unknown, args: JsonArguments | undefined, params: RoutedParams): object {
   const real = isObject(request) ? (request as RequestLike) : undefined;
   const parts = args && (params.route ? partsOf(args, params.route) : partsByHand(args, params));
-  const { params: path, query, body } = parts ?? NO_PARTS;
+  const { params: joined, query, body } = parts ?? NO_PARTS;
+  const path = split(joined as JsonArguments, params.splitNames);
   // The parts are copied as they were sent, as enhancers may write into them.
   const sent = { params: copyOf(path), query: copyOf(query), body: copyOf(body) };
   const state: ViewState = { request: real ?? {}, params, sent, isListed: args === undefined };
@@ -283,14 +286,22 @@ export function namedArguments(view: unknown, args: JsonArguments, { places }: R
   return Object.fromEntries(entries);
 }
 
-function partsByHand(args: JsonArguments, { args: params, omitted, pathNames }: RoutedParams): RouteParts {
+function split(path: JsonArguments, names: ReadonlySet<string>): JsonArguments {
+  if (names.size === 0) return path;
+  const entries = Object.entries(path).map(([name, value]) => {
+    return [name, names.has(name) && typeof value === 'string' ? value.split('/') : value] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+function partsByHand(args: JsonArguments, { args: params, omitted, pathNames, splitNames }: RoutedParams): RouteParts {
   const parts = { params: {}, query: {}, body: {} };
   for (const { part, field } of [...pathNames.map((field) => ({ part: 'params' as const, field })), ...params]) {
     const names = field === undefined ? Object.keys(args).filter((name) => !omitted?.includes(name)) : [field];
     // The names are not assigned: a client may name an argument `__proto__`.
     const taken = names
       .filter((name) => Object.hasOwn(args, name))
-      .map((name) => [name, asSent(args[name], part)] as const);
+      .map((name) => [name, asSent(args[name], part, splitNames.has(name) ? '/' : undefined)] as const);
     parts[part] = { ...parts[part], ...Object.fromEntries(taken) };
   }
   return parts;

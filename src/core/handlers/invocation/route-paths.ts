@@ -83,6 +83,21 @@ export function pathNamesOf(paths: readonly string[]): Map<string, boolean> {
   return new Map(Array.from(names, (name) => [name, isNeeded(name)]));
 }
 
+/** Returns the names in the paths of a route that take several segments. */
+export function wildNamesOf(paths: readonly string[]): Set<string> {
+  const wild = paths.flatMap((path) => wildIn(parsePath(path)));
+  // Nest gives a wildcard without a name this one on Express.
+  return new Set(wild.flatMap((name) => (name === UNNAMED ? [name, 'path'] : [name])));
+}
+
+function wildIn(parts: readonly PathPart[]): string[] {
+  return parts.flatMap((part) => {
+    if (typeof part === 'string') return [];
+    if ('optional' in part) return wildIn(part.optional);
+    return part.isWild ? [part.name] : [];
+  });
+}
+
 /** A part of a declared path: a text, a parameter, or a group that the path can do without. */
 export type PathPart = string | PathParam | { readonly optional: readonly PathPart[] };
 

@@ -73,6 +73,8 @@ function filled(parts: readonly PathPart[], params: unknown): string {
 function textOf(params: unknown, name: string): string | undefined {
   const own = (key: string): unknown => (isObject(params) && Object.hasOwn(params, key) ? params[key] : undefined);
   const value = own(name) ?? (name === UNNAMED ? own('path') : undefined);
+  // Express takes a wildcard apart.
+  if (Array.isArray(value)) return value.join('/');
   // Numbers are texts already; what no URL has is refused after the guards.
   return typeof value === 'string' ? value : undefined;
 }

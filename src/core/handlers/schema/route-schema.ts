@@ -40,6 +40,8 @@ export interface RouteUse {
   readonly compiler: SchemaCompiler;
   /** The names in the path of the route, and whether each path of it has them. */
   readonly pathNames: ReadonlyMap<string, boolean>;
+  /** The names in the path that take several segments. */
+  readonly wildNames: ReadonlySet<string>;
   /** The arguments may have so many values. @default as many as their schemas allow */
   readonly maxValues?: number | undefined;
   /** Renames arguments, such as `{ 'body.id': 'newId' }`. */
@@ -179,10 +181,12 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
       ...(checks && { check: checks }),
     };
   }
-  const separator = pipes.find((pipe) => pipe.separator !== undefined)?.separator;
+  const isWild = part === 'params' && use.wildNames.has(field);
+  const separator = isWild ? '/' : pipes.find((pipe) => pipe.separator !== undefined)?.separator;
   const json: JsonSchema = Object.assign(
     {},
     TYPES.get(param.type) ?? (part === 'params' || (isClass(param.type) && isText) ? { type: 'string' } : undefined),
+    isWild && param.type === Array ? { items: { type: 'string' } } : undefined,
     documentation,
     ...pipes.map((pipe) => pipe.json),
   ) as JsonSchema;

@@ -106,7 +106,10 @@ export function asSent(value: unknown, part: RequestPart, separator = ','): unkn
 /** Returns whether a part of a request holds a value as it was sent: a list or an object may have been written into. */
 export function isAsSent(value: unknown, argument: unknown, part: RequestPart): boolean {
   // A body holds the argument itself, with all that was written into it.
-  return part === 'body' || typeof value !== 'object' || isDeepStrictEqual(value, asSent(argument, part));
+  if (part === 'body' || typeof value !== 'object') return true;
+  const sent = asSent(argument, part);
+  // Express takes a wildcard apart.
+  return isDeepStrictEqual(value, part === 'params' && typeof sent === 'string' ? sent.split('/') : sent);
 }
 
 /** Converts a value that a guard has written into a query to the type of its schema. */
@@ -179,8 +182,9 @@ export class RouteChecks {
       if (!piece.check) continue;
       const key = keyOf(piece.part, piece.field);
       try {
-        const value = piece.check(this.#jsonOf(piece, parts, sent));
-        if (!isThenable(value)) checked.set(key, value);
+        const given = this.#jsonOf(piece, parts, sent);
+        const value = piece.check(given);
+        if (!isThenable(value)) checked.set(key, value === given ? asOnRoute(piece, parts, value) : value);
         else {
           const settled = value.then((each) => void checked.set(key, each));
           waiting.push(settled.then(undefined, (error: unknown) => failed(piece, error)));
@@ -214,7 +218,9 @@ export class RouteChecks {
       const key = keyOf(part, name);
       const argument = valueOf(sent.args, this.#names.get(key) ?? name);
       if (value === valueOf(sent.parts[part], name) && isAsSent(value, argument, part)) return argument;
-      return part === 'body' ? value : fromText(value, this.#properties.get(key)?.['type']);
+      const type = this.#properties.get(key)?.['type'];
+      if (part === 'params' && Array.isArray(value) && type === 'string') return value.join('/');
+      return part === 'body' ? value : fromText(value, type);
     };
     if (field !== undefined) return asJson(field, valueOf(whole, field));
     if (!isObject(whole)) return whole;
@@ -234,6 +240,13 @@ export class RouteChecks {
 export interface SentArguments {
   readonly parts: RouteParts;
   readonly args: JsonArguments;
+}
+
+/** Returns the checked text of a wildcard as its route has it: on Express a list of segments. */
+function asOnRoute({ part, field }: RoutePiece, parts: RouteParts, value: unknown): unknown {
+  if (part !== 'params' || field === undefined || typeof value !== 'string') return value;
+  const seen = valueOf(parts.params, field);
+  return Array.isArray(seen) ? seen : value;
 }
 
 /** Returns a value of a part by its name; never one of its prototype. */
