@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Complete, McpArgs, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { DocsService } from './docs.service.js';
-import { DOCS_TEMPLATE, nameOf } from './docs.uri.js';
+import { DOCS_TEMPLATE } from './docs.uri.js';
 
 /** Documents by their URI. Those that a list shows are registered by `DocsCatalog`. */
 @Injectable()
@@ -14,8 +14,8 @@ export class DocsResources {
     title: 'A document',
     mimeType: 'text/markdown',
   })
-  read(@McpArgs('uri') uri: string): Promise<string> {
-    return this.docs.read(nameOf(uri));
+  read(@McpArgs('name') name: string): Promise<string> {
+    return this.docs.read(name);
   }
 
   @Complete({ template: DOCS_TEMPLATE, argument: 'name' })

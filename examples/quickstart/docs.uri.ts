@@ -7,12 +7,3 @@ export const DOCS_TEMPLATE = `${ROOT}{+name}`;
 export function uriOf(name: string): string {
   return ROOT + name.split('/').map(encodeURIComponent).join('/');
 }
-
-/** The name in a URI. A URI that cannot be decoded names no document. */
-export function nameOf(uri: string): string {
-  try {
-    return decodeURIComponent(uri.slice(ROOT.length));
-  } catch {
-    return uri;
-  }
-}

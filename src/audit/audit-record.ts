@@ -35,7 +35,7 @@ export interface McpAuditRecord {
   /** The method, such as `tools/call`. */
   readonly method?: string | undefined;
   readonly kind?: 'tool' | 'prompt' | 'resource' | undefined;
-  /** The name of the tool or prompt, or the redacted URI of the resource, as the client sent it: it may not exist. */
+  /** The name of the tool or prompt, or the redacted URI of the resource in one form (D41), as the client asked for it: it may not exist. */
   readonly name?: string | undefined;
   /** Absent: an anonymous caller. */
   readonly principal?: string | undefined;

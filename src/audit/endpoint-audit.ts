@@ -182,7 +182,7 @@ export class EndpointAudit implements McpInstrumentation {
     const table = this.#get(HandlerTable);
     const templates = table.get('resource', uri) ? [] : table.all('template');
     let variables: UriVariables | undefined;
-    for (const { template } of templates) if ((variables = template.match(uri) ?? undefined)) break;
+    for (const { template } of templates) if ((variables = template.written(uri) ?? undefined)) break;
     return this.redaction.uri(uri, variables ?? {}, LONGEST_URI);
   }
 

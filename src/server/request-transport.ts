@@ -76,7 +76,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
       call.signal.addEventListener('abort', () => this.#cancel(call, reject), { once: true });
       this.#entering = true;
       try {
-        this.onmessage!(call.message, { ...EXTRA[era], ...callerOf(call) });
+        this.onmessage!(call.received, { ...EXTRA[era], ...callerOf(call) });
       } finally {
         this.#entering = false;
       }

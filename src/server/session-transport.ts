@@ -45,7 +45,7 @@ export class SessionTransport implements Transport {
   request(call: McpCall): Promise<object> {
     // A server that was closed would never answer.
     if (this.#over) return Promise.reject(sessionEnded());
-    const message = call.message as JsonRpcRequest;
+    const message = call.received as JsonRpcRequest;
     return new Promise((resolve, reject) => {
       const served: Served = { call, resolve, reject };
       this.#served.set(message.id, served);
@@ -55,7 +55,7 @@ export class SessionTransport implements Transport {
   }
 
   notification(call: McpCall): void {
-    this.onmessage?.(call.message, this.#extra(call));
+    this.onmessage?.(call.received, this.#extra(call));
   }
 
   /** Hands a message to the server that the client has sent to another one: when a session is rebuilt, or changed on another node. */

@@ -6,6 +6,7 @@ import type { McpCall } from '../core/calls/mcp-call.js';
 import { shown } from '../core/protocol/errors.js';
 import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
 import { sdk } from '../core/protocol/spec.js';
+import { asciiUri } from '../core/protocol/uris.js';
 import type { ServedSkill } from './served-skill.js';
 import { childrenOf, type SkillCatalog } from './skill-catalog.js';
 
@@ -83,7 +84,7 @@ export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillPar
 
 function uriOf({ method, params }: JsonRpcRequest): UriParams {
   const uri = params?.['uri'];
-  if (typeof uri === 'string') return { uri };
+  if (typeof uri === 'string') return { uri: asciiUri(uri) };
   throw invalidParams(`"${method}" needs params.uri, a URI as a string; got ${shown(uri)}.`);
 }
 

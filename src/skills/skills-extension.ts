@@ -15,6 +15,7 @@ import type { HandlerRunner } from '../core/handlers/results/handler-outcome.js'
 import { SchemaCompiler } from '../core/handlers/schema/schema-compiler.js';
 import { SKILLS_EXTENSION } from '../core/protocol/extensions.js';
 import { sdk } from '../core/protocol/spec.js';
+import { asciiUri } from '../core/protocol/uris.js';
 import { McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { type FolderSkill, FolderSkills } from './folder-skills.js';
 import { contentsOf, SkillCatalog } from './skill-catalog.js';
@@ -153,7 +154,7 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
     const guarded = [...table.all('skill')].some((skill) => skill.guarded);
     const runner: HandlerRunner = {
       run: async (raw, context) => {
-        const { uri } = raw as { uri: string };
+        const uri = asciiUri((raw as { uri: string }).uri);
         try {
           const bytes = await this.#catalog.around(uri)?.read(uri, context);
           return bytes && contentsOf(uri, bytes);
@@ -165,7 +166,7 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
       },
       visible: () => true,
       admits: async (raw, context) =>
-        (await this.#catalog.around((raw as { uri: string }).uri)?.admits(context)) ?? false,
+        (await this.#catalog.around(asciiUri((raw as { uri: string }).uri))?.admits(context)) ?? false,
       assertAdmits: () => Promise.resolve(),
       permits: () => true,
       assertPermits: () => {},

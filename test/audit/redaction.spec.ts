@@ -173,7 +173,9 @@ describe('the arguments in an audit record', () => {
       [`https://ann:${SECRET}@host`]: 'a key',
     });
     const long = `reset://ann/${SECRET}${'x'.repeat(3_000)}`;
-    for (const uri of [`files://ann:${SECRET}@host/a?token=${SECRET}&b=c`, `reset://ann/${SECRET}`, long]) {
+    // They match no template, or are spelled as another client would.
+    const spelled = [`reset://ann/%2F${SECRET}`, `RESET://ann/%${SECRET.charCodeAt(0).toString(16)}${SECRET.slice(1)}`];
+    for (const uri of [`files://ann:${SECRET}@host/a?token=${SECRET}&b=c`, `reset://ann/${SECRET}`, long, ...spelled]) {
       await (await client.post({ jsonrpc: '2.0', id: uri.length, method: 'resources/read', params: { uri } })).text();
     }
     expect(it_.records.all).toMatchObject([
@@ -181,6 +183,8 @@ describe('the arguments in an audit record', () => {
       { outcome: 'failed', name: 'files://ann:[redacted]@host/a?token=[redacted]&b=c' },
       { outcome: 'served', name: 'reset://ann/[redacted]' },
       { outcome: 'failed', name: 'reset:[cut]' },
+      { outcome: 'failed', name: 'reset://ann/[redacted]' },
+      { outcome: 'served', name: 'reset://ann/[redacted]' },
     ]);
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
   });

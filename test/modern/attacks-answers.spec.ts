@@ -46,7 +46,7 @@ const heedless: Handlers = {
 
 @Injectable()
 class Remembering {
-  @ResourceTemplate({ uriTemplate: 'attack://{name}', name: 'remembering' })
+  @ResourceTemplate({ uriTemplate: 'attack://{+name}', name: 'remembering' })
   async read(@McpCtx() ctx: McpContext): Promise<string> {
     await ctx.once('much', () => 'x'.repeat(100_000));
     await ctx.elicit('q', form);

@@ -123,7 +123,7 @@ export class Calls {
     try {
       const serve = () => {
         const uriOf = URI_OF.get(call.method);
-        if (uriOf) assertUri(uriOf(call.message.params));
+        if (uriOf) assertUri(uriOf(call.received.params));
         return this.dispatcher.request(call);
       };
       const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);

@@ -4,6 +4,7 @@ import type { ClockTimer } from '../common/clock.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
 import type { McpError } from '../protocol/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
+import { withCanonicalUri } from '../protocol/uris.js';
 import type { McpExchange } from './mcp-exchange.js';
 import type { Takeover } from './mcp-task.js';
 
@@ -170,6 +171,8 @@ export class McpCall implements McpHttpCall {
   /** The session of the client; `undefined` where there are no sessions. */
   readonly session: McpSessionInfo | undefined;
   readonly method: string;
+  /** The message, with its URI in the form in which URIs are compared (D41). */
+  readonly message: JsonRpcRequest | JsonRpcNotification;
   /** The id of the JSON-RPC request; `undefined` for a notification. */
   readonly requestId: RequestId | undefined;
 
@@ -211,20 +214,22 @@ export class McpCall implements McpHttpCall {
   /** @internal */
   constructor(
     http: McpHttpCall,
-    readonly message: JsonRpcRequest | JsonRpcNotification,
+    /** The message as the client sent it. @internal */
+    readonly received: JsonRpcRequest | JsonRpcNotification,
     /** @internal */
     readonly from: CallingClient,
     /** Takes the answer of a request; a notification has none. @internal */
     readonly exchange?: McpExchange,
   ) {
+    this.message = withCanonicalUri(received);
     this.era = http.era;
     this.principal = http.principal;
     this.request = http.request;
     this.routeParams = http.routeParams;
     this.fault = http.fault;
     this.session = from.info;
-    this.method = message.method;
-    this.requestId = 'id' in message ? message.id : undefined;
+    this.method = received.method;
+    this.requestId = 'id' in received ? received.id : undefined;
     this.#held = exchange && http.held;
     this.#held?.share();
   }

@@ -8,7 +8,7 @@ export interface McpCallInfo {
   readonly method: string;
   /** Name of the tool or prompt, as the client sent it: it may not exist. */
   readonly name: string | undefined;
-  /** URI of the resource, as the client sent it: it may not exist. */
+  /** URI of the resource, each of its spellings in one form: it may not exist. */
   readonly uri: string | undefined;
   readonly requestId: RequestId | undefined;
   /** The id of the session; `undefined` without sessions. */

@@ -1,5 +1,6 @@
 import { type Capabilities, missingCapabilities } from './client-capabilities.js';
 import type { McpEra } from './era.js';
+import { canonicalUri } from './uris.js';
 
 /**
  * The notifications of the specification that a server may send in both eras; those of an application have names of
@@ -73,7 +74,7 @@ export function changeOf(notification: { method: string; params?: Record<string,
   const { method, params } = notification;
   if (Object.hasOwn(LISTS, method)) return { list: LISTS[method]! };
   const uri = params?.['uri'];
-  return method === RESOURCE_UPDATED && typeof uri === 'string' ? { uri } : undefined;
+  return method === RESOURCE_UPDATED && typeof uri === 'string' ? { uri: canonicalUri(uri) } : undefined;
 }
 
 /** Makes the notification of a change, which is the same in both eras except for `_meta`. @internal */

@@ -14,6 +14,7 @@ import { STANDALONE_STREAM } from '../protocol/events.js';
 import { changeOf, reachesLevel } from '../protocol/notifications.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
+import { canonicalUri } from '../protocol/uris.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../protocol/values.js';
 import { isServed, type LiveSession, LiveSessions } from './live/live-sessions.js';
 import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
@@ -129,22 +130,29 @@ export class McpSessionService {
       .filter((record) => record !== undefined)
       .filter((record) => wantsNotification(record, notification))
       .filter((record) => typeof to === 'string' || to(infoOf(record)));
-    return this.#broadcast(chosen, notification);
+    return this.#broadcast(chosen, () => notification);
   }
 
   /**
    * Notifies all subscribers of a resource that it has changed: sessions (`resources/subscribe`), and clients of the era
    * without sessions (`subscriptions/listen`), on every node.
    *
-   * @param uri as the clients subscribed to it
+   * @param uri in any of its spellings; each client gets the one that it has used
    * @returns to how many sessions it was sent, subscribers without a session not counted
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   async resourceUpdated(uri: string): Promise<number> {
-    this.runtime.nodes.changed({ uri });
-    const subscribed = (await this.#records()).filter(({ subscriptions }) => subscriptions.includes(uri));
-    return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
+    const form = canonicalUri(uri);
+    this.runtime.nodes.changed({ uri: form });
+    const spellingOf = ({ subscriptions }: McpSessionRecord): string | undefined =>
+      subscriptions.find((each) => each === form || canonicalUri(each) === form);
+    const subscribed = (await this.#records()).filter((record) => spellingOf(record) !== undefined);
+    const notificationFor = (record: McpSessionRecord) => ({
+      method: 'notifications/resources/updated',
+      params: { uri: spellingOf(record)! },
+    });
+    return this.#broadcast(subscribed, notificationFor, FACT);
   }
 
   /**
@@ -158,7 +166,7 @@ export class McpSessionService {
     const [one] = only ?? [];
     const records = await this.#records(only?.size === 1 ? { principal: one! } : undefined);
     const chosen = only ? records.filter(({ principal }) => only.has(principal ?? null)) : records;
-    return this.#broadcast(chosen, notification, FACT);
+    return this.#broadcast(chosen, () => notification, FACT);
   }
 
   /**
@@ -265,10 +273,12 @@ export class McpSessionService {
   /** Sends to all sessions, even if sending to one of them fails. */
   async #broadcast(
     records: readonly McpSessionRecord[],
-    notification: { method: string; params?: Record<string, unknown> },
+    notificationFor: (record: McpSessionRecord) => OutboundMessage,
     how: Relation = REMARK,
   ): Promise<number> {
-    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, notification, how)));
+    const outcomes = await Promise.allSettled(
+      records.map((record) => this.#send(record.id, notificationFor(record), how)),
+    );
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
     const [failure] = failed;
     // A session that has just ended, or is just being initialized on another node, has no log.

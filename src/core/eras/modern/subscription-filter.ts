@@ -3,7 +3,7 @@ import { MAX_SUBSCRIPTIONS } from '../../sessions/live/admission.js';
 import type { ChangedList, McpChange } from '../../protocol/notifications.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import { isObject, type JsonRpcRequest } from '../../protocol/json-rpc.js';
-import { assertUri } from '../../protocol/uris.js';
+import { assertUri, canonicalUri } from '../../protocol/uris.js';
 
 const FLAGS = {
   toolsListChanged: 'tools',
@@ -21,8 +21,8 @@ export interface ListenFilter extends SubscriptionFilter {
 }
 
 /**
- * Returns the filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI and
- * each task once, and no field that is not the specification's.
+ * Returns the filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI (in
+ * the form in which URIs are compared) and each task once, and no field that is not the specification's.
  *
  * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is an unknown field
  * @throws McpError INVALID_PARAMS: the filter is missing, malformed or too large
@@ -59,7 +59,7 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
   if (taskIds.length > 0) filter.taskIds = taskIds;
   const uris = texts('resourceSubscriptions', 'URIs', MAX_SUBSCRIPTIONS);
   for (const uri of uris) assertUri(uri, 'A URI in params.notifications.resourceSubscriptions');
-  return withUris(filter, uris);
+  return withUris(filter, [...new Set(uris.map(canonicalUri))]);
 }
 
 /** Returns the part of a filter that a server with these capabilities can serve. */

@@ -15,7 +15,8 @@ import { ChangeFeed, type ChangeHint } from '../../nodes/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../protocol/era.js';
 import { limitReached, McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
-import { notificationOf } from '../../protocol/notifications.js';
+import { type McpChange, notificationOf } from '../../protocol/notifications.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import type { McpEvent } from '../../protocol/events.js';
 import type { ResolvedProtocolOptions } from '../protocol.options.js';
 import { ListenBudget } from './listen-budget.js';
@@ -200,6 +201,8 @@ class Subscription implements PendingReply {
   readonly #reply = deferred<McpReply>();
   readonly #upstream = new RxSubscription();
   readonly #unsent = new ChangeSet();
+  /** The URIs that the client has spelled otherwise, by the form in which URIs are compared. */
+  readonly #spellings = new Map<string, string>();
   #accepted = new ChangeSet();
   #state: SubscriptionState = { is: 'asked' };
 
@@ -219,6 +222,11 @@ class Subscription implements PendingReply {
   /** Begins to collect changes, and asks the guards which of them this caller may receive. */
   ask(requested: ListenFilter): void {
     this.#accepted = ChangeSet.acceptedBy(requested);
+    const { notifications } = this.call.received.params as { notifications: ListenFilter };
+    for (const uri of notifications.resourceSubscriptions ?? []) {
+      const form = canonicalUri(uri);
+      if (form !== uri) this.#spellings.set(form, uri);
+    }
     const { changes$ } = this.host;
     this.#upstream.add(changes$.subscribe({ next: (change) => this.#collect(change), complete: () => this.close() }));
     this.host.honored(requested, this.call).then(
@@ -263,7 +271,12 @@ class Subscription implements PendingReply {
     this.#state = { is: 'open', subscriber, flow };
     // This runs at every end: a client ends its subscription by closing the response.
     subscriber.add(() => this.#leave('ok'));
-    subscriber.next(this.#event({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
+    const uris = state.filter.resourceSubscriptions ?? [];
+    const notifications = withUris(
+      state.filter,
+      uris.map((uri) => this.#spelled(uri)),
+    );
+    subscriber.next(this.#event({ method: ACKNOWLEDGED, params: { notifications } }));
     if (!state.goesOn) return this.#end(subscriber);
     subscriber.add(flow.resumed$.subscribe(() => this.#sendUnsent()));
     this.#sendUnsent();
@@ -288,17 +301,25 @@ class Subscription implements PendingReply {
     for (const change of this.#unsent) {
       if (state.flow.paused) return;
       this.#unsent.delete(change);
-      state.subscriber.next(this.#event(notificationOf(change)));
+      state.subscriber.next(this.#changed(change));
     }
   }
 
   /** Sends all remaining changes even to a slow reader: a graceful end means that none is missing. */
   #end(subscriber: Subscriber<McpEvent>): void {
-    for (const change of this.#unsent) subscriber.next(this.#event(notificationOf(change)));
+    for (const change of this.#unsent) subscriber.next(this.#changed(change));
     const meta = { ...this.#meta, [SERVER_INFO_META_KEY]: this.host.serverInfo };
     const result = { resultType: 'complete', _meta: meta };
     subscriber.next({ data: JSON.stringify({ jsonrpc: '2.0', id: this.call.requestId, result }) });
     subscriber.complete();
+  }
+
+  #changed(change: McpChange): McpEvent {
+    return this.#event(notificationOf('uri' in change ? { uri: this.#spelled(change.uri) } : change));
+  }
+
+  #spelled(uri: string): string {
+    return this.#spellings.get(uri) ?? uri;
   }
 
   #event({ method, params }: { method: string; params?: object }): McpEvent {

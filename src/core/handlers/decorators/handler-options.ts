@@ -276,7 +276,12 @@ export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 
  * @publicApi
  */
 export interface ResourceTemplateOptions extends DescribedOptions, LimitedOptions {
-  /** The template, such as `orders://{id}/lines{?page}`, is unique in the endpoint. */
+  /**
+   * The template, such as `orders://{id}/lines{?page}`, is unique in the endpoint. Variables are decoded; those of a query are
+   * optional.
+   *
+   * @see https://www.rfc-editor.org/rfc/rfc6570
+   */
   uriTemplate: string;
   name: string;
   /** The media type, if it is the same for all resources of the template. */
@@ -398,7 +403,8 @@ export interface ResourceArgs {
 }
 
 /**
- * The method of a resource template gets these arguments: the variables by name, as in the URI (not decoded), and the URI itself.
+ * The method of a resource template gets these arguments: the variables by name, decoded, and the URI itself. Those of a
+ * query may be absent.
  *
  * @internal
  */

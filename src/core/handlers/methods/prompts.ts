@@ -4,6 +4,7 @@ import type { HandlerTable } from '../registry/handler-table.js';
 import { shown } from '../../protocol/errors.js';
 import { notFound } from '../results/handler-failure.js';
 import { sdk } from '../../protocol/spec.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
@@ -46,7 +47,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
           ? entry.assertAdmits(args, context)
           : entry.kind === 'template'
             ? entry.assertAdmits({ variables: args }, context)
-            : entry.assertAdmits({ uri: entry.key }, context);
+            : entry.assertAdmits({ uri: canonicalUri(entry.key) }, context);
       await admitted.catch((error: unknown) => {
         throw isMissing(error) ? missingReference(ref) : error;
       });

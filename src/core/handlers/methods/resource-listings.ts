@@ -1,5 +1,6 @@
 import type { Resource } from '@modelcontextprotocol/server';
 import type { McpContext } from '../../calls/mcp-context.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import type { HandlerTable, ResourceTemplateEntry, TemplateListing } from '../registry/handler-table.js';
 
 /**
@@ -77,7 +78,7 @@ async function admitted(
   const others = resources.filter(({ uri }) => !table.get('resource', uri));
   if (!entry.guarded) return others;
   const may = await Promise.all(
-    others.map(({ uri }) => entry.admits({ uri, variables: listing.variablesOf(uri) }, context)),
+    others.map(({ uri }) => entry.admits({ uri: canonicalUri(uri), variables: listing.variablesOf(uri) }, context)),
   );
   return others.filter((_, index) => may[index]);
 }

@@ -1,5 +1,8 @@
+import type { ReadResourceResult } from '@modelcontextprotocol/server';
+import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { HandlerTable, ResourceEntry, ResourceTemplateEntry, TemplateMatch } from '../registry/handler-table.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import { notFound } from '../results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
@@ -25,7 +28,7 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
       const result = await calls.run(call, uri, { uri }, found.entry, found.args);
       const params: RawParams = call.message.params ?? {};
       const repeated = params['inputResponses'] !== undefined || params['requestState'] !== undefined;
-      return withReadHints(call, result, found.entry, cache, repeated);
+      return withReadHints(call, spelled(result, uri, call), found.entry, cache, repeated);
     },
   };
   return { 'resources/read': read };
@@ -56,6 +59,16 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
   const found = findResource(table, uri);
   return found && !table.isOff(found.entry) ? found.entry.admits(found.args, context) : false;
+}
+
+/** Returns a result in which the URI of the resource is spelled as in the request: clients compare it with theirs. */
+function spelled<Result extends object>(result: Result, form: string, { received }: McpCall): Result {
+  const { contents } = result as { contents?: ReadResourceResult['contents'] };
+  if (!contents) return result;
+  const { uri: asked } = received.params as unknown as UriParams;
+  const spell = (part: ReadResourceResult['contents'][number]) =>
+    part.uri !== asked && canonicalUri(part.uri) === form ? { ...part, uri: asked } : part;
+  return { ...result, contents: contents.map(spell) };
 }
 
 /** Returns the resource with this URI, or the first template that matches it. */

@@ -1,3 +1,5 @@
+import { keyOf } from './uri-template.js';
+
 /** What can be switched off: a handler that lists show. */
 export type SwitchedKind = 'tool' | 'resource' | 'template' | 'prompt';
 
@@ -70,5 +72,5 @@ export abstract class HandlerSwitch {
 
 /** Identifies a handler: no kind has a space. */
 function idOf(kind: SwitchedKind, key: string): string {
-  return `${kind} ${key}`;
+  return `${kind} ${keyOf(kind, key)}`;
 }

@@ -21,7 +21,7 @@ import type { ToolEffects } from '../decorators/tool-effects.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import { DisabledHandlers } from './disabled-handlers.js';
-import type { UriTemplate, UriVariables } from './uri-template.js';
+import { keyOf, type UriTemplate, type UriVariables } from './uri-template.js';
 
 /**
  * An entry stands for one tool, resource, template, prompt, skill or method, whether it was found on a provider or registered
@@ -191,7 +191,7 @@ type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> }
  * One table serves all sessions of an endpoint: no session copies an entry. Order is that of registration, and stable, so that
  * cursors and caches of clients hold.
  *
- * Invariants: keys are unique within a kind; an entry that replaces another takes its place.
+ * Invariants: keys are unique within a kind, URIs in the form in which they are compared; an entry that replaces another takes its place.
  */
 @Injectable()
 export class HandlerTable {
@@ -227,7 +227,7 @@ export class HandlerTable {
 
   get<Kind extends HandlerKind>(kind: Kind, key: string): EntryOf<Kind> | undefined {
     const places: Map<string, PlacedEntry<Kind>> = this.#places[kind];
-    return places.get(key)?.entry;
+    return places.get(keyOf(kind, key))?.entry;
   }
 
   /** Returns whether an entry is switched off. */
@@ -259,9 +259,10 @@ export class HandlerTable {
     this.assertServes(entry.origin);
     this.assertServable(entry);
     const places = this.#of(entry.kind);
-    const present = places.get(entry.key)?.entry;
+    const key = keyOf(entry.kind, entry.key);
+    const present = places.get(key)?.entry;
     if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
-    places.set(entry.key, { ordinal: ++this.#lastOrdinal, entry });
+    places.set(key, { ordinal: ++this.#lastOrdinal, entry });
     this.#changed(entry.kind);
   }
 
@@ -280,16 +281,17 @@ export class HandlerTable {
   replace(entry: HandlerEntry): boolean {
     this.assertServable(entry);
     const places = this.#of(entry.kind);
-    const present = places.get(entry.key);
+    const key = keyOf(entry.kind, entry.key);
+    const present = places.get(key);
     if (!present) return false;
-    places.set(entry.key, { ordinal: present.ordinal, entry });
+    places.set(key, { ordinal: present.ordinal, entry });
     this.#changed(entry.kind);
     return true;
   }
 
   /** Removes an entry. @returns whether there was such an entry */
   remove(kind: HandlerKind, key: string): boolean {
-    const removed = this.#places[kind].delete(key);
+    const removed = this.#places[kind].delete(keyOf(kind, key));
     if (removed) this.#changed(kind);
     return removed;
   }

@@ -32,6 +32,7 @@ import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 import { HandlerSwitch } from './disabled-handlers.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
+import { keyOf } from './uri-template.js';
 
 /**
  * A handler that is registered at run time is a function instead of a method. It may return what a method may: a value, a
@@ -278,7 +279,7 @@ export class McpRegistry {
         `disable(): this endpoint has no ${kind} ${shown(key)} yet. The name stays switched off until enable(); a ${kind} that is registered later is off.`,
       );
     }
-    await this.switches.set(kind, key, { reason: reason?.trim() === '' ? undefined : reason });
+    await this.switches.set(kind, keyOf(kind, key), { reason: reason?.trim() === '' ? undefined : reason });
   }
 
   /**
@@ -289,7 +290,7 @@ export class McpRegistry {
    */
   async enable(key: string, { kind = 'tool' }: { kind?: McpHandlerInfo['kind'] } = {}): Promise<void> {
     assertSwitchable(kind, key);
-    await this.switches.set(kind, key, undefined);
+    await this.switches.set(kind, keyOf(kind, key), undefined);
   }
 
   /**

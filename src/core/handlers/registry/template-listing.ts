@@ -2,6 +2,7 @@ import type { Resource } from '@modelcontextprotocol/server';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { checkedBySpec } from '../../protocol/spec.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import type { McpListedResource, ResourceTemplateOptions } from '../decorators/handler-options.js';
 import { McpHandlerResultError, problemsText } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
@@ -29,7 +30,7 @@ export function listingOf(
 ): TemplateListing {
   const resourceOf = (listed: McpListedResource): Resource => {
     const { uri, name = uri } = isObject(listed) ? listed : ({} as McpListedResource);
-    if (typeof uri !== 'string' || !template.match(uri)) {
+    if (typeof uri !== 'string' || !template.match(canonicalUri(uri))) {
       const text = `${origin} listed the URI ${shown(uri)}, which does not match its template "${uriTemplate}".`;
       throw new McpHandlerResultError(text);
     }
@@ -41,7 +42,7 @@ export function listingOf(
   };
   return {
     visible: (context) => runner.visible(context),
-    variablesOf: (uri) => template.match(uri) ?? {},
+    variablesOf: (uri) => template.match(canonicalUri(uri)) ?? {},
     async list(args, context) {
       try {
         const returned = await runner.run(args, context);

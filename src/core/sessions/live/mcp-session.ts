@@ -362,7 +362,7 @@ export class McpSession implements CallingClient {
     }
     const patchOf = STATE_PATCHES.get(call.method);
     if (!patchOf) return undefined;
-    const patch = patchOf(call.message.params ?? {});
+    const patch = patchOf(call.received.params ?? {}, this.state);
     const recorded = this.runtime.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
     return recorded.catch(() => {

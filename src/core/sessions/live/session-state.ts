@@ -1,5 +1,6 @@
 import type { McpSessionInfo, RouteParams } from '../../calls/mcp-call.js';
 import type { SubscriptionSize } from './admission.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 
 type Params = Readonly<Record<string, unknown>>;
@@ -8,10 +9,21 @@ type Params = Readonly<Record<string, unknown>>;
  * Maps a method to the change that a successful request makes to the session's record: a rebuilt session behaves the
  * same.
  */
-export const STATE_PATCHES: ReadonlyMap<string, (params: Params) => McpSessionPatch> = new Map([
+export const STATE_PATCHES: ReadonlyMap<string, (params: Params, state: SessionState) => McpSessionPatch> = new Map([
   ['logging/setLevel', ({ level }: Params): McpSessionPatch => ({ logLevel: String(level) })],
-  ['resources/subscribe', ({ uri }: Params): McpSessionPatch => ({ subscribe: [String(uri)] })],
-  ['resources/unsubscribe', ({ uri }: Params): McpSessionPatch => ({ unsubscribe: [String(uri)] })],
+  [
+    'resources/subscribe',
+    ({ uri }: Params, state: SessionState): McpSessionPatch => {
+      const others = state.otherSpellings(String(uri));
+      return { subscribe: [String(uri)], ...(others.length > 0 && { unsubscribe: others }) };
+    },
+  ],
+  [
+    'resources/unsubscribe',
+    ({ uri }: Params, state: SessionState): McpSessionPatch => ({
+      unsubscribe: [String(uri), ...state.otherSpellings(String(uri))],
+    }),
+  ],
 ]);
 
 /** Holds the part of a session's record that changes, in a live copy. */
@@ -25,6 +37,12 @@ export class SessionState {
   /** The resources that the client is subscribed to. */
   get subscriptions(): SubscriptionSize {
     return { count: this.#subscriptions?.size ?? 0, bytes: this.#subscriptionBytes };
+  }
+
+  /** Returns the other spellings of a URI to which the client is subscribed: a record has the last one, for updates. */
+  otherSpellings(uri: string): string[] {
+    const form = canonicalUri(uri);
+    return [...(this.#subscriptions ?? [])].filter((each) => each !== uri && canonicalUri(each) === form);
   }
 
   /** The level that `logging/setLevel` has set; without one the client gets all messages. */

@@ -112,7 +112,7 @@ export interface McpSessionRecord {
    * only. Absent: the store does not keep it, or has the sessions of one version only.
    */
   format?: number;
-  /** The URIs that `resources/subscribe` has named. */
+  /** The URIs that `resources/subscribe` has named, each in the last spelling of the client. */
   subscriptions: readonly string[];
   /** Says whether it was touched since `create`: its client has sent something after `initialize`. */
   used: boolean;
