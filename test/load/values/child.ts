@@ -110,16 +110,20 @@ export class MeasuredNode {
       'mcp-protocol-version': '2025-11-25',
     };
     await textOf(response);
+    // A session that is unused ends after a minute, and what is refused by its size is no use of it.
+    await posted(node.#url, '{"jsonrpc":"2.0","method":"notifications/initialized"}', node.#session);
     return node;
   }
 
-  /** Sends a request that has a value in a place. @throws when the process has ended */
-  ask({ era, method, named, params }: Place, value: string): Promise<Measured> {
+  /** Sends a request that has a value in a place. @throws when the process or the session has ended */
+  async ask({ era, method, named, params }: Place, value: string): Promise<Measured> {
     const modern = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(named && { 'mcp-name': named }) };
     const ofSession = method === 'initialize' ? {} : this.#session;
-    return this.process.measured(() =>
+    const measured = await this.process.measured(() =>
       this.#post(bodyOf(method, params(value), 7), era === 'modern' ? modern : ofSession),
     );
+    if (measured.status === 404 && era === 'legacy') throw new Error(`The session has ended: ${measured.text}`);
+    return measured;
   }
 
   /** Answers the question of a tool. @param result the text of the answer; the tool is cancelled if it is refused */
