@@ -172,6 +172,16 @@ describe('the server of a session', () => {
     await two.session.end('deleted');
   });
 
+  it('D41: the server of a session gets a URI as its client has spelled it', async () => {
+    const said: unknown[] = [];
+    const { begin } = setup((server) => hearing(server, said));
+    const { session } = await begin('one');
+    const subscribe = { jsonrpc: '2.0' as const, id: 1, method: 'resources/subscribe', params: { uri: 'DOC:%61' } };
+    expect(await answerTo(session, subscribe)).toMatchObject({ result: {} });
+    expect(said).toContainEqual(['+DOC:%61', 'one']);
+    await session.end('deleted');
+  });
+
   it('the server of a session may be an McpServer', async () => {
     const { begin } = setup(() => new McpServer({ name: 'spec', version: '2' }));
     expect((await begin()).answer).toMatchObject({ result: { serverInfo: { version: '2' } } });

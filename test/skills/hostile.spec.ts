@@ -290,6 +290,11 @@ describe.each(ONE_ADAPTER)('what a method with @Skill() may return, on %s', (ada
       read.add((await client.ask('resources/read', { uri })).result.contents[0].text);
     }
     expect(read).toEqual(new Set(names));
+    for (const uri of ['SKILL://named/%c3%bc.txt', 'skill://%6Eamed/%C3%BC.txt']) {
+      const { result } = await client.ask('resources/read', { uri });
+      expect(result.contents).toEqual([{ uri, mimeType: 'text/plain', text: 'ü.txt' }]);
+    }
+    expect((await client.ask('skills/get', { uri: 'SKILL://named/%53KILL.md' })).result).toBeDefined();
   });
 
   it('K3: readSkillFolder() refuses a folder that is no skill, or has a link', async () => {
