@@ -145,3 +145,16 @@ function defined(headers: NonNullable<Tweak['headers']>): Record<string, string 
   const entries = Object.entries(headers).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Record<string, string | string[]>;
 }
+
+const OPTIONAL = ['_meta', 'arguments', 'cursor', 'inputResponses', 'requestState'];
+
+/** The same request without optional members that are `null`, which the SDK refuses and our endpoint drops (E8). */
+export function withoutNulls(exchange: Exchange): Exchange {
+  const { body } = exchange;
+  if (typeof body !== 'string' || !body.includes(':null')) return exchange;
+  const { params, ...message } = JSON.parse(body) as { params?: Record<string, unknown> | null };
+  for (const name of OPTIONAL) if (params?.[name] === null) Reflect.deleteProperty(params, name);
+  const meta = params?.['_meta'] as Record<string, unknown> | undefined;
+  if (meta?.['progressToken'] === null) delete meta['progressToken'];
+  return { ...exchange, body: JSON.stringify({ ...message, params: params ?? undefined }) };
+}

@@ -51,7 +51,7 @@ export const TOOLS = group('tools', [
   ['an argument named constructor', call('optional', { constructor: 'x', times: 1 })],
   ['arguments are an array', call('add', [1, 2])],
   ['arguments are a text', call('add', 'a=1')],
-  ['arguments are null', call('add', null)],
+  ['arguments are null', call('add', null), FREE],
   ['arguments are a number', call('plain', 1)],
   ['structured content', call('sum', { a: 1, b: 2 })],
   ['structured content that does not fit', call('wrong_sum', {}), FREE],

@@ -1,5 +1,5 @@
 import { specTypeSchemas, type SpecTypeName } from '@modelcontextprotocol/server';
-import type { Case, Era } from './case.js';
+import { type Case, type Era, withoutNulls } from './case.js';
 import { FIRST_PAGE } from './params.js';
 import { MODERN } from '../support/modern-client.js';
 
@@ -53,11 +53,11 @@ interface Message {
   readonly params?: Record<string, unknown>;
 }
 
-/** The message of a case that is one request whose body is JSON. */
+/** The message of a case that is one request whose body is JSON, without optional members that are `null`. */
 function messageOf({ steps }: Case): Message | undefined {
   if (steps.length > 1) return undefined;
   try {
-    return JSON.parse(String(steps[0]!(undefined).body)) as Message;
+    return JSON.parse(String(withoutNulls(steps[0]!(undefined)).body)) as Message;
   } catch {
     return undefined;
   }

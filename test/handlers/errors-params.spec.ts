@@ -9,7 +9,7 @@ const MALFORMED: [string, unknown][] = [
   ['logging/setLevel', {}],
   ['tools/list', { cursor: 5 }],
   ['resources/list', { cursor: {} }],
-  ['resources/templates/list', { cursor: null }],
+  ['resources/templates/list', { cursor: {} }],
   ['prompts/list', { cursor: true }],
   ['tools/call', {}],
   ['tools/call', { name: 5 }],

@@ -74,6 +74,32 @@ describe('incoming messages', () => {
     });
   });
 
+  it.each(ERAS)('E8: optional members that are null are absent, in the %s era', async (era) => {
+    const app = await start();
+    registerAll(app, 'free', (args: unknown) => {
+      seen.push(args);
+      return 'said';
+    });
+    const caller = await Caller.of(app, era);
+    const nulls = { arguments: null, cursor: null, inputResponses: null, requestState: null };
+    const answers = [
+      await caller.ask('tools/call', { name: 'free', ...nulls }, { progressToken: null }),
+      await caller.ask('prompts/get', { name: 'free', ...nulls }, { progressToken: null }),
+      await caller.ask('tools/list', nulls, { progressToken: null }),
+    ];
+    expect(answers.map(({ error }) => error)).toEqual([undefined, undefined, undefined]);
+    await caller.call('free', { depth: null });
+    expect(seen).toEqual([{}, {}, { depth: null }]);
+  });
+
+  it('E8: params and _meta that are null are absent', async () => {
+    const { session } = await Caller.of(await start(), 'legacy');
+    for (const params of [null, { _meta: null }]) {
+      const response = await session.post({ jsonrpc: '2.0', id: session.nextId(), method: 'tools/list', params });
+      expect(await response.json()).toMatchObject({ result: { tools: [] } });
+    }
+  });
+
   describe.each(ERAS)('D2: in the %s era', (era) => {
     const other = era === 'legacy' ? 'server/discover' : 'logging/setLevel';
 
@@ -162,7 +188,7 @@ describe('incoming messages', () => {
   /** Malformed parameters of every method, and the field that is wrong. */
   const MALFORMED: readonly (readonly [method: string, params: Record<string, unknown>, field: string])[] = [
     ['tools/list', { cursor: 5 }, 'params.cursor'],
-    ['resources/list', { cursor: null }, 'params.cursor'],
+    ['resources/list', { cursor: {} }, 'params.cursor'],
     ['resources/templates/list', { cursor: {} }, 'params.cursor'],
     ['prompts/list', { cursor: [] }, 'params.cursor'],
     ['tools/call', {}, 'params.name'],
@@ -319,7 +345,7 @@ describe('incoming messages', () => {
       ]);
     });
 
-    it.each(['x', 5, null, true, ['a', ACCEPTED]])(
+    it.each(['x', 5, true, ['a', ACCEPTED]])(
       'an answer of a client counts as no answer when it is %j',
       async (inputResponses) => {
         const caller = await started();
@@ -332,7 +358,7 @@ describe('incoming messages', () => {
     it.each(ASKABLE)('an answer of a client has a state that is a text, or is refused (%s)', async (kind) => {
       const caller = await started();
       const [method, params] = REQUESTS[kind]('answers');
-      for (const requestState of [5, null, {}, [], true, '', 'forged']) {
+      for (const requestState of [5, {}, [], true, '', 'forged']) {
         const { error } = await caller.ask(method, { ...params, requestState });
         expect({ requestState, error }).toMatchObject({
           error: { code: -32602, message: expect.stringContaining('requestState') },

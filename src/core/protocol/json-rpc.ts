@@ -100,6 +100,9 @@ const MAX_DEPTH = 512;
 /** The `_meta` of a request or notification has at most this many values: it is read before its method is known. */
 const MAX_META_VALUES = 1_000;
 
+/** Members of `params` that a client may leave out, in any method that has them. */
+const OPTIONAL_MEMBERS = ['_meta', 'arguments', 'cursor', 'inputResponses', 'requestState'] as const;
+
 const RELATED_TASK_META_KEY = 'io.modelcontextprotocol/related-task';
 
 /** Tells whether a message of sound structure is a request. @internal */
@@ -134,8 +137,9 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
  * It runs for every message, so it is hand-written: a few comparisons per message of any size. It is as strict as the
  * SDK, which drops an unknown message without an answer, so that the request would wait forever.
  *
- * Members that JSON-RPC does not define are dropped, and so is every `__proto__` key, at any depth: `JSON.parse` makes a
- * plain property of it, but the first `Object.assign` of a handler would make it a prototype.
+ * Members that JSON-RPC does not define are dropped, and so are optional members that are `null` (E8). So is every
+ * `__proto__` key, at any depth: `JSON.parse` makes a plain property of it, but the first `Object.assign` of a handler
+ * would make it a prototype.
  *
  * Which method, how many messages, and whether a batch is allowed at all, is decided elsewhere (E9).
  *
@@ -228,11 +232,13 @@ function checkMessage(value: unknown): JsonRpcMessage | string {
   return `The message has neither "method" nor "result" nor "error": ${shown(value)}. Send a request, a notification or a response.`;
 }
 
-function checkCall(id: RequestId | undefined, method: unknown, params: unknown): JsonRpcMessage | string {
+function checkCall(id: RequestId | undefined, method: unknown, sent: unknown): JsonRpcMessage | string {
   if (typeof method !== 'string')
     return `"method" must be a string, but it is ${shown(method)}. Send the name of a method, such as "tools/list".`;
+  const params = sent ?? undefined;
   if (params !== undefined && !isObject(params))
     return `"params" must be an object, but it is ${shown(params)}. MCP has no positional parameters: send an object, or omit "params".`;
+  if (params) dropNulls(params);
   const problem = params?._meta === undefined ? undefined : metaProblem(params._meta);
   if (problem !== undefined) return problem;
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
@@ -248,6 +254,7 @@ function checkResult(id: RequestId | undefined, result: unknown): JsonRpcResultR
     return 'The message has a "result", but its "id" is missing. Add the "id" of the request that it answers.';
   if (!isObject(result))
     return `"result" must be an object, but it is ${shown(result)}. Send an object, which may be empty.`;
+  if (result._meta === null) delete result._meta;
   const meta = result._meta;
   return meta === undefined || isObject(meta) ? { jsonrpc: '2.0', id, result } : wrongMeta(meta);
 }
@@ -259,6 +266,13 @@ function checkError(id: RequestId | undefined, error: unknown): JsonRpcErrorResp
   if (typeof code !== 'number' || !Number.isSafeInteger(code) || typeof message !== 'string') return wrongError(error);
   const body = data === undefined ? { code, message } : { code, message, data };
   return id === undefined ? { jsonrpc: '2.0', error: body } : { jsonrpc: '2.0', id, error: body };
+}
+
+/** Removes optional members that are `null`. `null` anywhere else, as in the arguments of a tool, is a value. */
+function dropNulls(params: Record<string, unknown>): void {
+  for (const name of OPTIONAL_MEMBERS) if (params[name] === null) Reflect.deleteProperty(params, name);
+  const { _meta: meta } = params;
+  if (isObject(meta) && meta.progressToken === null) delete meta.progressToken;
 }
 
 function wrongError(value: unknown): string {
