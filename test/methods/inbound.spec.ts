@@ -64,6 +64,21 @@ describe('incoming messages', () => {
       expect(seen).toEqual([args, args, args, args, uri, uri]);
     });
 
+    it('handlers see the other keys of _meta in ctx.meta, and an empty object if there are none', async () => {
+      const Metas = fourOf('four', { run: (ctx) => String(seen.push(ctx.meta)) });
+      const caller = await Caller.of(await start({ providers: [Metas] }), era, EVERYTHING);
+      const meta = {
+        progressToken: 'p',
+        traceparent: '00-1-2-01',
+        'openai/locale': 'de-CH',
+        'com.example/user': { a: 1 },
+      };
+      await caller.ask('tools/call', { name: 'four', arguments: { id: '7' } }, { ...RESERVED, ...meta });
+      await caller.ask('prompts/get', { name: 'four', arguments: { id: '7' } }, { ...RESERVED, ...meta });
+      await caller.ask('resources/read', { uri: 'four://fixed' });
+      expect(seen).toEqual([meta, meta, {}]);
+    });
+
     it('handlers see the capabilities that a client declared as its era requires', async () => {
       const app = await start();
       registryOf(app).registerTool({ name: 'client', handler: (_, ctx: McpContext) => ctx.clientCapabilities });

@@ -226,6 +226,10 @@ describe('requests and notifications of a server', () => {
       expect((await asked(form, era)).params).toMatchObject({ mode: 'form', ...FORM });
     });
 
+    it.each(ERAS)('a question for roots has parameters, though it needs none, in the %s era', async (era) => {
+      expect(await asked(roots, era)).toMatchObject({ method: 'roots/list', params: {} });
+    });
+
     it('a URL has an id where the revision requires one', async () => {
       const first = await asked(page, 'legacy');
       const second = await asked(page, 'legacy');
@@ -472,6 +476,8 @@ describe('requests and notifications of a server', () => {
           );
         const first = ask();
         await stream.count(1);
+        // Clients in Go refuse roots/list without parameters (D22).
+        expect(stream.messages[0].params).toEqual(params ?? (method === 'roots/list' ? {} : undefined));
         await session.respond(stream.messages[0].id, right);
         expect(await first).toEqual(right);
         const second = ask();
@@ -481,6 +487,31 @@ describe('requests and notifications of a server', () => {
         stream.destroy();
       },
     );
+  });
+
+  describe.each(ERAS)('D43: in the %s era', (era) => {
+    it('progress of a call is a finite number that grows, whatever its handler reports', async () => {
+      const app = await start();
+      registryOf(app).registerTool({
+        name: 'reports',
+        handler: async (_: object, ctx: McpContext) => {
+          for (const value of [NaN, -1, Infinity, 0, 0, 3, 2, '4' as unknown as number, 5])
+            await ctx.progress(value, NaN, 'x');
+          await ctx.progress({ progress: 6, total: Infinity });
+          await ctx.progress({ progress: 7, total: 10 });
+          return 'done';
+        },
+      });
+      const caller = await Caller.of(app, era);
+      const response = await caller.request('tools/call', { name: 'reports' }, { progressToken: 'p' });
+      const stream = response.sse();
+      await stream.end();
+      expect(stream.messages.slice(0, -1).map(({ params }) => params)).toEqual([
+        ...[-1, 0, 3, 5].map((progress) => ({ progressToken: 'p', progress, message: 'x' })),
+        { progressToken: 'p', progress: 6 },
+        { progressToken: 'p', progress: 7, total: 10 },
+      ]);
+    });
   });
 
   describe('D26: notifications are those of the era', () => {

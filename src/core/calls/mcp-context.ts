@@ -7,8 +7,10 @@ import type {
   InputResponses,
   ListRootsResult,
   LoggingLevel,
+  RequestMeta,
 } from '@modelcontextprotocol/server';
 import { quiet } from '../common/promises.js';
+import { withoutEnvelope } from '../protocol/era.js';
 import { extensionOf } from '../protocol/extensions.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
@@ -83,7 +85,7 @@ export interface HandlerGate {
 
 /** The progress of a handler. @internal */
 export interface McpProgress {
-  /** Grows with every report. */
+  /** How much is done: more with every report. */
   progress: number;
   total?: number;
   message?: string;
@@ -144,6 +146,20 @@ export class McpContext {
   get method(): string {
     return this.mcpCall.method;
   }
+  /**
+   * The `_meta` of the request: what its client sends beside the arguments, such as `traceparent` or `openai/locale`. It
+   * is empty if the client sent none. Values are unchecked, except for `progressToken`. Keys of the protocol, such as the
+   * capabilities of the client, are left out: other properties of the context have them.
+   *
+   * ```ts
+   * const locale = ctx.meta['openai/locale'];
+   * ```
+   *
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic#_meta
+   */
+  get meta(): Readonly<RequestMeta> {
+    return withoutEnvelope(this.mcpCall.message.params?._meta);
+  }
   /** Aborts when the result is no longer needed: see `McpCall.signal`. */
   get signal(): AbortSignal {
     return this.mcpCall.signal;
@@ -182,6 +198,12 @@ export class McpContext {
   /**
    * Reports progress. Nothing is sent when the client did not ask for it. The message becomes the status message of a task.
    *
+   * Progress of a call is a finite number that grows, as the specification demands: any other report is not sent. Count
+   * one step more for each new message.
+   *
+   * @param progress how much is done, in any unit, or a report with the names of these parameters
+   * @param total how much there is to do, in the same unit; it is not sent unless it is finite
+   * @param message for users
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
    */
   progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {

@@ -1,3 +1,4 @@
+import type { RequestMeta } from '@modelcontextprotocol/server';
 import { type IncomingBody, isInitializeRequest, isObject, type JsonRpcMessage } from './json-rpc.js';
 import { isLogLevel } from './notifications.js';
 import { isModernRevision } from './revisions.js';
@@ -52,6 +53,18 @@ export const CLIENT_CAPABILITIES_META_KEY = 'io.modelcontextprotocol/clientCapab
 
 /** The `_meta` key under which a modern request asks for log messages, from this level up. @internal */
 export const LOG_LEVEL_META_KEY = 'io.modelcontextprotocol/logLevel';
+
+/** Returns the `_meta` of a request without the keys of the protocol, for handlers (D1). @internal */
+export function withoutEnvelope(meta: RequestMeta = {}): RequestMeta {
+  const {
+    [PROTOCOL_VERSION_META_KEY]: _version,
+    [CLIENT_INFO_META_KEY]: _info,
+    [CLIENT_CAPABILITIES_META_KEY]: _capabilities,
+    [LOG_LEVEL_META_KEY]: _level,
+    ...rest
+  } = meta;
+  return rest;
+}
 
 /** The `_meta` key under which a modern result names the server software. @internal */
 export const SERVER_INFO_META_KEY = 'io.modelcontextprotocol/serverInfo';

@@ -77,6 +77,8 @@ export class HandlerRun implements McpClientPort {
   /** The state that the handler last gave to `inputRequired()`. */
   #own: string | undefined;
   #asked: Map<string, Asked> | undefined;
+  /** The progress that was sent last: it grows with each report. */
+  #progress = -Infinity;
   /** The state that the client sent, until it is used up. */
   #sent: string | undefined;
 
@@ -143,8 +145,11 @@ export class HandlerRun implements McpClientPort {
       return DONE;
     }
     const progressToken = this.call.message.params?._meta?.progressToken;
-    if (progressToken === undefined) return DONE;
-    return this.notify({ method: 'notifications/progress', params: { progressToken, ...report } });
+    const { progress, total, message } = report;
+    if (progressToken === undefined || !Number.isFinite(progress) || progress <= this.#progress) return DONE;
+    this.#progress = progress;
+    const sent = { progressToken, progress, ...(Number.isFinite(total) && { total }), message };
+    return this.notify({ method: 'notifications/progress', params: sent });
   }
 
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {

@@ -14,7 +14,7 @@ const messages = [{ role: 'user', content: { type: 'text', text: 'Hi' } }];
 const SAMPLE = { method: 'sampling/createMessage', params: { messages, maxTokens: 5 } };
 const tools = [{ name: 'look', inputSchema: { type: 'object' } }];
 const SAMPLE_WITH_TOOLS = { method: 'sampling/createMessage', params: { ...SAMPLE.params, tools } };
-const ROOTS = { method: 'roots/list' };
+const ROOTS = { method: 'roots/list', params: {} };
 
 const text = { role: 'assistant', content: { type: 'text', text: 'Hello' }, model: 'm' };
 const toolUse = { ...text, content: [{ type: 'tool_use', id: '1', name: 'look', input: {} }] };

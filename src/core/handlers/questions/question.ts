@@ -26,7 +26,8 @@ export class Question {
       );
     const { method, params } = (question ?? {}) as Partial<McpQuestion>;
     if (method === 'roots/list') {
-      return new Question(key, { method, ...(params && { params }) }, fits(sdk.specTypeSchemas.ListRootsResult));
+      // Clients in Go refuse a question without parameters.
+      return new Question(key, { method, params: params ?? {} }, fits(sdk.specTypeSchemas.ListRootsResult));
     }
     if (typeof params === 'object' && params !== null) {
       if (method === 'elicitation/create') return elicitation(key, params, schemas);

@@ -46,7 +46,8 @@ export class OutboundRequests {
    *   has aborted; ProtocolError: the client did not answer in time
    */
   issue(
-    { method, params }: OutboundMessage,
+    // Clients in Go refuse this request without parameters.
+    { method, params = method === 'roots/list' ? {} : undefined }: OutboundMessage,
     options: OutboundOptions,
     call: McpCall | undefined,
   ): { message: JsonRpcRequest; answer: Promise<unknown> } {
