@@ -13,7 +13,7 @@ import { sessionOf } from '../core/http/session-access.js';
 import type { KnownSession } from '../core/sessions/live/live-sessions.js';
 import type { McpSession } from '../core/sessions/live/mcp-session.js';
 import { McpError } from '../core/protocol/errors.js';
-import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../core/protocol/headers.js';
+import { cursorOf, SESSION_ID_HEADER } from '../core/protocol/headers.js';
 
 /**
  * Serves one session over plain Node HTTP, without Nest's application: what the module does, for a session that exists.
@@ -31,9 +31,10 @@ export function serveMcpSession(
   session: McpSession,
   options: McpHttpOptions & { onError?: (error: unknown) => void } = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const { clock } = session;
+  const { clock, responseMode } = session;
   const resolved = resolveOptions(HTTP_TABLE, options);
-  const reader = new McpRequestReader({ ...resolved, maxBodyValues: maxBodyValues(resolved, true) }, clock);
+  const read = { ...resolved, maxBodyValues: maxBodyValues(resolved, true), responseMode };
+  const reader = new McpRequestReader(read, clock);
   const responder = new McpResponder({ ...resolved, clock });
   const policy = hostOriginPolicy(resolved, () => {});
   const endpoint = new SessionEndpoint(session);
@@ -84,7 +85,7 @@ class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
   }
 
   get({ headers }: McpIncoming): Promise<McpReply> {
-    return this.session.open(singleHeader(headers[LAST_EVENT_ID_HEADER]));
+    return this.session.open(cursorOf(headers));
   }
 
   delete(): Promise<void> {

@@ -233,7 +233,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     const app = await start();
     const client = await app.client().initialize();
     const { result, error } = await (await call(client, kind, `${form}empty`)).json();
-    if (kind === 'tool') expect(result).toEqual({ content: [] });
+    if (kind === 'tool') expect(result).toEqual({ content: [{ type: 'text', text: 'The tool returned nothing.' }] });
     else if (kind === 'prompt') expect(result).toEqual({ messages: [] });
     else expect(error).toMatchObject({ code: -32602, data: { uri: asking(kind, `${form}empty`).params.uri } });
   });

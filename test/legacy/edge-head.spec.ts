@@ -2,7 +2,7 @@ import { UnauthorizedException, type CanActivate } from '@nestjs/common';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
-import { LATEST } from '../support/raw-client.js';
+import { LATEST, RawClient } from '../support/raw-client.js';
 import { sharedApp } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
@@ -61,6 +61,20 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       await response.text();
       expect(guarded).toEqual([]);
     });
+  });
+
+  it('E18: a slash at the end of the path makes no difference', async () => {
+    const client = await new RawClient(`${app.url}/`).initialize();
+    const called = await client.post({ jsonrpc: '2.0', id: 7, method: 'ping' });
+    expect([called.status, await called.json()]).toEqual([200, { jsonrpc: '2.0', id: 7, result: {} }]);
+    const listening = await client.get(undefined);
+    expect(listening.status).toBe(200);
+    listening.destroy();
+    const refused = await send(`${app.url}/`, { method: 'PUT', headers: client.usualHeaders });
+    await expectRefusal(refused, { status: 405, code: -32000, says: ['GET, POST, DELETE'] });
+    const ended = await send(`${app.url}/`, { method: 'DELETE', headers: client.usualHeaders });
+    expect(ended.status).toBe(204);
+    await app.settled({ sessions: 0, openResponses: 0 });
   });
 
   it('E2: OPTIONS is answered by the CORS of an app, also with a media type', async () => {
@@ -159,6 +173,21 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       const response = await send(app.url, { headers, body: client.initializeMessage() });
       expect(response.status).toBe(200);
       await response.text();
+    });
+
+    it('E5: an endpoint that answers with JSON only needs no more than that to be accepted', async () => {
+      const json = await TestApp.start({ adapter, responseMode: 'json', tools: { quick: () => 'quick' } });
+      for (const accept of ['application/json', 'application/json, text/event-stream', '*/*']) {
+        const client = await json.client({ accept }).initialize();
+        const response = await client.call('quick');
+        expect(response.header('content-type')).toMatch(/^application\/json/);
+        expect(await response.json()).toMatchObject({ result: { content: [{ text: 'quick' }] } });
+      }
+      for (const accept of ['', 'text/event-stream', 'application/json;q=0']) {
+        const refused = await json.client({ accept }).post(json.client().initializeMessage());
+        await expectRefusal(refused, { status: 406, code: -32000, says: ['must accept "application/json"'] });
+      }
+      await json.close();
     });
 
     it.each([undefined, '', 'application/json', 'text/html', 'text/event-stream;q=0', '*/*, text/event-stream;q=0'])(

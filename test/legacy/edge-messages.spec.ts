@@ -170,6 +170,13 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
       await app.settled({ sessions: 0, live: 0, logs: 0 });
     });
 
+    it('E10: Last-Event-ID is none when it is empty', async () => {
+      const client = await app.client({ 'last-event-id': '' }).initialize();
+      expect((await client.call('count')).status).toBe(200);
+      const listening = await client.listen();
+      listening.destroy();
+    });
+
     it('E10: Last-Event-ID is refused on a notification', async () => {
       const client = await app.client().initialize();
       const notification = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' };

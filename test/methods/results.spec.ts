@@ -246,7 +246,8 @@ describe('outgoing results', () => {
     const AT = '1970-01-01T00:00:00.000Z';
 
     it('results of tools have content, also when there is none', async () => {
-      for (const nothing of [undefined, null]) expect((await ask(() => nothing)).result.content).toEqual([]);
+      const content = [{ type: 'text', text: 'The tool returned nothing.' }];
+      for (const nothing of [undefined, null]) expect((await ask(() => nothing)).result.content).toEqual(content);
     });
 
     it.each<[string, () => unknown, object]>([

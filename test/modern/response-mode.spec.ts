@@ -6,6 +6,7 @@ import { ONE_ADAPTER, gate } from '../support/app.js';
 import { recordedEvents, testApps } from '../support/test-apps.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
+import { expectRefusal } from '../support/refusal.js';
 import { MODERN, modernMeta } from '../support/modern-client.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
@@ -53,6 +54,19 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
       }
     },
   );
+
+  it('E5: an endpoint that answers with JSON only needs SSE to be accepted for subscriptions alone', async () => {
+    const client = (await start({ responseMode: 'json', tools: { quick } })).modern({ accept: 'application/json' });
+    expect(await client.ask('tools/call', { name: 'quick' })).toMatchObject({
+      result: { content: [{ text: 'quick' }] },
+    });
+    const refused = await client.request('subscriptions/listen', { notifications: {} });
+    await expectRefusal(refused, { status: 406, code: -32000, id: 2, says: ['"text/event-stream"'] });
+    client.headers = {};
+    const stream = await client.listen({});
+    expect(stream.messages[0]).toMatchObject({ method: 'notifications/subscriptions/acknowledged' });
+    stream.destroy();
+  });
 
   it('P3: in auto mode a call whose answer comes first is JSON, and leaves nothing behind', async () => {
     const app = await start({ clock: new ManualClock(), tools: { quick } });

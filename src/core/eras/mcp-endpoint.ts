@@ -11,12 +11,7 @@ import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { excerpt, McpError, shutdownRefusal } from '../protocol/errors.js';
 import { beginsCall } from '../protocol/extensions.js';
 import { type McpEra, PROTOCOL_VERSION_META_KEY } from '../protocol/era.js';
-import {
-  LAST_EVENT_ID_HEADER,
-  PROTOCOL_VERSION_HEADER,
-  singleHeader,
-  type RequestHeaders,
-} from '../protocol/headers.js';
+import { cursorOf, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../protocol/headers.js';
 import { isNotification, isRequest, type IncomingBody } from '../protocol/json-rpc.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../protocol/revisions.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
@@ -115,7 +110,7 @@ export class McpEndpoint {
   /** Opens the stream that a GET asks for: the standalone stream, or the one of its cursor. @throws McpError G3, G4, E13 */
   async get({ session, headers }: McpIncoming): Promise<McpReply> {
     this.assertTaken('GET');
-    const lastEventId = singleHeader(headers[LAST_EVENT_ID_HEADER]);
+    const lastEventId = cursorOf(headers);
     if (this.#calls.shutdown.is === 'draining' && !this.legacy.leadsToRunningCall(session!.info, lastEventId)) {
       throw shutdownRefusal();
     }
@@ -211,7 +206,7 @@ export function refuseModern(body: IncomingBody): PendingReply {
 
 /** Refuses a POST with a cursor: a stream is resumed by GET. @throws McpError BAD_REQUEST (E10) */
 export function assertNoCursor(headers: RequestHeaders): void {
-  if (headers[LAST_EVENT_ID_HEADER] === undefined) return;
+  if (cursorOf(headers) === undefined) return;
   const text = 'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.';
   throw new McpError('BAD_REQUEST', text);
 }

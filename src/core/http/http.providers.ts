@@ -37,7 +37,7 @@ export const httpProviders: Provider[] = [
   {
     provide: McpRequestReader,
     useFactory: (
-      options: ResolvedHttpOptions,
+      options: ResolvedHttpOptions & ResolvedSessionOptions,
       clock: McpClock,
       policy: EndpointCachePolicy,
       { calls, held }: SessionRuntime,

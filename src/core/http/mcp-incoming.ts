@@ -3,6 +3,7 @@ import type { McpClock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../eras/mcp-endpoint.js';
 import type { CallAdmission } from '../calls/call-admission.js';
+import type { McpResponseMode } from '../calls/exchange.js';
 import { HeldBody, type HeldBytes, SMALL_BODY_BYTES } from '../calls/held-bytes.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../protocol/accept.js';
 import { classifyPost } from '../protocol/era.js';
@@ -11,6 +12,7 @@ import { beginsCall, isAboutTask } from '../protocol/extensions.js';
 import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../protocol/headers.js';
 import {
   type IncomingBody,
+  type JsonRpcMessage,
   type JsonRpcNotification,
   type JsonRpcRequest,
   readMessages,
@@ -87,7 +89,7 @@ export class McpRequestReader {
     private readonly options: Pick<
       ResolvedHttpOptions,
       'maxBodyBytes' | 'maxBodyValues' | 'bodyTimeoutMs' | 'minBodyBytesPerSecond' | 'principal'
-    >,
+    > & { readonly responseMode: McpResponseMode },
     private readonly clock: McpClock,
     private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
     /** Called for the first request of an anonymous caller. */
@@ -147,8 +149,7 @@ export class McpRequestReader {
   async read(request: PlatformRequest & ReadRequest, response?: ServerResponse): Promise<McpIncoming> {
     const { method, headers } = request;
     if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
-      const text = `The Accept header is ${shown(headers.accept)}; a GET must accept "text/event-stream".`;
-      throw new McpError('NOT_ACCEPTABLE', text);
+      throw notAcceptable(headers.accept, 'a GET must accept "text/event-stream"');
     }
     // The principal is computed before the body is read only if it decides whether to read it.
     const strained = method === 'POST' && this.admission.strained;
@@ -159,6 +160,8 @@ export class McpRequestReader {
     const { maxBodyValues } = this.options;
     const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held), maxBodyValues) : NO_BODY;
     request[BODY] = body;
+    if (body.messages.some(listens) && !acceptsMediaTypes(headers.accept, SSE_TYPE))
+      throw notAcceptable(headers.accept, 'a POST of "subscriptions/listen" must accept "text/event-stream"');
     if (refusal && body.messages.some(beginsCall)) throw refusal;
     const returned: unknown = strained || counts ? early : this.options.principal(request);
     const principal = this.#principal(isThenable(returned) ? await returned : returned, request);
@@ -192,10 +195,9 @@ export class McpRequestReader {
       const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
       throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
     }
-    if (accept !== AS_SPECIFIED && !acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
-      const text = `The Accept header is ${shown(accept)}; a POST must accept both "application/json" and "text/event-stream".`;
-      throw new McpError('NOT_ACCEPTABLE', text);
-    }
+    const answers = this.options.responseMode === 'json' ? [JSON_TYPE] : [JSON_TYPE, SSE_TYPE];
+    if (accept !== AS_SPECIFIED && !acceptsMediaTypes(accept, ...answers))
+      throw notAcceptable(accept, `a POST must accept ${answers.map((type) => `"${type}"`).join(' and ')}`);
     const { maxBodyBytes, bodyTimeoutMs: timeoutMs, minBodyBytesPerSecond: minBytesPerSecond } = this.options;
     if (refusal && isModernCall(request.headers)) throw refusal;
     const maxBytes = refusal ? Math.min(maxBodyBytes, MAX_ANSWER_BYTES) : maxBodyBytes;
@@ -254,6 +256,15 @@ export class McpRequestReader {
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
+}
+
+function notAcceptable(accept: string | undefined, rule: string): McpError {
+  return new McpError('NOT_ACCEPTABLE', `The Accept header is ${shown(accept)}; ${rule}.`);
+}
+
+/** Returns whether a message is answered by a stream, whatever the `responseMode` is (M7). */
+function listens(message: JsonRpcMessage): boolean {
+  return 'method' in message && message.method === 'subscriptions/listen';
 }
 
 /** Returns whether a body is certainly one that does not count (E15); the parser holds it to the length that it declares. */

@@ -39,6 +39,17 @@ export function singleHeader(value: string | string[] | undefined): string | und
   return value.length === 0 ? undefined : value.join(', ');
 }
 
+/**
+ * Returns the cursor that a client resumes from. An empty one is none: it is what an `EventSource` has before its first
+ * event (HTML, "Server-sent events").
+ *
+ * @internal
+ */
+export function cursorOf(headers: RequestHeaders): string | undefined {
+  const cursor = singleHeader(headers[LAST_EVENT_ID_HEADER]);
+  return cursor === '' ? undefined : cursor;
+}
+
 const ENCODED_PREFIX = '=?base64?';
 const ENCODED_SUFFIX = '?=';
 /** Matches visible ASCII with spaces and tabs inside only, which arrives as it was sent (RFC 9110 §5.5). */

@@ -13,8 +13,8 @@ const link = { type: 'resource_link', uri: 'orders://1', name: 'Order 1' };
 
 describe('toToolResult', () => {
   it.each([
-    ['nothing', undefined, []],
-    ['null', null, []],
+    ['nothing', undefined, [text('The tool returned nothing.')]],
+    ['null', null, [text('The tool returned nothing.')]],
     ['a text', 'hello', [text('hello')]],
     ['an empty text', '', [text('')]],
     ['a number', 42, [text('42')]],

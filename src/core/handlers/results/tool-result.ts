@@ -32,7 +32,7 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  *
  * | returned | becomes |
  * |---|---|
- * | nothing, `null` | no content |
+ * | nothing, `null` | a text that says so |
  * | a text | a text block |
  * | a number, boolean, bigint | its text |
  * | a content block, or an array of them | the content |
@@ -88,7 +88,8 @@ async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
 }
 
 function resultOf(value: unknown, textMirror: boolean): CallToolResult {
-  if (value === undefined || value === null) return { content: [] };
+  // Some models refuse a result without content.
+  if (value === undefined || value === null) return { content: [textBlock('The tool returned nothing.')] };
   if (typeof value === 'string') return { content: [textBlock(value)] };
   if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
     return { content: [textBlock(String(value))] };

@@ -14,7 +14,8 @@ import {
  * The edge on Fastify: hooks of the endpoint's routes, known by the mark in their config. They run after the `onRequest`
  * hooks of the app, and after the `app.use()` middleware that middie runs in one of those; before parsers and guards.
  *
- * Methods that the controller does not declare also get a route, so that the edge can refuse them.
+ * Methods that the controller does not declare also get a route, so that the edge can refuse them. So does each path with a
+ * slash at its end, which Express serves by itself (E18).
  */
 
 /**
@@ -39,9 +40,15 @@ type Done = (error?: Error | null) => void;
 type RequestHook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 type PayloadHook = (request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => void;
 
+interface SlashOptions {
+  readonly ignoreTrailingSlash?: boolean;
+}
+
 interface RouteDeclaration {
   readonly method: string | readonly string[];
   readonly url: string;
+  readonly path?: string;
+  readonly handler: (request: FastifyRequest, reply: FastifyReply) => void;
   readonly config?: unknown;
   readonly constraints?: object;
   onRequest?: RequestHook | RequestHook[];
@@ -51,7 +58,8 @@ interface RouteDeclaration {
 
 interface Fastify {
   readonly supportedMethods: readonly string[];
-  route(route: RouteDeclaration & { handler(request: FastifyRequest, reply: FastifyReply): void }): void;
+  readonly initialConfig: SlashOptions & { readonly routerOptions?: SlashOptions };
+  route(route: RouteDeclaration): void;
   addHook(name: 'onRequest', hook: RequestHook): void;
   addHook(name: 'onRoute', hook: (route: RouteDeclaration) => void): void;
   hasContentTypeParser(type: string): boolean;
@@ -94,12 +102,16 @@ function installFastifyEdge(
   }
   fastify.addHook('onRoute', (route) => {
     if (endpointOfConfig(route.config) !== endpoint) return;
-    urls.add(route.url);
+    const { url } = route;
+    const isOther = url.endsWith('/') && urls.has(url.slice(0, -1));
+    if (!isOther) urls.add(url);
+    const withSlash = { ...route, url: `${url}/`, path: `${url}/` };
     route.onRequest = [edge, ...[route.onRequest ?? []].flat()];
     // The hook runs around the parser: hooks of a route run after those of the app.
     route.preParsing = [...[route.preParsing ?? []].flat(), hide];
     route.preValidation = [restore, ...[route.preValidation ?? []].flat()];
     if (route.method === 'POST') declareOthers(fastify, route);
+    if (!isOther && url !== '/' && isDeclared(route) && !ignoresSlash(fastify)) fastify.route(withSlash);
   });
   return () => [...urls];
 }
@@ -123,6 +135,16 @@ const hide: PayloadHook = (request, _reply, _payload, done) => {
   if (request.raw.method !== 'GET') hideMediaType(request.raw, DISGUISE);
   done();
 };
+
+/** Returns whether the controller declares a route; Fastify and the edge declare the others, at each path. */
+function isDeclared({ method }: RouteDeclaration): boolean {
+  return typeof method === 'string' && SESSION_METHODS.includes(method);
+}
+
+/** Returns whether the router of the app finds a route with a slash at its end anyway, and would refuse a second one. */
+function ignoresSlash({ initialConfig: { ignoreTrailingSlash, routerOptions } }: Fastify): boolean {
+  return (routerOptions?.ignoreTrailingSlash ?? false) || (ignoreTrailingSlash ?? false);
+}
 
 /**
  * Declares the methods that the controller does not. The edge admits `OPTIONS` for the CORS of the app; without CORS

@@ -189,6 +189,7 @@ interface AppOptions {
   /** Does what a `main.ts` does after `create`. */
   main?: (app: INestApplication) => void;
   testingModule?: boolean;
+  fastify?: object;
 }
 
 async function start(kind: Kind, options: AppOptions = {}): Promise<void> {
@@ -198,7 +199,7 @@ async function start(kind: Kind, options: AppOptions = {}): Promise<void> {
     providers: [{ provide: APP_GUARD, useFactory: () => ({ canActivate: () => globalGuard() }) }],
   })
   class AppModule {}
-  const adapter = kind === 'express' ? new ExpressAdapter() : new FastifyAdapter();
+  const adapter = kind === 'express' ? new ExpressAdapter() : new FastifyAdapter(options.fastify);
   app = options.testingModule
     ? (await Test.createTestingModule({ imports: [AppModule] }).compile()).createNestApplication(adapter, {
         logger: false,
@@ -488,6 +489,21 @@ describe.each(KINDS)('on %s', (kind) => {
         expect((await send('PUT', path)).status).toBe(405);
         expect((await send('POST', path, '{}', { Host: 'evil.com' })).status).toBe(403);
         expect((await send('PUT', '/mcp')).status).toBe(404);
+      },
+    );
+
+    it.each([{}, { ignoreTrailingSlash: true }, { routerOptions: { ignoreTrailingSlash: true } }])(
+      'E18: the path of an endpoint may end with a slash; options of Fastify: %j',
+      async (fastify) => {
+        await start(kind, { fastify, main: (main) => main.setGlobalPrefix('api') });
+        for (const path of ['/api/mcp', '/api/mcp/']) {
+          const statuses = [];
+          for (const method of ['POST', 'DELETE', 'PUT', 'HEAD']) statuses.push((await send(method, path)).status);
+          expect(statuses).toEqual([200, 204, 405, 405]);
+          expect((await send('POST', path, '{ not json')).body).toBe('{"text":"{ not json"}');
+          expect((await send('POST', path, '{}', { Host: 'evil.com' })).status).toBe(403);
+        }
+        expect((await send('POST', '/api/mcp//', '{}')).status).toBe(404);
       },
     );
 

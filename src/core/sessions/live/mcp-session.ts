@@ -13,7 +13,7 @@ import {
 } from '../../calls/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../../calls/mcp-exchange.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { Exchange } from '../../calls/exchange.js';
+import { Exchange, type McpResponseMode } from '../../calls/exchange.js';
 import type { McpStream } from '../../log/mcp-stream.js';
 import { McpError, REQUEST_FAILED } from '../../protocol/errors.js';
 import {
@@ -111,6 +111,11 @@ export class McpSession implements CallingClient {
   }
   get clock(): McpClock {
     return this.runtime.clock;
+  }
+
+  /** The format of its responses to a POST. @internal */
+  get responseMode(): McpResponseMode {
+    return this.runtime.options.responseMode;
   }
   /** Emits the reason when the session has ended, also to later subscribers; then completes. */
   get closed$(): Observable<McpSessionEndReason> {
