@@ -50,7 +50,9 @@ export class BookingTools {
         },
       },
     });
-    const sight = ideas.content.type === 'text' ? ideas.content.text : 'nothing';
+    // A model may answer with a list of blocks.
+    const [idea] = [ideas.content].flat();
+    const sight = idea?.type === 'text' ? idea.text : 'nothing';
     return `Go to ${String(where.content?.['city'])} and see ${sight}.`;
   }
   // #endregion

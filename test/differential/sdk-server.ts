@@ -235,7 +235,7 @@ async function askedAtOnce(mcpReq: ServerContext['mcpReq'], keys: readonly Asked
     const asked = key === 'page' ? { ...(params as object), elicitationId: crypto.randomUUID() } : params;
     if (method === 'elicitation/create') return [key, await mcpReq.elicitInput(asked as never, options)];
     if (method === 'sampling/createMessage') return [key, await mcpReq.requestSampling(params, options)];
-    return [key, await mcpReq.send({ method: 'roots/list' })];
+    return [key, await mcpReq.send({ method: 'roots/list', params: {} })];
   });
   return Object.fromEntries(await Promise.all(answers)) as Args;
 }

@@ -122,7 +122,8 @@ export const QUESTIONS = {
     messages: [{ role: 'user', content: text('What is the capital of France?') }],
     maxTokens: 100,
   }),
-  roots: inputRequired.listRoots(),
+  // Clients in Go need the parameters (D22); the SDK leaves them out unless they are given.
+  roots: { method: 'roots/list' as const, params: {} },
   page: inputRequired.elicitUrl({ message: 'Please sign in', url: 'https://example.com/sign-in' }),
 };
 

@@ -12,6 +12,15 @@ import { ACCEPTED, Caller, ERAS, EVERYTHING, FORM, failureOf, SAMPLE, textOf } f
 
 const PAGE = { mode: 'url' as const, message: 'Sign in', url: 'https://a.example' };
 const TOOL = { name: 'look', inputSchema: { type: 'object' as const } };
+const MODEL_LIST = {
+  role: 'assistant',
+  model: 'm',
+  content: [
+    { type: 'text', text: 'x' },
+    { type: 'text', text: 'y' },
+  ],
+};
+const TOOL_USE = { type: 'tool_use', id: '1', name: 'look', input: {} };
 const ROOTS = { roots: [{ uri: 'file:///home' }] };
 
 type Messages = CreateMessageRequestParams['messages'];
@@ -268,6 +277,7 @@ describe('requests and notifications of a server', () => {
       [form, { action: 'cancel' }],
       [page, { action: 'accept' }],
       [sample(), said(text)],
+      [sample(), said([text, text])],
       [sample({ tools: [TOOL] }), said([text, use])],
       [roots, ROOTS],
     ])('an answer to %j may be %j', async (question, answer) => {
@@ -285,6 +295,7 @@ describe('requests and notifications of a server', () => {
       [sample(), {}],
       [sample(), { role: 'assistant', content: text }],
       [sample(), said([text, use])],
+      [sample(), said(use)],
       [sample({ tools: [TOOL] }), said([{ type: 'video' }])],
       [roots, { trees: [] }],
       [roots, { roots: [{ uri: 'https://a.example' }] }],
@@ -293,6 +304,31 @@ describe('requests and notifications of a server', () => {
       const { told, isError } = await answered(question, answer, 'returns');
       expect([told.includes('"q"'), isError]).toEqual([true, true]);
     });
+  });
+
+  /** Repeats a call of a modern client with one answer, as often as it is asked. */
+  const repeated = async (answer: object) => {
+    const caller = await Caller.of(await asking(sample()), 'modern', EVERYTHING);
+    let { result } = await caller.call('asks');
+    let asked = 0;
+    for (; result.resultType === 'input_required' && asked < 20; asked++) {
+      const { requestState } = result;
+      const inputResponses = { q: answer };
+      ({ result } = await caller.ask('tools/call', { name: 'asks', arguments: {}, requestState, inputResponses }));
+    }
+    return { asked, result };
+  };
+
+  it('D23: an answer of a model to a request of revision 2026-07-28 may have a list as its content', async () => {
+    const answer = MODEL_LIST;
+    const { asked, result } = await repeated(answer);
+    expect([asked, JSON.parse(result.content[0].text)]).toEqual([1, answer]);
+  });
+
+  it('M8: a client that repeats its request with an invalid answer is asked eight times, then the call fails', async () => {
+    const { asked, result } = await repeated({ ...MODEL_LIST, content: [TOOL_USE] });
+    expect([asked, result.isError]).toEqual([8, true]);
+    expect(textOf({ result } as never)).toContain('8 times without a valid answer to the question "q"');
   });
 
   it('D23: an answer of more than 10,000 values is refused, and the error says so', async () => {
@@ -464,6 +500,7 @@ describe('requests and notifications of a server', () => {
       ['ping', undefined, {}, { pong: true }],
       ['roots/list', undefined, ROOTS, { trees: [] }],
       ['sampling/createMessage', SAMPLE, { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' } }, {}],
+      ['sampling/createMessage', SAMPLE, MODEL_LIST, { ...MODEL_LIST, content: [TOOL_USE] }],
       ['elicitation/create', FORM, ACCEPTED, { action: 'maybe' }],
       ['tasks/list', {}, { tasks: [] }, { tasks: 5 }],
     ] as const)(

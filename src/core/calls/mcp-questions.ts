@@ -1,6 +1,5 @@
 import type {
   CreateMessageRequestParams,
-  CreateMessageResult,
   CreateMessageResultWithTools,
   ElicitInputParams,
   ElicitRequestURLParams,
@@ -80,16 +79,9 @@ export type McpAnswer<Question> = Question extends { method: 'elicitation/create
   ? Question extends { params: { requestedSchema: infer Schema } }
     ? McpElicitAnswer<McpFormContent<Schema>>
     : ElicitResult
-  : Question extends { method: 'sampling/createMessage'; params: infer Params }
-    ? SamplingAnswer<Params>
+  : Question extends { method: 'sampling/createMessage' }
+    ? CreateMessageResultWithTools
     : ListRootsResult;
-
-/** A model that was given tools may answer with tool calls. */
-type SamplingAnswer<Params> = Params extends { tools: object }
-  ? CreateMessageResultWithTools
-  : 'tools' extends keyof Params
-    ? CreateMessageResult | CreateMessageResultWithTools
-    : CreateMessageResult;
 
 /** The answers to several questions, each under the key of its question. @internal */
 export type McpAnswers<Questions> = { readonly [Key in keyof Questions]: McpAnswer<Questions[Key]> };

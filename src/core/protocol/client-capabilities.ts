@@ -14,15 +14,34 @@ export function requiredCapabilities(method: string, params: Readonly<Record<str
   switch (method) {
     case 'elicitation/create':
       return { elicitation: params['mode'] === 'url' ? { url: {} } : { form: {} } };
-    case 'sampling/createMessage': {
-      const withTools = params['tools'] !== undefined || params['toolChoice'] !== undefined;
-      return { sampling: withTools ? { tools: {} } : {} };
-    }
+    case 'sampling/createMessage':
+      return { sampling: offersTools(params) ? { tools: {} } : {} };
     case 'roots/list':
       return { roots: {} };
     default:
       return {};
   }
+}
+
+interface Block {
+  readonly type: string;
+}
+
+/** Returns whether a model may use tools for its answer. @internal */
+export function offersTools(params: Readonly<Record<string, unknown>> = {}): boolean {
+  return params['tools'] !== undefined || params['toolChoice'] !== undefined;
+}
+
+/**
+ * Returns whether an answer of a model uses tools. Its content is a block or, since revision 2025-11-25, a list of blocks
+ * (D23).
+ *
+ * @param answer valid
+ * @internal
+ */
+export function usesTools(answer: object): boolean {
+  const { content } = answer as { content: Block | readonly Block[] };
+  return [content].flat().some(({ type }) => type === 'tool_use' || type === 'tool_result');
 }
 
 /**

@@ -12,6 +12,7 @@ import type { McpEventStoreStats } from '../log/event-store.js';
 import { McpStream } from '../log/mcp-stream.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
 import { changeOf, reachesLevel } from '../protocol/notifications.js';
+import { offersTools, usesTools } from '../protocol/client-capabilities.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
 import { canonicalUri } from '../protocol/uris.js';
@@ -308,7 +309,7 @@ export class McpSessionService {
 const RESULTS: Readonly<Record<string, SpecTypeName>> = {
   ping: 'EmptyResult',
   'elicitation/create': 'ElicitResult',
-  'sampling/createMessage': 'CreateMessageResult',
+  'sampling/createMessage': 'CreateMessageResultWithTools',
   'roots/list': 'ListRootsResult',
   'tasks/get': 'GetTaskResult',
   'tasks/result': 'GetTaskPayloadResult',
@@ -318,15 +319,19 @@ const RESULTS: Readonly<Record<string, SpecTypeName>> = {
 
 /** @throws McpServerRequestError INVALID_ANSWER */
 function checkedResult({ method, params }: OutboundMessage, result: unknown): unknown {
-  const withTools = params?.['tools'] !== undefined || params?.['toolChoice'] !== undefined;
-  const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
+  const type = RESULTS[method];
   if (type && isLarger(result, MAX_CHECKED_VALUES)) {
     const text = `The answer of the client to "${method}" has more than ${MAX_CHECKED_VALUES} values.`;
     throw new McpServerRequestError('INVALID_ANSWER', text);
   }
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
-  if (!problem) return value;
-  const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;
+  if (problem) {
+    const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;
+    throw new McpServerRequestError('INVALID_ANSWER', text);
+  }
+  const isSample = method === 'sampling/createMessage';
+  if (!isSample || offersTools(params) || !usesTools(value as object)) return value;
+  const text = `The answer of the client to "${method}" uses tools, but the question offered none.`;
   throw new McpServerRequestError('INVALID_ANSWER', text);
 }
 

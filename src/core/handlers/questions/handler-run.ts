@@ -11,7 +11,6 @@ import { type Capabilities, capabilityNames, missingCapabilities } from '../../p
 import { ERAS } from '../../protocol/era.js';
 import { assertNotificationOfEra } from '../../protocol/notifications.js';
 import { sdk } from '../../protocol/spec.js';
-import { MAX_CHECKED_VALUES } from '../../protocol/values.js';
 import { lacking, Question, QuestionError, type RequestedSchemas, suspended } from './question.js';
 import { shown } from '../../protocol/errors.js';
 import {
@@ -48,7 +47,7 @@ const ENDED: RunState = { kind: 'ended' };
  * One question may be asked so often in a run: a handler that asks it more often loops, waiting for a different answer.
  */
 const MAX_REPETITIONS = 1_000;
-/** A handler that returns `inputRequired()` to a client with a session runs at most so many times. */
+/** A handler that returns `inputRequired()` to a client with a session runs, and a client is asked in vain, so many times. */
 const MAX_ROUNDS = 8;
 /** A client has so many milliseconds to answer a question of such a round. */
 const ROUND_TIMEOUT_MS = 600_000;
@@ -314,7 +313,9 @@ export class HandlerRun implements McpClientPort {
       signal.throwIfAborted();
       const answers = questions.map(async (question) => [question.key, await this.#send(question, options)] as const);
       const responses = Object.fromEntries(await Promise.all(answers));
-      this.#goOn(questions.length > 0 ? Object.assign(bare(), responses) : undefined, requestState);
+      // It has no prototype, because its names are the client's.
+      const bare = Object.create(null) as InputResponses;
+      this.#goOn(questions.length > 0 ? Object.assign(bare, responses) : undefined, requestState);
     } catch (error) {
       if (call.aborted) throw error;
       const reason = error instanceof Error ? error.message : String(error);
@@ -354,10 +355,7 @@ export class HandlerRun implements McpClientPort {
       const answer = question.accept(await asked);
       if (answer) return answer;
     }
-    throw new McpServerRequestError(
-      'INVALID_ANSWER',
-      `The client's answer to the question "${key}" (${request.method}) does not match the question, or has more than ${MAX_CHECKED_VALUES} values.`,
-    );
+    throw question.mismatched();
   }
 
   async #ask(questions: Readonly<Record<string, McpQuestion>>, signal?: AbortSignal): Promise<Record<string, unknown>> {
@@ -393,7 +391,8 @@ export class HandlerRun implements McpClientPort {
   async #answer(question: Question, signal?: AbortSignal): Promise<unknown> {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
-    if (!this.call.asksAtOnce) throw this.#suspend(question);
+    const { vain } = this.#remembered;
+    if (!this.call.asksAtOnce) throw vain < MAX_ROUNDS ? this.#suspend(question) : question.unanswered(vain);
     // This is checked for tasks only: with a session, asking throws the error for the missing capability.
     const missing = this.task && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
@@ -492,11 +491,6 @@ export class HandlerRun implements McpClientPort {
 
 /** Thrown when a question that a handler returned has no answer. */
 class RoundFailure extends Error {}
-
-/** Returns an object without a prototype: its names are the client's. */
-function bare(): InputResponses {
-  return Object.create(null) as InputResponses;
-}
 
 interface Asked {
   readonly question: Question;

@@ -2,8 +2,9 @@ import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelco
 import { randomUUID } from 'node:crypto';
 import type { OutboundMessage } from '../../calls/mcp-call.js';
 import type { McpElicitation, McpQuestion } from '../../calls/mcp-questions.js';
+import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { HandlerSuspended } from '../handlers.errors.js';
-import { type Capabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
+import { type Capabilities, offersTools, requiredCapabilities, usesTools } from '../../protocol/client-capabilities.js';
 import { firstProblem, sdk } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
 import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
@@ -54,6 +55,18 @@ export class Question {
     return requiredCapabilities(method, params);
   }
 
+  /** Returns the error for an answer that {@link accept} refuses. */
+  mismatched(): Error {
+    const text = `The client's answer to the question "${this.key}" (${this.request.method}) does not match the question, or has more than ${MAX_CHECKED_VALUES} values.`;
+    return new McpServerRequestError('INVALID_ANSWER', text);
+  }
+
+  /** Returns the error for a client that has repeated its request without a valid answer. */
+  unanswered(times: number): Error {
+    const text = `The client repeated the request ${times} times without a valid answer to the question "${this.key}" (${this.request.method}).`;
+    return new McpServerRequestError('INVALID_ANSWER', text);
+  }
+
   isSameAs(other: Question): boolean {
     return JSON.stringify(this.embedded) === JSON.stringify(other.embedded);
   }
@@ -61,9 +74,11 @@ export class Question {
 
 function sampling(key: string, params: Params<'sampling/createMessage'>): Question {
   assertPaired(params.messages);
-  const { CreateMessageResult, CreateMessageResultWithTools } = sdk.specTypeSchemas;
-  const withTools = params.tools !== undefined || params.toolChoice !== undefined;
-  const accept = fits<object>(withTools ? CreateMessageResultWithTools : CreateMessageResult);
+  const acceptAny = fits(sdk.specTypeSchemas.CreateMessageResultWithTools);
+  const accept = (answer: unknown): object | undefined => {
+    const result = acceptAny(answer);
+    return result && !offersTools(params) && usesTools(result) ? undefined : result;
+  };
   return new Question(key, { method: 'sampling/createMessage', params }, accept);
 }
 

@@ -8,6 +8,7 @@ import type { Question } from './question.js';
  *   request, because the handler may have acted on them
  * - `given`: answers in this request. Of these only what was asked for is remembered, now or in an earlier round
  * - what `ctx.once()` has done
+ * - how often the client has repeated the request without a valid answer
  * - the handler's own state, for handlers that return `inputRequired()` themselves
  *
  * They are stored in lists and maps, not in objects, because clients can send any key.
@@ -19,6 +20,11 @@ export class RunMemory {
   readonly #sealed: Map<string, unknown>;
   readonly #given: Map<string, unknown>;
   readonly #wanted: Set<string>;
+  /** How often the client had repeated the request in vain before this run. */
+  readonly #vain: number;
+  /** Whether a question waits for an answer in this request. */
+  readonly #waits: boolean;
+  #accepted = false;
 
   /** Creates the memory of a first run. @param given `inputResponses` of the request */
   static fresh(given: object | undefined): RunMemory {
@@ -30,10 +36,12 @@ export class RunMemory {
     return new RunMemory(JSON.parse(payload) as Payload, given);
   }
 
-  private constructor({ answers, wanted, once, own }: Payload, given: object = {}) {
+  private constructor({ answers, wanted, once, own, vain = 0 }: Payload, given: object = {}) {
     this.#sealed = new Map(answers);
     this.#given = new Map(Object.entries(given));
     this.#wanted = new Set(wanted);
+    this.#vain = vain;
+    this.#waits = wanted.some((key) => !this.#sealed.has(key));
     this.once = new OnceResults(once.map(([key, value]) => [key, textOf(value)] as const));
     this.own = own;
   }
@@ -44,10 +52,18 @@ export class RunMemory {
     this.#wanted.add(key);
     for (const answers of [this.#sealed, this.#given]) {
       const answer = answers.has(key) ? question.accept(answers.get(key)) : undefined;
-      if (answer) return answer;
+      if (answer) {
+        this.#accepted ||= answers === this.#given;
+        return answer;
+      }
       answers.delete(key);
     }
     return undefined;
+  }
+
+  /** Counts how often in a row the client has repeated the request without a valid answer, as far as this run knows. */
+  get vain(): number {
+    return this.#waits && !this.#accepted ? this.#vain + 1 : 0;
   }
 
   /** Adds an answer that is not from the request. */
@@ -63,6 +79,7 @@ export class RunMemory {
       wanted: [...this.#wanted],
       once: this.once.entries().map(([key, text]) => (text === '' ? [key] : [key, JSON.parse(text)])),
       own,
+      ...(this.vain > 0 && { vain: this.vain }),
     };
     const { wanted, once } = payload;
     return wanted.length + once.length > 0 || own !== undefined ? JSON.stringify(payload) : undefined;
@@ -76,6 +93,7 @@ interface Payload {
   /** An entry without a value stands for `undefined`. */
   readonly once: readonly (readonly [key: string, value?: unknown])[];
   readonly own?: string | undefined;
+  readonly vain?: number;
 }
 
 function textOf(value: unknown): JsonText {
