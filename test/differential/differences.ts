@@ -316,8 +316,12 @@ export const DIFFERENCES: readonly Difference[] = [
     },
   },
   {
-    why: 'Security: URIs are compared as they are (RFC 3986 §6.2.1), as a proxy and a guard do that decide by Mcp-Name. The SDK parses and rewrites them first.',
-    cases: { 'resources: a URI in other letters': ['200 -32602', '200 complete'] },
+    why: 'D41: contents have the spelling of the client. The SDK parses and rewrites the URI.',
+    cases: { 'resources: a URI in other letters': 'messages.0.result.contents.0.uri' },
+  },
+  {
+    why: 'D42: the variables of a template are decoded.',
+    cases: { 'resources: of a template, with an escaped value': 'messages.0.result.contents.0.text' },
   },
   {
     why: 'The same: what is not a URI is not found either; in "Resources", "Error Handling", the data is the "uri" alone.',
