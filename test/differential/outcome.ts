@@ -64,6 +64,8 @@ async function exchange(
  */
 function normalised(message: unknown, free: readonly Free[]): unknown {
   return JSON.parse(JSON.stringify(message), function (this: Record<string, unknown>, key, value: unknown) {
+    // D38: the SDK names the default dialect.
+    if (key === '$schema') return undefined;
     if (key === 'requestState' && typeof value === 'string') return '<state>';
     if (OF_QUESTIONS.has(key) && isNumbered(key, this)) return '<id>';
     if (key === 'reason' && 'requestId' in this) return '<text>';

@@ -48,7 +48,6 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
       title: 'Find',
       description: 'Finds an order',
       inputSchema: {
-        $schema: 'https://json-schema.org/draft/2020-12/schema',
         type: 'object',
         properties: { id, lines: { type: 'number', default: 1 } },
         required: ['id'],

@@ -118,7 +118,7 @@ function stepsOf(value: unknown): number {
 
 function hasReference(schema: unknown): boolean {
   let found = false;
-  walked(schema, (copy) => {
+  mapSchemas(schema, (copy) => {
     found ||= REFERENCES.some((keyword) => typeof copy[keyword] === 'string');
     return copy;
   });
@@ -127,17 +127,17 @@ function hasReference(schema: unknown): boolean {
 
 /** Returns a copy of a schema, in which each schema is a step. */
 function withSteps(schema: unknown): unknown {
-  return walked(schema, (copy) => ({ [STEP]: true, ...copy }));
+  return mapSchemas(schema, (copy) => ({ [STEP]: true, ...copy }));
 }
 
-/** Returns a copy of a schema, in which each schema is what `change` makes of its copy. */
-function walked(schema: unknown, change: (copy: Record<string, unknown>) => object): unknown {
-  if (Array.isArray(schema)) return schema.map((each) => walked(each, change));
+/** Returns a copy of a schema, in which each schema is what `change` makes of its copy. @internal */
+export function mapSchemas(schema: unknown, change: (copy: Record<string, unknown>) => object): unknown {
+  if (Array.isArray(schema)) return schema.map((each) => mapSchemas(each, change));
   if (!isObject(schema)) return schema;
   const parts = Object.entries(schema).map(([keyword, value]): [string, unknown] => {
     if (DATA.includes(keyword)) return [keyword, value];
-    if (!BY_NAME.includes(keyword) || !isObject(value)) return [keyword, walked(value, change)];
-    const named = Object.entries(value).map(([name, each]) => [name, walked(each, change)] as const);
+    if (!BY_NAME.includes(keyword) || !isObject(value)) return [keyword, mapSchemas(value, change)];
+    const named = Object.entries(value).map(([name, each]) => [name, mapSchemas(each, change)] as const);
     return [keyword, Object.fromEntries(named)];
   });
   return change(Object.fromEntries(parts));

@@ -1,4 +1,5 @@
 import type { CompiledSchema, JsonSchema, McpHandlerSchema, SchemaUse, Validate } from '../schema/handler-schema.js';
+import { listedSchema } from '../schema/listed-schema.js';
 import { frozenJson, SchemaCompiler } from '../schema/schema-compiler.js';
 import { TwoGenerations } from './two-generations.js';
 
@@ -18,7 +19,7 @@ export class SharedSchemas extends SchemaCompiler {
     const json = frozenJson(schema as JsonSchema);
     const validate = (): Validate => this.#validateBy(json, use, origin);
     validate();
-    return { json, validate: (raw) => validate()(raw) };
+    return { json: frozenJson(listedSchema(json, { use, written: true })), validate: (raw) => validate()(raw) };
   }
 
   #validateBy(json: JsonSchema, use: SchemaUse, origin: string): Validate {

@@ -1,6 +1,6 @@
 import type { Tool } from '@modelcontextprotocol/server';
 import { isObject } from '../../protocol/json-rpc.js';
-import { cyclicRef, schemasIn } from './schema-walk.js';
+import { cyclicRef, schemasIn } from '../schema/schema-walk.js';
 import { similarTexts } from './similar-texts.js';
 import { MAX_RESULT_TOKENS, tokensOfJson } from './tokens.js';
 

@@ -194,7 +194,7 @@ function isForModels({ _meta }: ListToolsResult['tools'][number]): boolean {
   return visibility?.includes('model') !== false;
 }
 
-/** Returns a tool as a model gets it, with the schema alone: some refuse the name of its dialect. */
+/** Returns a tool as a model gets it, with the schemas alone: some frameworks refuse the name of a dialect. */
 function listedTool({
   name,
   title,
@@ -203,15 +203,18 @@ function listedTool({
   outputSchema,
   annotations,
 }: McpListedTool): McpListedTool {
-  const { $schema: _, ...input } = inputSchema;
   return {
     name,
-    inputSchema: input,
+    inputSchema: withoutDialect(inputSchema),
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
-    ...(outputSchema && { outputSchema }),
+    ...(outputSchema && { outputSchema: withoutDialect(outputSchema) }),
     ...(annotations && { annotations }),
   };
+}
+
+function withoutDialect<Schema extends object>({ $schema: _, ...schema }: Schema & { $schema?: unknown }): Schema {
+  return schema as unknown as Schema;
 }
 
 let lastId = 0;

@@ -1,12 +1,15 @@
 import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
 import { randomUUID } from 'node:crypto';
 import type { OutboundMessage } from '../../calls/mcp-call.js';
-import type { McpElicitation, McpQuestion } from '../../calls/mcp-questions.js';
+import type { McpElicitation, McpForm, McpQuestion } from '../../calls/mcp-questions.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { HandlerSuspended } from '../handlers.errors.js';
+import { flatSchema } from '../schema/listed-schema.js';
+import { isStandardSchema } from '../schema/schema-compiler.js';
 import { type Capabilities, offersTools, requiredCapabilities, usesTools } from '../../protocol/client-capabilities.js';
 import { firstProblem, sdk } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
+import { isObject } from '../../protocol/json-rpc.js';
 import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../../protocol/values.js';
 
@@ -90,7 +93,7 @@ function elicitation(key: string, params: McpElicitation, schemas: RequestedSche
     const embedded = sdk.inputRequired.elicitUrl(asked);
     return new Question(key, embedded, accept, { method, params: { ...embedded.params, elicitationId } });
   }
-  const embedded = sdk.inputRequired.elicit(params);
+  const embedded = sdk.inputRequired.elicit({ ...params, requestedSchema: formSchema(params.requestedSchema) });
   const { requestedSchema } = embedded.params as { requestedSchema: JsonSchemaType };
   const validate = validatorOf(key, requestedSchema, schemas);
   const acceptForm = (answer: unknown): object | undefined => {
@@ -99,6 +102,19 @@ function elicitation(key: string, params: McpElicitation, schemas: RequestedSche
   };
   // The mode may be left out; clients that know no other did not have it.
   return new Question(key, embedded, acceptForm, { method, params: { mode: 'form', ...embedded.params } });
+}
+
+/** Returns the schema of a form, whose JSON Schema has no reference and no dialect, such as `z.object().meta({ id })` has. */
+function formSchema(schema: McpForm['requestedSchema']): McpForm['requestedSchema'] {
+  if (!isStandardSchema(schema)) return isObject(schema) ? (flatSchema(schema) as typeof schema) : schema;
+  const { '~standard': standard } = schema;
+  const { jsonSchema } = standard as Partial<typeof standard>;
+  if (!jsonSchema) return schema;
+  const input: typeof jsonSchema.input = (options) => {
+    const { $schema: _, ...json } = flatSchema(jsonSchema.input(options));
+    return json;
+  };
+  return { '~standard': { ...standard, jsonSchema: { ...jsonSchema, input } } };
 }
 
 /** Compiles the schema of a form. @throws QuestionError */

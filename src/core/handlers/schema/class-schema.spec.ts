@@ -185,7 +185,7 @@ describe('the JSON Schema of a class', () => {
       limit: { type: 'integer', default: 10 },
       after: { type: 'string' },
       to: { ...address, default: { street: 'Main' } },
-      tags: { type: 'array', default: [] },
+      tags: { type: 'array', items: {}, default: [] },
       once: {},
     });
     expect(await validate({ after: 'x' })).toMatchObject({ limit: 10, tags: [], to: { street: 'Main' } });

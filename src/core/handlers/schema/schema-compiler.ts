@@ -15,6 +15,7 @@ import { ClassDefinitions } from './class-definitions.js';
 import { type ClassUse, loadClassPackages } from './class-names.js';
 import { fieldsOf, jsonOfClass, validateClass } from './class-schema.js';
 import type { CompiledSchema, McpHandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+import { listedSchema } from './listed-schema.js';
 import { MANY_VALUES, standardCheck } from './standard-check.js';
 
 const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
@@ -89,14 +90,19 @@ export class SchemaCompiler {
     const misfit = MISFITS[use];
     if (isStandardSchema(schema)) {
       const json = jsonOfStandard(schema['~standard'], use);
+      const listed = listedSchema(json, { use, written: false });
       const { check, ...about } = standardCheck(schema, json);
-      return { json: anyRoot ? json : objectOrAlternatives(json), validate: validateStandard(check, misfit), ...about };
+      return {
+        json: anyRoot ? listed : objectOrAlternatives(listed),
+        validate: validateStandard(check, misfit),
+        ...about,
+      };
     }
     if (typeof schema === 'function') {
       const packages = loadClassPackages();
       const definitions = new ClassDefinitions();
       const as = { ...classes, use };
-      const json = jsonOfClass(schema as Type, packages, as, definitions);
+      const json = listedSchema(jsonOfClass(schema as Type, packages, as, definitions), { use, written: false });
       const { hasDiscriminators } = definitions;
       const validate = validateClass(schema as Type, packages, as, { misfit, hasDiscriminators });
       return { json, validate, fields: fieldsOf(schema as Type, packages, as), stops: false };
@@ -109,9 +115,10 @@ export class SchemaCompiler {
     if (Object.values(schema).some((part) => isStandardSchema(part))) {
       throw new Error('it is an object of schemas. Combine them into one schema: z.object({ … }).');
     }
-    const json = objectRoot(frozenJson(schema as JsonSchema));
+    const json = frozenJson(schema as JsonSchema);
+    const listed = objectRoot(listedSchema(json, { use, written: true }));
     const validate = validateJson(json, this.#validatorsFor(json), misfit);
-    return { json, validate: use === 'output' ? orAsJson(validate) : validate, stops: true };
+    return { json: listed, validate: use === 'output' ? orAsJson(validate) : validate, stops: true };
   }
 
   /** Returns validators of its own: Ajv would use the first schema in place of a second one with the same `$id`. */
@@ -161,7 +168,7 @@ function objectRoot(json: JsonSchema): JsonSchema {
 }
 
 /** Returns whether a value claims to be a Standard Schema; those of ArkType are functions. */
-function isStandardSchema(schema: unknown): schema is StandardSchemaWithJSON {
+export function isStandardSchema(schema: unknown): schema is StandardSchemaWithJSON {
   if ((typeof schema !== 'object' && typeof schema !== 'function') || schema === null) return false;
   const standard = (schema as Record<string, unknown>)['~standard'] as Partial<Standard> | undefined;
   return typeof standard?.validate === 'function';
