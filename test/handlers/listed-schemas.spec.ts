@@ -11,6 +11,7 @@ import {
   Prompt,
   Tool,
 } from 'nestjs-mcp-streamable';
+import { diagnose } from 'nestjs-mcp-streamable/testing';
 import * as v from 'valibot';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -136,6 +137,15 @@ describe.each(ONE_ADAPTER)('listed schemas on %s', (adapter) => {
     shared: true,
     providers: [Tools, Plugins],
     module: { controllers: [Routes] },
+  });
+
+  it('D38: the doctor names what is listed as it was written', async () => {
+    const { findings } = await diagnose((await start()).app);
+    const rulesOf = (name: string): string[] =>
+      findings.filter(({ rule, tool }) => tool === name && rule.startsWith('schema-')).map(({ rule }) => rule);
+    expect(rulesOf('written')).toEqual(['schema-array-items', 'schema-dialect']);
+    expect(rulesOf('order')).toEqual([]);
+    expect(rulesOf('pair')).toEqual([]);
   });
 
   describe.each(OFFICIAL_KINDS)('for $name', ({ connect }) => {

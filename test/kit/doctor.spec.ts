@@ -137,6 +137,7 @@ describe('the doctor', () => {
       return made;
     };
     expect(await rules(await appOf([], { server }))).toEqual([
+      ['schema-dialect', 'ping'],
       ['no-hints', 'ping'],
       ['no-title', 'ping'],
     ]);

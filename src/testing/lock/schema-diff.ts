@@ -1,5 +1,5 @@
 import { isObject } from '../../core/protocol/json-rpc.js';
-import { resolveRef } from '../../core/handlers/schema/schema-walk.js';
+import { resolveRef } from '../../core/protocol/schema-walk.js';
 import { difference, jsonOf, shortened } from './canonical.js';
 
 /**

@@ -22,6 +22,10 @@ const schema = (inputSchema: object): Partial<Tool> => ({ inputSchema: inputSche
 const property = (of: object, more: object = {}): Partial<Tool> =>
   schema({ type: 'object', properties: { x: of }, ...more });
 
+const result = (of: object, more: object = {}): Partial<Tool> => ({
+  outputSchema: { type: 'object', properties: { x: of }, ...more },
+});
+
 describe('the doctor', () => {
   it.each<[string, Partial<Tool>, McpDoctorRule[]]>([
     ['nothing', {}, []],
@@ -49,9 +53,23 @@ describe('the doctor', () => {
     [
       'a definition that is used twice',
       property({ allOf: [{ $ref: '#/$defs/A' }, { $ref: '#/$defs/A' }] }, { $defs: { A: {} } }),
-      [],
+      ['schema-ref'],
     ],
-    ['a reference to nothing', property({ $ref: '#/$defs/__proto__' }), []],
+    ['a reference to nothing', property({ $ref: '#/$defs/__proto__' }), ['schema-ref']],
+    [
+      'an array without items',
+      property({ type: 'object', properties: { y: { type: ['array', 'null'] } } }),
+      ['schema-array-items'],
+    ],
+    ['an array whose items may be anything', property({ type: 'array', items: {} }), []],
+    ['a dialect', property({}, { $schema: 'https://json-schema.org/draft/2020-12/schema' }), ['schema-dialect']],
+    ['a dialect of a result', result({}, { $schema: 'http://json-schema.org/draft-07/schema#' }), ['schema-dialect']],
+    ['a result with a reference to nothing', result({ $ref: '#/$defs/Screen' }), ['schema-unreadable']],
+    ['a result with an empty enum', result({ enum: [] }), ['schema-unreadable']],
+    ['a result with a pattern that is none', result({ type: 'string', pattern: '[\\w-.]' }), ['schema-unreadable']],
+    ['a result with items beside prefixItems', result({ prefixItems: [{}], items: false }), ['schema-unreadable']],
+    ['a result with a tuple', result({ type: 'array', prefixItems: [{}], items: {}, maxItems: 1 }), []],
+    ['a result with a reference', result({ $ref: '#' }), []],
     ['a name of an argument', schema({ type: 'object', properties: { 'filter[name]': {} } }), ['schema-property-name']],
     ['a format', property({ type: ['string', 'null'], format: 'uri' }), ['schema-format']],
     ['a common format', property({ type: 'string', format: 'date-time' }), []],

@@ -1,7 +1,7 @@
 import { isObject } from '../../protocol/json-rpc.js';
 import { mapSchemas } from '../../protocol/json-schema.js';
 import type { JsonSchema, SchemaUse } from './handler-schema.js';
-import { resolveRef } from './schema-walk.js';
+import { hasType, resolveRef, type SchemaNode } from '../../protocol/schema-walk.js';
 
 /** The default dialect of the protocol; Ajv with its defaults refuses a schema that names it. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
@@ -33,7 +33,7 @@ export function listedSchema(json: JsonSchema, { use, written }: ListedAs): Json
   const root = $schema === DIALECT && !written ? others : whole;
   return mapSchemas(root, (schema) => {
     const readable = withReadableItems(withoutEmptyLists(withObjectProperties(schema)), use);
-    return written || !isArray(readable) || 'items' in readable ? readable : { ...readable, items: {} };
+    return written || !hasType(readable, 'array') || 'items' in readable ? readable : { ...readable, items: {} };
   }) as JsonSchema;
 }
 
@@ -52,9 +52,9 @@ export function flatSchema(json: JsonSchema): JsonSchema {
   const whole = withoutRootRef(json);
   const { $defs, ...root } = whole;
   if (!isObject($defs)) return whole;
-  const properties = Object.entries((root.properties ?? {}) as Node);
+  const properties = Object.entries((root.properties ?? {}) as SchemaNode);
   const flat = properties.map(([name, each]) => [name, isObject(each) ? withoutRef(each, json) : each]);
-  const form = { ...root, properties: Object.fromEntries(flat) as Node };
+  const form = { ...root, properties: Object.fromEntries(flat) as SchemaNode };
   return JSON.stringify(form).includes('"$ref"') ? { ...form, $defs } : form;
 }
 
@@ -78,10 +78,8 @@ export function withoutRef(schema: JsonSchema, root: JsonSchema, hops = MAX_HOPS
   return isPlain ? { ...resolved, ...beside } : schema;
 }
 
-type Node = Readonly<Record<string, unknown>>;
-
 /** Writes `true` and `false` in `properties` as objects: clients of 2025 lose the whole list by one that is not. */
-function withObjectProperties(schema: Node): Node {
+function withObjectProperties(schema: SchemaNode): SchemaNode {
   const { properties } = schema;
   if (!isObject(properties) || !Object.values(properties).some((each) => typeof each === 'boolean')) return schema;
   const objects = Object.entries(properties).map(([name, each]): [string, unknown] => {
@@ -92,7 +90,7 @@ function withObjectProperties(schema: Node): Node {
 }
 
 /** Writes a list without alternatives, which accepts nothing, as such. */
-function withoutEmptyLists(schema: Node): Node {
+function withoutEmptyLists(schema: SchemaNode): SchemaNode {
   const isEmpty = (keyword: string): boolean => Array.isArray(schema[keyword]) && schema[keyword].length === 0;
   const empty = [...ALTERNATIVES, 'allOf', 'prefixItems'].filter(isEmpty);
   if (empty.length === 0) return schema;
@@ -101,15 +99,11 @@ function withoutEmptyLists(schema: Node): Node {
 }
 
 /** Writes the end of a tuple as `maxItems`: draft 7 reads `items` as the schema of all items, and does not know `prefixItems`. */
-function withReadableItems(schema: Node, use: SchemaUse): Node {
+function withReadableItems(schema: SchemaNode, use: SchemaUse): SchemaNode {
   const { items, prefixItems, maxItems = Infinity } = schema;
   if (items === false) {
     const length = Array.isArray(prefixItems) ? prefixItems.length : 0;
     return { ...schema, items: {}, maxItems: Math.min(length, maxItems as number) };
   }
   return Array.isArray(prefixItems) && use === 'output' && items !== undefined ? { ...schema, items: {} } : schema;
-}
-
-function isArray({ type }: Node): boolean {
-  return type === 'array' || (Array.isArray(type) && type.includes('array'));
 }

@@ -1,4 +1,4 @@
-import { isObject } from '../../protocol/json-rpc.js';
+import { isObject } from './json-rpc.js';
 
 export type SchemaNode = Readonly<Record<string, unknown>>;
 
@@ -36,6 +36,11 @@ function* childrenOf(
       for (const [name, each] of Object.entries(value)) yield [each, path === '' ? name : `${path}.${name}`];
     }
   }
+}
+
+/** Returns whether a schema names a type, alone or among others. */
+export function hasType({ type }: SchemaNode, name: string): boolean {
+  return type === name || (Array.isArray(type) && type.includes(name));
 }
 
 /** Returns what a reference such as `#/$defs/Order` names in a schema; `undefined`: nothing, or it is in another document. */
