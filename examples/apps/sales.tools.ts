@@ -22,9 +22,11 @@ export class SalesTools {
 
   @Tool({
     name: 'show_sales',
+    title: 'Show the sales',
     description: 'Shows the sales of a year by month, as a chart',
     inputSchema: Year,
     outputSchema: Sales,
+    annotations: { readOnlyHint: true },
     ui: 'ui://sales/chart',
   })
   show(@McpArgs() { year }: z.infer<typeof Year>): z.infer<typeof Sales> {

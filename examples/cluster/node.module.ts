@@ -27,12 +27,23 @@ const Steps = z.object({ steps: z.number().int().min(1).max(100), everyMs: z.num
 export class ClusterTools {
   constructor(@Inject(NODE_NAME) private readonly node: string) {}
 
-  @Tool({ name: 'where', description: 'Says which node has answered' })
+  @Tool({
+    name: 'where',
+    title: 'Name the node',
+    description: 'Says which node has answered',
+    annotations: { readOnlyHint: true },
+  })
   where(): string {
     return this.node;
   }
 
-  @Tool({ name: 'count', description: 'Counts, and reports each step', inputSchema: Steps })
+  @Tool({
+    name: 'count',
+    title: 'Count',
+    description: 'Counts, and reports each step',
+    inputSchema: Steps,
+    annotations: { readOnlyHint: true },
+  })
   count(@McpArgs() { steps, everyMs }: z.infer<typeof Steps>): Observable<ToolEvent<string>> {
     const reports = timer(everyMs, everyMs).pipe(
       take(steps),
@@ -41,7 +52,12 @@ export class ClusterTools {
     return concat(reports, of(`counted to ${steps} by ${this.node}`));
   }
 
-  @Tool({ name: 'greet', description: 'Asks for a name; the answer may come to another node' })
+  @Tool({
+    name: 'greet',
+    title: 'Greet',
+    description: 'Asks for a name; the answer may come to another node',
+    annotations: { readOnlyHint: true },
+  })
   async greet(@McpCtx() ctx: McpContext): Promise<string> {
     const answer = await ctx.elicit('name', {
       message: 'What is your name?',

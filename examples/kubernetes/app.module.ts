@@ -6,7 +6,12 @@ import { redisBackend } from 'nestjs-mcp-streamable/redis';
 
 @Injectable()
 export class ClusterTools {
-  @Tool({ name: 'where', description: 'Says which pod has answered' })
+  @Tool({
+    name: 'where',
+    title: 'Name the pod',
+    description: 'Says which pod has answered',
+    annotations: { readOnlyHint: true },
+  })
   where(): string {
     return hostname();
   }

@@ -12,6 +12,7 @@ export class NotesTools {
 
   @Tool({
     name: 'list_notes',
+    title: 'List notes',
     description: 'Lists your notes',
     annotations: { readOnlyHint: true },
   })
@@ -19,7 +20,13 @@ export class NotesTools {
     return this.#of(ctx).join('\n') || 'There are no notes yet.';
   }
 
-  @Tool({ name: 'add_note', description: 'Adds a note', inputSchema: note })
+  @Tool({
+    name: 'add_note',
+    title: 'Add a note',
+    description: 'Adds a note',
+    inputSchema: note,
+    annotations: { destructiveHint: false },
+  })
   @RequireScopes('notes:write', { listed: true })
   add(@McpArgs() { text }: z.infer<typeof note>, @McpCtx() ctx: McpContext): string {
     return `You have ${this.#of(ctx).push(text)} notes.`;

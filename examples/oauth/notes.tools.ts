@@ -10,12 +10,23 @@ const note = z.object({ text: z.string().min(1) });
 export class NotesTools {
   readonly #notes = new Map<string, string[]>();
 
-  @Tool({ name: 'list_notes', description: 'Lists your notes', annotations: { readOnlyHint: true } })
+  @Tool({
+    name: 'list_notes',
+    title: 'List notes',
+    description: 'Lists your notes',
+    annotations: { readOnlyHint: true },
+  })
   list(@McpCtx() ctx: McpContext): string {
     return this.#of(ctx).join('\n') || 'There are no notes yet.';
   }
 
-  @Tool({ name: 'add_note', description: 'Adds a note', inputSchema: note })
+  @Tool({
+    name: 'add_note',
+    title: 'Add a note',
+    description: 'Adds a note',
+    inputSchema: note,
+    annotations: { destructiveHint: false },
+  })
   @RequireScopes('notes:write', { listed: true })
   add(@McpArgs() { text }: z.infer<typeof note>, @McpCtx() ctx: McpContext): string {
     return `You have ${this.#of(ctx).push(text)} notes.`;

@@ -26,7 +26,7 @@ describe('the tools of OrdersModule', () => {
   // #endregion
 
   it('are accepted by clients', async () => {
-    await expectHealthy(app, { except: ['no-hints', 'no-title'] });
+    await expectHealthy(app);
     const { tokens } = await diagnose(app);
     expect(tokens).toBeLessThan(1_000);
   });

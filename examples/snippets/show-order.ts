@@ -12,6 +12,7 @@ export class ShowOrder {
 
   @Tool({
     name: 'show_order',
+    title: 'Show an order',
     description: 'Shows an order: what was ordered, and by whom',
     inputSchema: OrderId,
     annotations: { readOnlyHint: true },

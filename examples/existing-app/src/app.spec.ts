@@ -4,6 +4,7 @@ import {
   type McpAppFetch,
   createAppFetch,
   createMcpTestClient,
+  expectHealthy,
   expectNothingLeft,
   type McpTestClient,
 } from 'nestjs-mcp-streamable/testing';
@@ -155,4 +156,10 @@ it('a page of an allowed origin reads the id of its session', async () => {
   expect(answer.headers.get('access-control-expose-headers')).toContain('Mcp-Session-Id');
   const stranger = await request('/api/mcp', { method: 'POST', headers: { origin: 'https://evil.example' } });
   expect(stranger.status).toBe(403);
+});
+
+describe('the doctor', () => {
+  it('has no findings', async () => {
+    await expectHealthy(app);
+  });
 });

@@ -10,7 +10,12 @@ export class OrdersTools {
   constructor(private readonly orders: OrdersService) {}
 
   /** Progress makes the answer a stream; a client that cancels unsubscribes. */
-  @Tool({ name: 'send_orders', description: 'Sends all orders that are paid' })
+  @Tool({
+    name: 'send_orders',
+    title: 'Send orders',
+    description: 'Sends all orders that are paid',
+    annotations: { destructiveHint: true },
+  })
   send(@CurrentUser() user: User): Observable<ToolEvent<string>> {
     let sent = 0;
     const progress$ = this.orders.sendPaid(user.id).pipe(
