@@ -92,7 +92,7 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
       expect(`${cursor}: ${code}`).toBe(`${cursor}: -32602`);
       expect(message).toMatch(/cursor/i);
     }
-    for (const cursor of [3, {}, true, null]) expect((await refusal(client, kind, cursor)).code).toBe(-32602);
+    for (const cursor of [3, {}, true]) expect((await refusal(client, kind, cursor)).code).toBe(-32602);
     // One that is too far on is just the end of the list.
     expect(await page(client, kind, { cursor: text('1:999999999999999') })).toEqual({ names: [] });
   });

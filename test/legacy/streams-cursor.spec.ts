@@ -9,7 +9,6 @@ import { as, trustingGuard } from '../support/users.js';
 const UNGUESSABLE = 'A1b2C3d4E5f6G7h8I9j0Kl';
 
 const MALFORMED = [
-  '',
   '_',
   '1_',
   '_1',

@@ -118,7 +118,6 @@ describe.each(ONE_ADAPTER)('hostile: connections on %s', (adapter) => {
       `${streamId.toLowerCase()}_0`,
       `${streamId}A_0`,
       ...Array.from({ length: 300 }, () => `${guess()}_${Math.floor(random() * 5)}`),
-      '',
       '_',
       '0',
       '1_0',
