@@ -27,6 +27,7 @@ const LARGE =
 const EVICTED =
   'Redis gives a reader its events later than they are written: the log may evict them before its socket is full';
 const CUT = 'Fastify cuts off who sends too much to a route of the app: behind a balancer its answer may be lost';
+const KEPT = 'a switch is kept in the state store for a week, also one that is on again';
 const ORDER = 'what a client sends to one node may overtake what it has sent to another (docs/several-nodes.md)';
 /** To tell the others would cost every call a further step (docs/several-nodes.md). */
 const UNLOGGED = 'a call is known to its node only before it has begun a stream (test/cluster/calls.spec.ts)';
@@ -62,6 +63,7 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
   [/legacy\/bounds-and-endings/, /gets 429/, PER_NODE],
   [/legacy\/bounds-and-endings/, /a subscription beyond/, LARGE],
   [/handlers\/observables-back-pressure/, /./, MEMORY],
+  [/handlers\/uris/, /is switched off/, KEPT],
   [
     /handlers\/idempotency/,
     /a repeat gets the result|a failure is|client that has left|cancelled while|registered/,
