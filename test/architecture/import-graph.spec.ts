@@ -179,12 +179,12 @@ describe('the check itself', () => {
   });
 
   it.each([
-    ['export let x;', [1]],
-    ['export var x = 1;', [1]],
-    ['let x = 1;\nexport { x, y };', [2]],
-    ['let x = 1;\nexport { x as y };', [2]],
-    ['const x = 1;\nexport { x };\nexport const y = 1;\nfunction f() {\n  let x = 1;\n}', []],
-  ])('the check of exports finds those that can change: %j', (text, lines) => {
+    ['a variable', 'export let x;', [1]],
+    ['a variable of the old kind', 'export var x = 1;', [1]],
+    ['a variable in a list', 'let x = 1;\nexport { x, y };', [2]],
+    ['a variable under another name', 'let x = 1;\nexport { x as y };', [2]],
+    ['no constant', 'const x = 1;\nexport { x };\nexport const y = 1;\nfunction f() {\n  let x = 1;\n}', []],
+  ])('the check of exports finds %s', (_, text, lines) => {
     expect(findMutableExports(new Map([['src/core/calls/a.ts', text]])).map(({ line }) => line)).toEqual(lines);
   });
 

@@ -272,30 +272,27 @@ const FOCUSED = /\b(?:describe|suite|test|it|bench)(?:\.\w+)*\.only\b/;
 
 /** Tests that switch all the others off. */
 export function findFocusedTests(files: FileMap): Violation[] {
-  return [...files].flatMap(([path, text]) =>
-    text
-      .split('\n')
-      .map((line, index) => ({ path, line: index + 1, focused: FOCUSED.test(line) }))
-      .filter(({ focused }) => focused)
-      .map(({ line }) => ({ path, line, message: 'a focused test: the others do not run' })),
-  );
+  return findLines(files, 'a focused test: the others do not run', () => (line) => FOCUSED.test(line));
 }
 
 const MUTABLE_EXPORT = /^export (?:let|var)\b/;
 
 /** Exports that change after their module was loaded: the loader hooks of OpenTelemetry and others copy exports once. */
 export function findMutableExports(files: FileMap): Violation[] {
-  return [...files].flatMap(([path, text]) => {
+  return findLines(files, 'an export that can change: export an object that holds the value', (text) => {
     const variables = new Set([...text.matchAll(/^(?:let|var) (\w+)/gm)].map(([, name]) => name));
-    const isMutable = (line: string): boolean => {
+    return (line) => {
       const listed = /^export \{(.*)\};/.exec(line)?.[1]?.match(/\w+(?: as \w+)?/g) ?? [];
       return MUTABLE_EXPORT.test(line) || listed.some((each) => variables.has(each.replace(/ .*/, '')));
     };
-    return text
-      .split('\n')
-      .map((line, index) => ({ path, line: index + 1, mutable: isMutable(line) }))
-      .filter(({ mutable }) => mutable)
-      .map(({ line }) => ({ path, line, message: 'an export that can change: export an object that holds the value' }));
+  });
+}
+
+/** Finds the lines of files that a rule forbids. */
+function findLines(files: FileMap, message: string, ruleOf: (text: string) => (line: string) => boolean): Violation[] {
+  return [...files].flatMap(([path, text]) => {
+    const isForbidden = ruleOf(text);
+    return text.split('\n').flatMap((line, index) => (isForbidden(line) ? [{ path, line: index + 1, message }] : []));
   });
 }
 

@@ -113,32 +113,30 @@ describe('readMessages', () => {
     expect(read(message).messages[0]).toEqual(message);
   });
 
-  it.each<[sent: object, read: object]>([
+  it.each<[what: string, sent: object, read: object]>([
+    ['params of a request', { ...request, params: null }, { jsonrpc: '2.0', id: 1, method: request.method }],
+    ['params of a notification', { ...notification, params: null }, { jsonrpc: '2.0', method: notification.method }],
     [
-      { ...request, params: null },
-      { jsonrpc: '2.0', id: 1, method: request.method },
-    ],
-    [
-      { ...notification, params: null },
-      { jsonrpc: '2.0', method: notification.method },
-    ],
-    [
+      'the members of params',
       { ...request, params: { _meta: null, arguments: null, cursor: null, inputResponses: null, requestState: null } },
       { ...request, params: {} },
     ],
     [
+      'a progress token in _meta',
       { ...request, params: { _meta: { progressToken: null, 'com.example/trace': null } } },
       { ...request, params: { _meta: { 'com.example/trace': null } } },
     ],
     [
+      'none of the arguments',
       { ...request, params: { name: null, arguments: { _meta: null, arguments: null, cursor: null } } },
       { ...request, params: { name: null, arguments: { _meta: null, arguments: null, cursor: null } } },
     ],
     [
+      '_meta of a result',
       { ...result, result: { _meta: null, cursor: null } },
       { ...result, result: { cursor: null } },
     ],
-  ])('readMessages drops optional members that are null, and no others: %j (E8)', (sent, expected) => {
+  ])('E8: readMessages drops optional members that are null, and no others: %s', (_, sent, expected) => {
     expect(JSON.stringify(read(sent).messages[0])).toBe(JSON.stringify(expected));
   });
 

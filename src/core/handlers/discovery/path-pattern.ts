@@ -26,7 +26,7 @@ export function patternOf(path: string, isBelow = false): Pattern {
   const alternatives = alternativesOf(parts);
   return alternatives.map((each) => {
     const segments = segmentsOf(each);
-    // Of `/{orders}` Express takes `/` as it is, and no path below it.
+    // Without its optional part, `/{orders}` is `/` itself for Express, and no path below it.
     const isRoot = alternatives.length > 1 && each.length === 1 && each[0] === '/';
     return isBelow && !isExact && !isRoot ? [...segments, REST] : segments;
   });

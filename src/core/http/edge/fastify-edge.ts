@@ -117,8 +117,8 @@ function installFastifyEdge(
 }
 
 /**
- * Nest returns the reply when it has done all. The promise of the route then calls `then()` of the reply, which waits for a response
- * that nobody may write.
+ * Nest returns the reply when it has done all. The promise of the route then calls `then()` of the reply, which waits for a response,
+ * and perhaps for ever: the controller may not have run.
  */
 function surround(request: FastifyRequest, reply: FastifyReply, around: AroundRoute): void {
   around.begins(request);

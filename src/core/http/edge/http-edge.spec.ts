@@ -492,20 +492,21 @@ describe.each(KINDS)('on %s', (kind) => {
       },
     );
 
-    it.each([{}, { ignoreTrailingSlash: true }, { routerOptions: { ignoreTrailingSlash: true } }])(
-      'E18: the path of an endpoint may end with a slash; options of Fastify: %j',
-      async (fastify) => {
-        await start(kind, { fastify, main: (main) => main.setGlobalPrefix('api') });
-        for (const path of ['/api/mcp', '/api/mcp/']) {
-          const statuses = [];
-          for (const method of ['POST', 'DELETE', 'PUT', 'HEAD']) statuses.push((await send(method, path)).status);
-          expect(statuses).toEqual([200, 204, 405, 405]);
-          expect((await send('POST', path, '{ not json')).body).toBe('{"text":"{ not json"}');
-          expect((await send('POST', path, '{}', { Host: 'evil.com' })).status).toBe(403);
-        }
-        expect((await send('POST', '/api/mcp//', '{}')).status).toBe(404);
-      },
-    );
+    it.each([
+      ['by default', {}],
+      ['where Fastify ignores it', { ignoreTrailingSlash: true }],
+      ['where the router of Fastify ignores it', { routerOptions: { ignoreTrailingSlash: true } }],
+    ])('E18: the path of an endpoint may end with a slash %s', async (_, fastify) => {
+      await start(kind, { fastify, main: (main) => main.setGlobalPrefix('api') });
+      for (const path of ['/api/mcp', '/api/mcp/']) {
+        const statuses = [];
+        for (const method of ['POST', 'DELETE', 'PUT', 'HEAD']) statuses.push((await send(method, path)).status);
+        expect(statuses).toEqual([200, 204, 405, 405]);
+        expect((await send('POST', path, '{ not json')).body).toBe('{"text":"{ not json"}');
+        expect((await send('POST', path, '{}', { Host: 'evil.com' })).status).toBe(403);
+      }
+      expect((await send('POST', '/api/mcp//', '{}')).status).toBe(404);
+    });
 
     it('the path of an endpoint may be set by RouterModule', async () => {
       const module = endpoint();
