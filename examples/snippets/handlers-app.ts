@@ -9,7 +9,7 @@ import { ExportTools } from './order-progress.js';
 import { OrderPrompts } from './order-prompts.js';
 import { AskingTools } from './order-questions.js';
 import { OrderResources } from './order-resources.js';
-import { RegionalTools, SchemaTools, TotalTools } from './order-schemas.js';
+import { BookingTools, RegionalTools, SchemaTools, TotalTools } from './order-schemas.js';
 import { Orders } from './orders.service.js';
 import { Plugins } from './plugins.service.js';
 import { ShowOrder } from './show-order.js';
@@ -42,6 +42,7 @@ const callerFromHeaders: CanActivate = {
     ParamTools,
     ExportTools,
     SchemaTools,
+    BookingTools,
     DtoTools,
     RegionalTools,
     TotalTools,

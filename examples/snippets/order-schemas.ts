@@ -45,6 +45,29 @@ export class SchemaTools {
 }
 // #endregion
 
+// #region types
+const Booking = z.object({ room: z.string(), nights: z.int().default(1) });
+type BookingArgs = z.infer<typeof Booking>;
+
+@Injectable()
+export class BookingTools {
+  /** The function of `confirm` needs no type: it has that of the schema. */
+  @Tool({
+    name: 'book_room',
+    inputSchema: Booking,
+    confirm: ({ room, nights }) => `Book ${room} for ${nights} nights?`,
+  })
+  book(@McpArgs() { room, nights }: BookingArgs): string {
+    return `Booked ${room} for ${nights} nights.`;
+  }
+
+  @Tool({ name: 'describe_room', inputSchema: Booking.pick({ room: true }) })
+  describe(@McpArgs('room') room: string): string {
+    return `${room} has two beds.`;
+  }
+}
+// #endregion
+
 // #region param-headers
 const RegionalOrder = z.object({
   item: z.string(),

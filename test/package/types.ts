@@ -2,7 +2,19 @@
  * What the compiler infers, and what it refuses: compiled in the repository, and in the apps of `check:compat` with the oldest
  * TypeScript and the newest. Nothing here runs.
  */
-import { applyDecorators, Controller, Get, Injectable, Param, ParseIntPipe, UseGuards } from '@nestjs/common';
+import {
+  applyDecorators,
+  Body,
+  Controller,
+  createParamDecorator,
+  Delete,
+  Get,
+  Injectable,
+  Param,
+  ParseIntPipe,
+  Put,
+  UseGuards,
+} from '@nestjs/common';
 import { expectTypeOf } from 'expect-type';
 import type { Request } from 'express';
 import type { FastifyRequest } from 'fastify';
@@ -14,6 +26,7 @@ import {
   type McpContent,
   type McpContext,
   McpCtx,
+  McpExecutionContext,
   type McpRegistry,
   McpStreamableModule,
   type McpStreamableModuleAsyncOptions,
@@ -39,6 +52,7 @@ class OrderDto {
 interface User {
   readonly id: string;
 }
+const CurrentUser = createParamDecorator((_data, context) => context.switchToHttp().getRequest<{ user: User }>().user);
 
 const totalSchema = { type: 'object', properties: { total: { type: 'number' } } };
 const SearchTool = () =>
@@ -56,6 +70,11 @@ export class Compiles {
   }
   @Tool({ name: 'piped', inputSchema: Order })
   piped(@McpArgs('id', ParseIntPipe) id: number): number {
+    return id;
+  }
+  /** Its type is that of `piped`, and no decorator of a method sees more: the start fails, `argument-types.spec.ts`. */
+  @Tool({ name: 'unlike', inputSchema: Order })
+  unlike(@McpArgs('id') id: number): number {
     return id;
   }
   @Tool({ name: 'beside', inputSchema: Order })
@@ -196,6 +215,30 @@ export class Effects {
     return id + ctx.method;
   }
 
+  @Tool({ name: 'forUser', inputSchema: Order })
+  @Confirm(({ id }: { id: string }) => `${id}?`)
+  forUser(@McpArgs() { id }: OrderArgs, @CurrentUser() user: User): string {
+    return id + user.id;
+  }
+
+  @Tool({ name: 'byNameForUser', inputSchema: z.object({ id: z.number() }) })
+  @Confirm(({ id }: { id: number }, ctx) => `${id} of ${ctx.principal}?`)
+  byNameForUser(@CurrentUser() user: User, @McpArgs('id') id: number, ctx: McpContext): string {
+    return id + user.id + ctx.method;
+  }
+
+  @Tool({ name: 'lines', inputSchema: z.object({ id: z.string(), lines: z.array(z.string()) }) })
+  @Confirm(({ id }: { id: string }) => `${id}?`)
+  lines(@McpArgs('lines') lines: string[], @CurrentUser() user: User): string {
+    return lines.join() + user.id;
+  }
+
+  @Tool({ name: 'context', inputSchema: Order })
+  @Confirm(({ id }: { id: string }) => `${id}?`)
+  context(@McpCtx() ctx: McpContext<User>): string {
+    return ctx.request.id;
+  }
+
   @Tool({ name: 'untyped' })
   @Confirm(({ id }) => `${id}?`)
   untyped(): void {}
@@ -215,10 +258,61 @@ export class Effects {
     return order.id;
   }
 
+  // @ts-expect-error -- nor one of its parameters
+  @Confirm(({ number }: { number: string }) => `${number}?`)
+  @Tool({ name: 'misfits', inputSchema: Order })
+  misfits(@McpArgs() order: OrderArgs, @CurrentUser() user: User, @McpCtx() ctx: McpContext): string {
+    return order.id + user.id + ctx.method;
+  }
+
   // @ts-expect-error -- nor has the schema
   @Tool({ name: 'argument', inputSchema: Order, idempotency: { argument: 'number' } })
   argument(): void {}
 }
+
+/** A route takes what it is asked about from several places. */
+@Controller('notes')
+export class ConfirmedRoutes {
+  @Delete(':id')
+  @Tool()
+  @Confirm(({ id }: { id: number }) => `${id}?`)
+  remove(@Param('id', ParseIntPipe) id: number, @CurrentUser() user: User): string {
+    return id + user.id;
+  }
+  @Put(':id')
+  @Tool()
+  @Confirm(({ id, text }: { id: string; text: string }) => `${id}: ${text}?`)
+  change(@Param() { id }: OrderDto, @Body() note: { text: string; tags: string[] }, @CurrentUser() user: User): string {
+    return id + note.text + user.id;
+  }
+}
+
+interface UserRequest extends Request {
+  readonly user: User;
+}
+
+/** The request of the adapter, with what guards put on it. */
+export class Requests {
+  @Tool({ name: 'whole', inputSchema: Order, outputSchema: Total })
+  whole(@McpArgs() { limit }: OrderArgs, @McpCtx() ctx: McpContext<UserRequest>): { total: number } {
+    expectTypeOf(ctx.request).toEqualTypeOf<UserRequest>();
+    return { total: limit + ctx.request.user.id.length };
+  }
+  @Tool({ name: 'beside', inputSchema: Order })
+  @Confirm(({ id }: { id: string }) => `${id}?`)
+  beside(@McpArgs('id') id: string, { request }: McpContext<FastifyRequest>): string {
+    return id + request.hostname;
+  }
+  @Tool({ name: 'unknown' })
+  unknown(@McpCtx() ctx: McpContext): void {
+    expectTypeOf(ctx.request).toEqualTypeOf<unknown>();
+    expectTypeOf<McpContext<UserRequest>>().toExtend<McpContext>();
+  }
+}
+export const guarded = createParamDecorator((_data, context) => {
+  const { request } = McpExecutionContext.create(context).getContext<UserRequest>();
+  return request.user;
+});
 
 export async function asks(ctx: McpContext): Promise<void> {
   const answer = await ctx.elicit('size', { message: 'Which?', requestedSchema: z.object({ size: z.number() }) });

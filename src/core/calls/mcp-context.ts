@@ -94,15 +94,22 @@ export interface McpProgress {
 /**
  * The call that a handler serves: its caller, and the messages to its client while it runs. `@McpCtx()` injects it.
  *
+ * ```ts
+ * list(@McpCtx() ctx: McpContext<Request>) {
+ *   return this.orders.of(ctx.request.user);
+ * }
+ * ```
+ *
+ * @typeParam HttpRequest the type of `request`, as the adapter and the guards make it; it is not checked
  * @publicApi
  */
-export class McpContext {
+export class McpContext<HttpRequest = unknown> {
   /**
    * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
    * route too it is a view of it, which shows the request of the route: its URL, its method, and the arguments in
    * `params`, `query` and `body`.
    */
-  readonly request: unknown;
+  readonly request: HttpRequest;
   /** The call itself. */
   readonly mcpCall: McpCall;
 
@@ -115,7 +122,7 @@ export class McpContext {
     private readonly gate?: HandlerGate,
   ) {
     this.mcpCall = call;
-    this.request = seen ?? call.request;
+    this.request = (seen ?? call.request) as HttpRequest;
   }
 
   /** Returns the same call with another object in place of its request. @internal */

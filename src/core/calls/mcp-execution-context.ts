@@ -73,8 +73,8 @@ export class McpExecutionContext {
   }
 
   /** Returns the context that the handler itself gets by `@McpCtx()`. */
-  getContext(): McpContext {
-    return this.call.context;
+  getContext<HttpRequest = unknown>(): McpContext<HttpRequest> {
+    return this.call.context as McpContext<HttpRequest>;
   }
 
   /**

@@ -12,7 +12,7 @@ import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/ha
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
-import { classOptionsOf, isValidated, serializerOptionsOf } from '../invocation/enhancers.js';
+import { classOptionsOf, isConverted, isValidated, serializerOptionsOf } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
 import { pathNamesOf, routePathsOf, wildNamesOf } from '../invocation/route-paths.js';
@@ -29,6 +29,7 @@ import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
 import { skillEntry, skillUri } from '../registry/skill-entry.js';
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
+import { type ArgumentJson, argumentsMadeBy, argumentsOfJson, assertTypes } from '../schema/argument-types.js';
 import type { CompiledSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
 import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.js';
 import { type ClassOptions, MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
@@ -39,6 +40,10 @@ import { isReadRoute, routeToolOptions, serializeOptionsOf } from './route-tools
 
 /** At most so many tools without a description are named. */
 const NAMED = 20;
+
+const TEXT: JsonSchema = { type: 'string' };
+/** Describes the variable of a URI template; those of an exploded expression are lists. */
+const VARIABLE: JsonSchema = { type: ['string', 'array'] };
 
 /** One decorator on one method of one provider. */
 interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> {
@@ -163,7 +168,8 @@ export class DeclaredHandlers {
   #listingOf(declared: Declared<ListingDeclaration>): TargetedListing {
     const name = declared.declaration.options.uriTemplate;
     const { origin } = declared;
-    assertKnown(declared, ['cursor', 'limit'], 'The arguments of a list are "cursor" and "limit".');
+    const known = { cursor: TEXT, limit: { type: 'number' } };
+    this.#assertKnown(declared, known, 'The arguments of a list are "cursor" and "limit".');
     return { kind: 'template', name, origin, runner: this.#runner(declared, 'template', name) };
   }
 
@@ -198,7 +204,7 @@ export class DeclaredHandlers {
         return toolEntry(known, { ...source(name ?? '', route), reads });
       }
       case 'resource':
-        assertKnown(declared, ['uri'], 'A resource has the one argument "uri".');
+        this.#assertKnown(declared, { uri: TEXT }, 'A resource has the one argument "uri".');
         return resourceEntry(declaration.options, source(declaration.options.uri));
       case 'view':
         return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
@@ -210,14 +216,18 @@ export class DeclaredHandlers {
           throw new McpHandlerDefinitionError(second.origin, reason);
         }
         const entry = templateEntry(declaration.options, { ...source(uriTemplate), listing });
-        const names = [...entry.template.variableNames, 'uri'];
-        assertKnown(declared, names, 'The arguments of a template are its variables and "uri".');
+        const variables = Object.fromEntries(entry.template.variableNames.map((name) => [name, VARIABLE]));
+        this.#assertKnown(
+          declared,
+          { ...variables, uri: TEXT },
+          'The arguments of a template are its variables and "uri".',
+        );
         return entry;
       }
       case 'prompt':
         return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
       case 'skill':
-        assertKnown(declared, ['uri'], 'A skill has the one argument "uri".');
+        this.#assertKnown(declared, { uri: TEXT }, 'A skill has the one argument "uri".');
         return skillEntry(declaration.options, source(skillUri(declaration.options)));
       case 'method':
         return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
@@ -300,10 +310,12 @@ export class DeclaredHandlers {
     // A parameter whose name the schema lacks would silently be undefined.
     const classes = this.#classOptions(declared);
     const named = decorator === 'McpMethod' ? 'schema' : 'inputSchema';
-    if (given)
+    if (given) {
       assertNamed(args, this.#compiler.compile(given, 'input', origin, { option: named, classes }), origin, advice);
+      this.#assertTypes(declared, argumentsMadeBy(given));
+    }
     const listed = 'arguments' in options ? options.arguments : undefined;
-    if (listed) assertNamed(args, { json: propertiesNamed(listed.map(({ name }) => name)) }, origin, advice);
+    if (listed) this.#assertKnown(declared, Object.fromEntries(listed.map(({ name }) => [name, TEXT])), advice);
     if (given || listed) return options;
     const refusal = (index: number, why: string, cause?: unknown): McpHandlerDefinitionError =>
       new McpHandlerDefinitionError(
@@ -337,7 +349,29 @@ export class DeclaredHandlers {
       throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
     }
     assertNamed(args, compiled, origin, advice);
+    this.#assertTypes(declared, argumentsMadeBy(inputSchema));
     return { ...options, inputSchema };
+  }
+
+  /**
+   * Checks parameters by the kind of handler.
+   *
+   * @throws McpHandlerDefinitionError for a parameter that is none of its arguments, or has another type
+   */
+  #assertKnown(declared: Declared, properties: Readonly<Record<string, JsonSchema>>, advice: string): void {
+    const { host, methodName, origin } = declared;
+    const json = { type: 'object', properties };
+    assertNamed(layoutOf(host.type as Type, methodName, origin).args, { json }, origin, advice);
+    this.#assertTypes(declared, argumentsOfJson(json));
+  }
+
+  /** @throws McpHandlerDefinitionError for a parameter of a type that its argument does not have */
+  #assertTypes({ host, methodName, origin }: Declared, argument: ArgumentJson): void {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName)!;
+    // A ValidationPipe converts what comes from a URL.
+    const args = layoutOf(type, methodName, origin).args.filter(({ part }) => part === 'body');
+    assertTypes(args, argument, ({ pipes }) => isConverted(this.config, type, method, pipes), origin);
   }
 
   /** Returns what pipes do to the class of the arguments. Global pipes count that were set before the app was initialized. */
@@ -391,15 +425,6 @@ function assertNamed(
   if (!unknown) return;
   const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which is not in its schema. ${namesText(Object.keys(properties))} ${advice}`;
   throw new McpHandlerDefinitionError(origin, reason);
-}
-
-/**
- * Checks parameters by the kind of handler.
- *
- * @throws McpHandlerDefinitionError for a parameter that is none of its arguments
- */
-function assertKnown({ host, methodName, origin }: Declared, names: readonly string[], advice: string): void {
-  assertNamed(layoutOf(host.type as Type, methodName, origin).args, { json: propertiesNamed(names) }, origin, advice);
 }
 
 const propertiesNamed = (names: readonly string[]): JsonSchema => ({

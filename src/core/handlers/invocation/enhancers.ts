@@ -124,16 +124,33 @@ export function isValidated(
   method: Method,
   atParam: readonly unknown[],
 ): boolean {
-  const pipes = [
-    ...pipesAround(config, host, method, atParam),
-    ...config.getGlobalRequestPipes().map(({ metatype }) => metatype),
-  ];
-  return pipes.some(
-    (pipe) =>
-      pipe instanceof ValidationPipe ||
-      pipe === ValidationPipe ||
-      (typeof pipe === 'function' && (pipe.prototype as unknown) instanceof ValidationPipe),
-  );
+  return allPipesAround(config, host, method, atParam).some(isValidationPipe);
+}
+
+/** Returns whether a pipe stands around a parameter that may change a text, a number or a list: a `ValidationPipe` does not. */
+export function isConverted(
+  config: ApplicationConfig,
+  host: object,
+  method: Method,
+  atParam: readonly unknown[],
+): boolean {
+  return !allPipesAround(config, host, method, atParam).every(isValidationPipe);
+}
+
+function isValidationPipe(pipe: unknown): boolean {
+  if (pipe instanceof ValidationPipe || pipe === ValidationPipe) return true;
+  return typeof pipe === 'function' && (pipe.prototype as unknown) instanceof ValidationPipe;
+}
+
+/** Returns the pipes around a parameter; those that are made for each request by their classes. */
+function allPipesAround(
+  config: ApplicationConfig,
+  host: object,
+  method: Method,
+  atParam: readonly unknown[],
+): unknown[] {
+  const scoped = config.getGlobalRequestPipes().map(({ metatype }) => metatype);
+  return [...pipesAround(config, host, method, atParam), ...scoped];
 }
 
 function pipesAround(config: ApplicationConfig, host: object, method: Method, atParams: readonly unknown[]): unknown[] {

@@ -113,13 +113,16 @@ export type McpHandlerDecorator<Input, Output> = ClassDecorator &
     descriptor: TypedPropertyDescriptor<Method> & FitsArguments<Method, ArgumentsOf<Input>>,
   ) => void);
 
-/** Resolves to `unknown` for a method with a parameter that a question can be made of; otherwise to a text. */
+/**
+ * Resolves to `unknown` for a method with a parameter that a question can be made of; otherwise to a text. Only where all
+ * parameters are data, none of which has to do with the question, it is sure that none of them is an argument in it.
+ */
 type FitsMessage<Method, Args> = unknown extends Args
   ? unknown
   : Method extends (...args: infer Parameters) => unknown
-    ? 'fits' extends Makes<Parameters, Args>
+    ? [Makes<Parameters, Args>] extends [never]
       ? unknown
-      : 'misfit' extends Makes<Parameters, Args>
+      : [Makes<Parameters, Args>] extends ['misfit']
         ? 'No parameter of this method has what the function of @Confirm() takes.'
         : unknown
     : unknown;
@@ -127,9 +130,9 @@ type FitsMessage<Method, Args> = unknown extends Args
 type Makes<Parameters extends readonly unknown[], Args> = {
   [Index in keyof Parameters]: [Parameters[Index]] extends [Args]
     ? 'fits'
-    : IsData<NonNullable<Parameters[Index]>> extends true
-      ? 'misfit'
-      : 'other';
+    : Parameters[Index] extends McpContext
+      ? never
+      : Fit<Parameters[Index], Args>;
 }[number];
 
 /**
