@@ -91,8 +91,12 @@ export default defineConfig({
     maxWorkers: Math.max(2, availableParallelism()),
     // Tests that promise "memory returns" must be able to ask for a collection.
     execArgv: ['--expose-gc'],
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    // What an app does by default depends on it: not on the shell that runs the tests.
+    env: { NODE_ENV: 'test' },
+    // Limits of time only end what hangs, also on a machine that has twenty times as much to do.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000, interval: 5 } },
     // A test that leaves a timer or a socket behind must not keep the run from ending.
     teardownTimeout: 10_000,
     // Tests of failures log a lot.

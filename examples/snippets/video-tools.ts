@@ -36,8 +36,9 @@ export class VideoTools {
     const options = { attempts: 3, removeOnComplete: KEPT, removeOnFail: KEPT };
     const { id } = await this.videos.jobs.add('convert', { video, principal }, options);
     for (;;) {
+      // The state comes first: a job that is read before it is done has no result yet.
+      const state = await this.videos.jobs.getJobState(id!);
       const job = await this.videos.jobs.getJob(id!);
-      const state = await job?.getState();
       if (job && state === 'completed') return `Converted: ${job.returnvalue}`;
       // The log of the worker has the reason, which is not for the model.
       if (!job || state === 'failed')

@@ -177,8 +177,10 @@ describe.each(ONE_ADAPTER)('the type of a parameter that takes one argument, on 
   });
 
   it('a type does not stop the start of an app with a pipe of its own', async () => {
-    const pipe = { provide: APP_PIPE, useValue: { transform: Number } };
-    const app = await TestApp.of(adapter, moduleOf(OfZod, pipe));
-    await app.close();
+    class OwnPipe extends ValidationPipe {}
+    for (const useValue of [{ transform: Number }, new OwnPipe()]) {
+      const app = await TestApp.of(adapter, moduleOf(OfZod, { provide: APP_PIPE, useValue }));
+      await app.close();
+    }
   });
 });

@@ -6,6 +6,7 @@ import { getMcpToken, InMemoryTaskStore, McpTaskService, McpTasksModule } from '
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { serverInfo, startFailure, TestApp } from '../support/app.js';
+import { loneFetch } from '../support/ways.js';
 
 /** What the options of all three modules are made of. */
 class Config {
@@ -88,7 +89,7 @@ describe('forRootAsync of the modules beside the endpoint', () => {
       app = await TestApp.of('fastify', {
         imports: [McpStreamableModule.forRoot({ serverInfo, name: 'a' }), ...modules()],
       });
-      const get = (path: string) => fetch(`${app!.base}/watch${path}`, { headers: { connection: 'close' } });
+      const get = (path: string) => loneFetch(`${app!.base}/watch${path}`);
       const [page, events] = [await get(''), await get('/events')];
       expect([page.status, events.status]).toEqual([200, 200]);
       const refused = await get('/events');

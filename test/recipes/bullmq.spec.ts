@@ -7,10 +7,8 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { VideoQueue } from '../../examples/snippets/video-queue.js';
 import { VideosModule, VideoTools } from '../../examples/snippets/video-tools.js';
 import { Converter, WorkerModule } from '../../examples/snippets/video-worker.js';
+import { eventually } from '../support/eventually.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
-
-/** Workers and Redis are other processes. */
-const eventually = (holds: () => unknown): Promise<unknown> => vi.waitFor(holds, 10_000);
 
 describeRedis(
   'a tool on a queue of BullMQ',
@@ -57,6 +55,18 @@ describeRedis(
       await startWorker(done);
       expect((await call).text).toBe('Converted: https://videos.example.com/cats%20%26%20dogs');
       expect(done).toHaveBeenCalledTimes(4);
+    });
+
+    it('a tool on a queue of BullMQ has the result of a job that is done while the tool reads it', async () => {
+      const getJob = jobs().getJob.bind(jobs());
+      vi.spyOn(jobs(), 'getJob').mockImplementationOnce(async (id) => {
+        const job = await getJob(id);
+        await startWorker(async () => {});
+        await eventually(async () => expect(await jobs().getCompletedCount()).toBe(1));
+        return job;
+      });
+      const { text } = await mcp.callTool('convert_video', { video: 'cats' });
+      expect(text).toBe('Converted: https://videos.example.com/cats');
     });
 
     it('a tool on a queue of BullMQ reports the progress of the job', async () => {

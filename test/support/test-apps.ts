@@ -1,9 +1,11 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { McpRegistry, type McpSessionEvent } from 'nestjs-mcp-streamable';
-import { afterAll, afterEach, vi } from 'vitest';
+import { afterAll, afterEach } from 'vitest';
 import { TestApp, type Adapter, type TestAppOptions } from './app.js';
 import { trustingGuard } from './users.js';
 import { loneFetch } from './ways.js';
+
+export { eventually } from './eventually.js';
 
 export interface TestAppsOptions extends Partial<TestAppOptions> {
   /** Tests that ask for no options have one app together: see `sharedApp`. Their handlers must not remember. @default false */
@@ -64,11 +66,6 @@ export function recordedEvents(app: TestApp): McpSessionEvent[] {
     });
   }
   return events;
-}
-
-/** Repeats an assertion until it holds; for what no event tells of. */
-export function eventually(assertion: () => void | Promise<void>): Promise<void> {
-  return vi.waitFor(assertion, { timeout: 10_000, interval: 5 });
 }
 
 /** Connects official clients; each is closed after its test. Call it after `testApps`, so that they go first. */

@@ -127,14 +127,15 @@ export function isValidated(
   return allPipesAround(config, host, method, atParam).some(isValidationPipe);
 }
 
-/** Returns whether a pipe stands around a parameter that may change a text, a number or a list: a `ValidationPipe` does not. */
+/** Returns whether a pipe stands around a parameter that may change a text, a number or a list: Nest's `ValidationPipe` does not. */
 export function isConverted(
   config: ApplicationConfig,
   host: object,
   method: Method,
   atParam: readonly unknown[],
 ): boolean {
-  return !allPipesAround(config, host, method, atParam).every(isValidationPipe);
+  const pipes = allPipesAround(config, host, method, atParam);
+  return pipes.some((pipe) => pipe !== ValidationPipe && (pipe as object).constructor !== ValidationPipe);
 }
 
 function isValidationPipe(pipe: unknown): boolean {
