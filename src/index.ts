@@ -83,7 +83,7 @@ export {
   McpHandlerSignal,
   McpHandlerTimeoutError,
 } from './core/handlers/handlers.errors.js';
-export type { McpHandlerSchema } from './core/handlers/schema/handler-schema.js';
+export type { McpHandlerSchema, McpResultSchema } from './core/handlers/schema/handler-schema.js';
 export type { McpHandlerDecorator } from './core/handlers/schema/schema-types.js';
 export {
   McpRegistry,

@@ -98,3 +98,17 @@ export class TotalTools {
   }
 }
 // #endregion
+
+// #region list
+@Injectable()
+export class OrderIdTools {
+  @Tool({
+    name: 'order_ids',
+    description: 'Lists order ids',
+    outputSchema: z.array(z.string()),
+  })
+  ids(): string[] {
+    return ['A-1042'];
+  }
+}
+// #endregion

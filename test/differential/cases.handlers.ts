@@ -1,5 +1,5 @@
 import { ask, call, EVERYTHING, group } from './case.js';
-import { RESULTS, THROWN } from './served.js';
+import { ANY_TOOLS, RESULTS, THROWN } from './served.js';
 
 const FREE = { free: ['text'] } as const;
 const read = (uri: unknown) => ask('resources/read', { uri });
@@ -28,6 +28,7 @@ export const TOOLS = group('tools', [
   ['the list, with a cursor that is null', ask('tools/list', { cursor: null })],
   ['the list, with parameters that it does not know', ask('tools/list', { more: true })],
   ...Object.keys(RESULTS).map((name) => [`the result of ${name}`, call(name, {})] as const),
+  ...ANY_TOOLS.map(({ name }) => [`D18: the result of ${name}`, call(name, {})] as const),
   ['without arguments', call('plain')],
   ['without a schema, with arguments', call('plain', { any: 1 })],
   ['arguments that fit', call('add', { a: 1.5, b: 2 })],

@@ -32,6 +32,9 @@ export class Tables implements OnModuleInit {
     for (const [name, result] of Object.entries(served.RESULTS)) {
       this.registry.registerTool({ name, description: `The tool ${name}`, handler: () => result });
     }
+    for (const { name, schema: outputSchema, result } of served.ANY_TOOLS) {
+      this.registry.registerTool({ name, outputSchema, handler: () => result });
+    }
     for (const [name, rounds] of Object.entries(served.ASKING)) {
       this.registry.registerTool({ name, handler: (_args: unknown, ctx: McpContext) => ask(ctx, rounds) });
     }

@@ -71,10 +71,14 @@ function sdkServer(): McpServer {
   return server;
 }
 
+/** A schema is compiled once: a second one with the same "$id" would be refused. */
+const ANY_TOOLS = served.ANY_TOOLS.map((tool) => ({ ...tool, outputSchema: fromJsonSchema(tool.schema) }));
+
 function registerTables(server: McpServer): void {
   for (const [name, result] of Object.entries(served.RESULTS)) {
     server.registerTool(name, { description: `The tool ${name}` }, () => result);
   }
+  for (const { name, outputSchema, result } of ANY_TOOLS) server.registerTool(name, { outputSchema }, () => result);
   for (const [name, rounds] of Object.entries(served.ASKING)) {
     server.registerTool(name, {}, (ctx) => ask(ctx, rounds));
   }

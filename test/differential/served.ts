@@ -68,8 +68,60 @@ export const RESULTS: Readonly<Record<string, CallToolResult>> = {
   annotated: { content: [{ ...text('a'), annotations: { audience: ['user'], priority: 0.5 }, _meta: { seen: true } }] },
   failed: { content: [text('It did not work.')], isError: true },
   unicode: said('Grüße, 世界 👋 \u2028 "\\'),
+  list_alone: { content: [text('[1,null]')], structuredContent: [1, null] },
+  null_alone: { content: [text('null')], structuredContent: null },
   object: { content: [text('{"b":[1,null]}')], structuredContent: { b: [1, null] } },
 };
+
+/** Results that are no object (D18): SDK and package wrap them for clients of 2025. */
+export const ANY_ROOT: Readonly<Record<string, { schema: Record<string, unknown>; values: readonly unknown[] }>> = {
+  list: { schema: { type: 'array', items: { type: 'number' } }, values: [[1, 2], []] },
+  text: { schema: { type: 'string' }, values: ['a', ''] },
+  maybe: {
+    schema: { type: ['object', 'null'], properties: { sum: { type: 'number' } } },
+    values: [null, { sum: 1 }],
+  },
+  objects: { schema: { anyOf: [Sum, Greeting].map((each) => z.toJSONSchema(each)) }, values: [{ sum: 1 }] },
+  either: {
+    schema: { anyOf: [{ $ref: '#/$defs/a' }, { type: 'null' }], $defs: { a: { type: 'object' } } },
+    values: [{}],
+  },
+  tree: {
+    schema: {
+      type: 'array',
+      items: { $ref: '#/$defs/node' },
+      $defs: { node: { type: 'object', properties: { nodes: { $ref: '#' }, const: { $ref: '#/$defs/node' } } } },
+      default: [{ $ref: '#' }],
+    },
+    values: [[{ nodes: [{}] }]],
+  },
+  document: {
+    schema: { $id: 'https://example.com/list', type: 'array', items: { $ref: '#/$defs/item' }, $defs: { item: {} } },
+    values: [[1]],
+  },
+  bundle: {
+    schema: {
+      type: 'array',
+      items: { $ref: 'https://example.com/item' },
+      $defs: {
+        item: {
+          $id: 'https://example.com/item',
+          properties: { name: { $ref: '#/$defs/name' } },
+          $defs: { name: { type: 'string' } },
+        },
+      },
+    },
+    values: [[{ name: 'a' }]],
+  },
+};
+export const anyRoot = (value: unknown): CallToolResult => ({
+  content: [text(JSON.stringify(value))],
+  structuredContent: value,
+});
+/** A tool of {@link ANY_ROOT} for each of its values. */
+export const ANY_TOOLS = Object.entries(ANY_ROOT).flatMap(([name, { schema, values }]) =>
+  values.map((value, at) => ({ name: `${name}_${at}`, schema, result: anyRoot(value) })),
+);
 
 export const CONTENTS: Readonly<Record<string, ReadResourceResult>> = {
   'app://text': { contents: [{ uri: 'app://text', mimeType: 'text/plain', text: 'text' }] },

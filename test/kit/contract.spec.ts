@@ -171,6 +171,19 @@ describe('the contract of an endpoint', () => {
     expect(text.endsWith('}\n')).toBe(true);
   });
 
+  it('the contract of an endpoint has the schema of a result that is no object as it was declared, also where clients of 2025 read it', async () => {
+    @Injectable()
+    class Lists {
+      @Tool({ name: 'ids', description: 'Lists ids', outputSchema: z.array(z.string()) })
+      ids(): string[] {
+        return [];
+      }
+    }
+    const as = { modern: { era: 'modern' }, legacy: { era: 'legacy' } } as const;
+    await expectContract(await appOf(Lists, {}), file, { as });
+    expect(written().tools.ids.outputSchema).toEqual({ type: 'array', items: { type: 'string' } });
+  });
+
   it('the contract of an endpoint has no resources that a template lists: they are data', async () => {
     await expectContract(await appOf(Shop), file, { as: AS });
     expect(Object.keys(written().resources)).toEqual(['shop://terms']);

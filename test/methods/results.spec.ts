@@ -1,14 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { inputRequired } from '@modelcontextprotocol/server';
-import {
-  McpHandlerDefinitionError,
-  type McpHandlerSchema,
-  McpArgs,
-  type McpContext,
-  Prompt,
-  Resource,
-  Tool,
-} from 'nestjs-mcp-streamable';
+import { McpArgs, type McpContext, Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { TestApp } from '../support/app.js';
@@ -284,35 +276,6 @@ describe('outgoing results', () => {
       // The operator is told what is wrong.
       expect(app.log.texts('error').join()).toMatch(/does not match the specification\. \w+/);
     });
-  });
-
-  it.each([
-    ['an array', z.array(z.string())],
-    ['a text', { type: 'string' }],
-  ])('D18: an output schema that is %s stops the start', async (_, outputSchema) => {
-    @Injectable()
-    class Lists {
-      @Tool({ name: 'lists', outputSchema: outputSchema as McpHandlerSchema })
-      lists(): string[] {
-        return [];
-      }
-    }
-    await expect(startApp({ providers: [Lists] })).rejects.toThrow(McpHandlerDefinitionError);
-    const app = await start();
-    const register = () =>
-      registryOf(app).registerTool({ name: 'x', outputSchema: outputSchema as never, handler: () => [] });
-    expect(register).toThrow(McpHandlerDefinitionError);
-  });
-
-  it.each(ERAS)('D18: what an output schema allows beside objects is no result, in the %s era', async (era) => {
-    const app = await start();
-    const outputSchema = z.union([z.object({ a: z.string() }), z.array(z.string())]);
-    const tool = { outputSchema: outputSchema as never, inputSchema: z.object({ a: z.string().optional() }) };
-    registryOf(app).registerTool({ ...tool, name: 'either', handler: ({ a }) => (a ? { a } : ['b']) });
-    const caller = await Caller.of(app, era);
-    expect((await caller.ask('tools/list')).result.tools.at(-1).outputSchema.type).toBe('object');
-    expect((await caller.call('either', { a: 'x' })).result.structuredContent).toEqual({ a: 'x' });
-    expect((await caller.call('either')).result).toMatchObject({ isError: true });
   });
 
   it.each(ERAS)(

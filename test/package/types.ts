@@ -114,6 +114,22 @@ export class Compiles {
   unchecked(@McpArgs() args: { other: Date }): object {
     return args;
   }
+  @Tool({ name: 'list', outputSchema: z.array(Total) })
+  async list(): Promise<{ total: number }[]> {
+    return Promise.resolve([{ total: 1 }]);
+  }
+  @Tool({ name: 'maybe', outputSchema: Total.nullable() })
+  maybe(): { total: number } | null {
+    return null;
+  }
+  @Tool({ name: 'text', outputSchema: z.string() })
+  text(): Observable<string> {
+    return of('text');
+  }
+  @Tool({ name: 'classes', outputSchema: [OrderDto] })
+  classes(): OrderDto[] {
+    return [{ id: '1' }];
+  }
   @SearchTool()
   composed(@McpArgs() { id }: OrderArgs): { total: number } {
     return { total: id.length };
@@ -172,6 +188,16 @@ export class Refused {
   @Tool({ name: 'class', outputSchema: OrderDto })
   class(): { id: number } {
     return { id: 1 };
+  }
+  // @ts-expect-error -- the items are objects
+  @Tool({ name: 'list', outputSchema: z.array(Total) })
+  list(): number[] {
+    return [1];
+  }
+  // @ts-expect-error -- one object is no list
+  @Tool({ name: 'classes', outputSchema: [OrderDto] })
+  classes(): OrderDto {
+    return { id: '1' };
   }
   // @ts-expect-error -- the id is a text
   @Tool({ name: 'args', inputSchema: Order })

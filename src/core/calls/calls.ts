@@ -183,7 +183,7 @@ export class Calls {
     let result = returned;
     let text: string;
     try {
-      text = JSON.stringify({ jsonrpc: '2.0', id, result });
+      text = JSON.stringify({ jsonrpc: '2.0', id, result: call.write ? call.write(result) : result });
     } catch (error) {
       this.report(error, call);
       return this.#failed(call, new sdk.ProtocolError(INTERNAL_ERROR, UNWRITABLE));

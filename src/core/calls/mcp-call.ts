@@ -113,6 +113,8 @@ export type ClientIdentity = {
 export interface CallingClient {
   /** Present if the client has a session. */
   readonly info?: McpSessionInfo | undefined;
+  /** Whether it takes structured content that is no object, in either era. */
+  readonly takesAnyStructure?: boolean;
   identity(call: McpCall): ClientIdentity;
   /** Returns whether the client wants log messages of this level (2025: all, until it sets a level). */
   wantsLog(level: string, call: McpCall): boolean;
@@ -198,6 +200,8 @@ export class McpCall implements McpHttpCall {
   source: string | undefined;
   /** Set if the results of its tool have a size limit. @internal */
   bound: ResultBound | undefined;
+  /** Writes the result of its tool as its client reads it; absent: as it is (D18). @internal */
+  write: ((result: object) => object) | undefined;
   /** Turns the call into a task; set before the call is served. @internal */
   takeover: Takeover | undefined;
   /** The place of the call among those that run, once it is admitted. @internal */
@@ -254,6 +258,10 @@ export class McpCall implements McpHttpCall {
    */
   get isServed(): boolean {
     return this.state === 'open' || this.#takenOver === 'running';
+  }
+  /** Returns whether its client takes structured content that is no object (D18). @internal */
+  get takesAnyStructure(): boolean {
+    return ERAS[this.era].hasAnyStructure || this.from.takesAnyStructure === true;
   }
   /**
    * Returns whether its client is asked while the handler waits; otherwise the call is answered with the questions.

@@ -14,6 +14,8 @@ interface EraRules {
   readonly hasTaskParam: boolean;
   /** Results have a type, and the name of the server. */
   readonly typesResults: boolean;
+  /** Structured content is any JSON, and so is what an output schema describes; otherwise an object (D18). */
+  readonly hasAnyStructure: boolean;
   /** Results of lists and reads say how long they may be kept. */
   readonly hasCacheHints: boolean;
   /** HTTP says it too when a request is refused before its handler runs (M5); otherwise its status is 200 (P5). */
@@ -28,6 +30,7 @@ export const ERAS: Readonly<Record<McpEra, EraRules>> = {
     asksAtOnce: true,
     hasTaskParam: true,
     typesResults: false,
+    hasAnyStructure: false,
     hasCacheHints: false,
     refusesByStatus: false,
     declaresPerRequest: false,
@@ -36,6 +39,7 @@ export const ERAS: Readonly<Record<McpEra, EraRules>> = {
     asksAtOnce: false,
     hasTaskParam: false,
     typesResults: true,
+    hasAnyStructure: true,
     hasCacheHints: true,
     refusesByStatus: true,
     declaresPerRequest: true,

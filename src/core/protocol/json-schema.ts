@@ -130,14 +130,23 @@ function withSteps(schema: unknown): unknown {
   return mapSchemas(schema, (copy) => ({ [STEP]: true, ...copy }));
 }
 
-/** Returns a copy of a schema, in which each schema is what `change` makes of its copy. @internal */
-export function mapSchemas(schema: unknown, change: (copy: Record<string, unknown>) => object): unknown {
-  if (Array.isArray(schema)) return schema.map((each) => mapSchemas(each, change));
-  if (!isObject(schema)) return schema;
+/**
+ * Returns a copy of a schema, in which each schema is what `change` makes of its copy.
+ *
+ * @param enters decides whether a schema, with all in it, is changed at all
+ * @internal
+ */
+export function mapSchemas(
+  schema: unknown,
+  change: (copy: Record<string, unknown>) => object,
+  enters: (schema: Readonly<Record<string, unknown>>) => boolean = () => true,
+): unknown {
+  if (Array.isArray(schema)) return schema.map((each) => mapSchemas(each, change, enters));
+  if (!isObject(schema) || !enters(schema)) return schema;
   const parts = Object.entries(schema).map(([keyword, value]): [string, unknown] => {
     if (DATA.includes(keyword)) return [keyword, value];
-    if (!BY_NAME.includes(keyword) || !isObject(value)) return [keyword, mapSchemas(value, change)];
-    const named = Object.entries(value).map(([name, each]) => [name, mapSchemas(each, change)] as const);
+    if (!BY_NAME.includes(keyword) || !isObject(value)) return [keyword, mapSchemas(value, change, enters)];
+    const named = Object.entries(value).map(([name, each]) => [name, mapSchemas(each, change, enters)] as const);
     return [keyword, Object.fromEntries(named)];
   });
   return change(Object.fromEntries(parts));

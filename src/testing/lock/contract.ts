@@ -124,7 +124,9 @@ async function listsOf(
       // What a template lists for a caller is data, not part of the contract.
       if (table && !entry) return [];
       const scopes = entry?.scopes() ?? [];
-      return [[key as string, canonical({ ...rest, ...(scopes.length > 0 && { scopes }) }) as Entry]];
+      // A client of 2025 reads a wrapped schema (D18); the contract is the same for all.
+      const wrapped = entry?.kind === 'tool' && entry.legacyWire && { outputSchema: entry.wire.outputSchema };
+      return [[key as string, canonical({ ...rest, ...wrapped, ...(scopes.length > 0 && { scopes }) }) as Entry]];
     });
     return [kind, new Map(listed)];
   });

@@ -23,7 +23,7 @@ export interface McpCatalogueTool extends Pick<
   name: string;
   /** JSON Schema of the arguments, which are validated by it. @default the arguments are not checked */
   inputSchema?: JsonSchema;
-  /** JSON Schema of the structured result. @default no structured content */
+  /** JSON Schema of the structured result, which may be any JSON. @default no structured content */
   outputSchema?: JsonSchema;
 }
 

@@ -1,4 +1,5 @@
-import type { CompiledSchema, JsonSchema, McpHandlerSchema, SchemaUse, Validate } from '../schema/handler-schema.js';
+import { withObjectType } from '../../protocol/structured-content.js';
+import type { CompiledSchema, JsonSchema, McpResultSchema, SchemaUse, Validate } from '../schema/handler-schema.js';
 import { listedSchema } from '../schema/listed-schema.js';
 import { frozenJson, SchemaCompiler } from '../schema/schema-compiler.js';
 import { TwoGenerations } from './two-generations.js';
@@ -15,11 +16,12 @@ export class SharedSchemas extends SchemaCompiler {
   #compiler = new SchemaCompiler();
   #count = 0;
 
-  override compile(schema: McpHandlerSchema, use: SchemaUse, origin: string): CompiledSchema {
+  override compile(schema: McpResultSchema, use: SchemaUse, origin: string): CompiledSchema {
     const json = frozenJson(schema as JsonSchema);
     const validate = (): Validate => this.#validateBy(json, use, origin);
     validate();
-    return { json: frozenJson(listedSchema(json, { use, written: true })), validate: (raw) => validate()(raw) };
+    const listed = listedSchema(json, { use, written: true });
+    return { json: frozenJson(use === 'output' ? withObjectType(listed) : listed), validate: (raw) => validate()(raw) };
   }
 
   #validateBy(json: JsonSchema, use: SchemaUse, origin: string): Validate {

@@ -1,7 +1,7 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
 import { count, oneOf, type OptionTable, required } from '../../common/options.js';
 import type { McpEra } from '../../protocol/era.js';
-import type { McpHandlerSchema } from '../schema/handler-schema.js';
+import type { McpHandlerSchema, McpResultSchema } from '../schema/handler-schema.js';
 import type { ConfirmMessage, EffectArguments, IdempotencyOptions, ToolConfirmOptions } from './effect-options.js';
 import type { ToolTaskOptions } from './task-options.js';
 
@@ -83,7 +83,7 @@ export interface HandlerConcurrency {
  */
 export interface ToolOptions<
   Input extends McpHandlerSchema = McpHandlerSchema,
-  Output extends McpHandlerSchema = McpHandlerSchema,
+  Output extends McpResultSchema = McpResultSchema,
 >
   extends DescribedOptions, LimitedOptions {
   /**
@@ -126,8 +126,8 @@ export interface ToolOptions<
    */
   middleware?: 'ignore';
   /**
-   * Sets the schema of the result, which then is structured content. Results are validated against it, and the output
-   * of the schema is sent. A method that returns another type does not compile. `'route'` takes the schema from
+   * Sets the schema of the result, which then is structured content: any JSON. Results are validated against it, and the output
+   * of the schema is sent. Clients of 2025 get a value that is no object as `{ result: … }`. A method that returns another type does not compile. `'route'` takes the schema from
    * `@SerializeOptions({ schema })` or `@ApiOkResponse({ type })` of the route.
    *
    * @default no structured content

@@ -2,7 +2,7 @@ import { adviceOn } from '../../common/options.js';
 import { shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
-import type { McpHandlerSchema, JsonSchema } from '../schema/handler-schema.js';
+import type { JsonSchema, McpHandlerSchema, McpResultSchema } from '../schema/handler-schema.js';
 import type { McpConfirmDecorator, McpHandlerDecorator } from '../schema/schema-types.js';
 import type { ConfirmMessage, ConfirmOptions } from './effect-options.js';
 import {
@@ -118,7 +118,7 @@ function faultOf(
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
  */
-export function Tool<Input extends McpHandlerSchema = JsonSchema, Output extends McpHandlerSchema = JsonSchema>(
+export function Tool<Input extends McpHandlerSchema = JsonSchema, Output extends McpResultSchema = JsonSchema>(
   options?: ToolOptions<Input, Output>,
 ): McpHandlerDecorator<Input, Output>;
 /** Excludes a route from the tools of a controller with `@Tools()`. */

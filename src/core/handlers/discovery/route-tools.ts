@@ -2,7 +2,7 @@ import { RequestMethod, type Type } from '@nestjs/common';
 import type { ToolAnnotations } from '@modelcontextprotocol/server';
 import type { ToolOptions } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import type { McpHandlerSchema } from '../schema/handler-schema.js';
+import type { McpResultSchema } from '../schema/handler-schema.js';
 import { type ClassOptions, standardOf } from '../schema/schema-compiler.js';
 import { jsonOfApiClass, operationOf, responseTypeOf } from '../schema/swagger.js';
 
@@ -23,7 +23,7 @@ const HINTS: Readonly<Partial<Record<RequestMethod, ToolAnnotations>>> = {
 };
 
 /** A tool with a name, and with a schema if one is required. */
-export type NamedToolOptions = ToolOptions & { readonly name: string; readonly outputSchema?: McpHandlerSchema };
+export type NamedToolOptions = ToolOptions & { readonly name: string; readonly outputSchema?: McpResultSchema };
 
 /**
  * Returns the options of a tool that is a route: the route provides those that are absent.
@@ -71,19 +71,17 @@ export function serializeOptionsOf(host: Type, method: object): SerializeOptions
 }
 
 /** Returns the schema of the result of a route. @throws McpHandlerDefinitionError */
-function resultOf(host: Type, method: object, origin: string): McpHandlerSchema {
+function resultOf(host: Type, method: object, origin: string): McpResultSchema {
   const serialized = serializeOptionsOf(host, method);
   const standard = standardOf(serialized?.schema);
   if (standard) return standard;
   const { type = serialized?.type, isArray = false } = responseTypeOf(method) ?? {};
-  const asked = 'its "outputSchema" is \'route\', but';
-  if (isArray || Array.isArray(type)) {
-    const reason = `${asked} the route answers with a list, and the structured content of a tool is an object. Leave "outputSchema" out, or return { items: […] }.`;
+  const many = isArray || Array.isArray(type);
+  const one: unknown = Array.isArray(type) ? type[0] : type;
+  if (typeof one !== 'function') {
+    const reason = `its "outputSchema" is 'route', but the route does not say what it returns. Add @SerializeOptions({ schema }) of Nest 12 or @ApiOkResponse({ type }) of @nestjs/swagger, or give the schema itself.`;
     throw new McpHandlerDefinitionError(origin, reason);
   }
-  if (typeof type !== 'function') {
-    const reason = `${asked} the route does not say what it returns. Add @SerializeOptions({ schema }) of Nest 12 or @ApiOkResponse({ type }) of @nestjs/swagger, or give the schema itself.`;
-    throw new McpHandlerDefinitionError(origin, reason);
-  }
-  return standardOf(type) ?? jsonOfApiClass(type as Type) ?? (type as Type);
+  const schema = standardOf(one) ?? jsonOfApiClass(one as Type) ?? (one as Type);
+  return many ? [schema] : schema;
 }

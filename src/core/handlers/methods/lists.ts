@@ -39,7 +39,11 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
     async serve({ cursor }, call) {
       const { pageSize: size, cache } = options;
       const { entries, nextCursor } = await visiblePage(table, kind, calls.context(call), { cursor, size });
-      return { [field]: entries.map(({ wire }) => wire), nextCursor, ...listHints(call, table, kind, cache) };
+      return {
+        [field]: entries.map((entry) => wireFor(entry, call)),
+        nextCursor,
+        ...listHints(call, table, kind, cache),
+      };
     },
   });
   const tools = list('tool', 'tools', 'ListToolsRequest');
@@ -64,6 +68,11 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
   };
 }
 
+/** Returns what lists show of an entry to the client of a call. */
+function wireFor({ wire, legacyWire }: EntryOf<ListedKind>, call: McpCall): object {
+  return legacyWire && !call.takesAnyStructure ? legacyWire : wire;
+}
+
 /** Returns a page of `tools/list` where catalogues list tools of the caller, behind those of the endpoint. */
 async function withCatalogues(
   table: HandlerTable,
@@ -76,7 +85,7 @@ async function withCatalogues(
   const hints = ttlMs === undefined ? {} : { ttlMs, cacheScope: 'private' };
   const begun = cataloguePlaceOf(cursor);
   const page = begun ? { entries: [] } : await visiblePage(table, 'tool', context, { cursor, size });
-  const tools: object[] = page.entries.map(({ wire }) => wire);
+  const tools: object[] = page.entries.map((entry) => wireFor(entry, call));
   if (page.nextCursor !== undefined) return { tools, nextCursor: page.nextCursor, ...hints };
   let last = begun ?? FIRST_CATALOGUE;
   const rest = (await catalogues.list(call)).flatMap((entries, ordinal) =>
@@ -90,7 +99,7 @@ async function withCatalogues(
     for (const [position, { ordinal, entry }] of chunk.entries()) {
       if (!shown[position]) continue;
       if (tools.length === size) return { tools, nextCursor: catalogueCursorOf(last), ...hints };
-      tools.push(entry.wire);
+      tools.push(wireFor(entry, call));
       last = { ordinal, name: entry.key };
     }
   }

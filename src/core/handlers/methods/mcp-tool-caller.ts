@@ -249,6 +249,8 @@ function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
  */
 class ClientWithin implements CallingClient, McpExchange {
   readonly carries = 'messages';
+  /** The app reads results as its tools return them. */
+  readonly takesAnyStructure = true;
 
   constructor(
     private readonly subscriber: Subscriber<WithinEvent>,

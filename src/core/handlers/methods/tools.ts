@@ -5,6 +5,7 @@ import type { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { notFound } from '../results/handler-failure.js';
 import { ERAS, type McpEra } from '../../protocol/era.js';
 import { isObject } from '../../protocol/json-rpc.js';
+import { wrappedResult } from '../../protocol/structured-content.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { type RawParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
@@ -46,6 +47,7 @@ export function toolMethods(
       if (isThenable(tool)) return tool.then(() => call.serve(params, served));
       served.bound = tool.bound ?? boundOf?.(tool);
       served.source = tool.source;
+      if (!served.takesAnyStructure) served.write = tool.legacyWire ? wrapAll : wrapOthers;
       served.onTool?.(tool.wire.inputSchema);
       served.watcher?.toolFound(tool.wire);
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
@@ -53,6 +55,9 @@ export function toolMethods(
   };
   return { 'tools/call': call };
 }
+
+const wrapAll = (result: object): object => wrappedResult(result, true);
+const wrapOthers = (result: object): object => wrappedResult(result, false);
 
 function isPlainTask(task: unknown): boolean {
   return isObject(task) && (task['ttl'] === undefined || typeof task['ttl'] === 'number');

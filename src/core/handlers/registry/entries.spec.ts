@@ -246,7 +246,12 @@ describe('a definition that cannot be served', () => {
     ['an icon without a source', tool({ name: 'a', icons: [{}] }), 'icons.0.src: '],
     ['a strange hint', tool({ name: 'a', annotations: { readOnlyHint: 'yes' } }), 'annotations.readOnlyHint: '],
     ['a schema of a text', tool({ name: 'a', inputSchema: z.string() }), 'its "inputSchema" cannot be used: '],
-    ['a result schema of a text', tool({ name: 'a', outputSchema: z.string() }), 'its "outputSchema" cannot be used: '],
+    ['a result schema of a date', tool({ name: 'a', outputSchema: z.date() }), 'its "outputSchema" cannot be used: '],
+    [
+      'a list of two result schemas',
+      tool({ name: 'a', outputSchema: [z.string(), z.string()] }),
+      'a schema is a Standard',
+    ],
     [
       'a header of an array',
       tool({ name: 'a', inputSchema: z.object({ b: z.array(z.string().meta({ 'x-mcp-header': 'B' })) }) }),

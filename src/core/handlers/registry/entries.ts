@@ -5,6 +5,7 @@ import type { ToolTask } from '../../calls/mcp-task.js';
 import { faultOfMethodName, isExtensionId } from '../../protocol/extensions.js';
 import { paramHeadersOf } from '../../protocol/param-headers.js';
 import { checkedBySpec } from '../../protocol/spec.js';
+import { isWrapped, wrappedSchema } from '../../protocol/structured-content.js';
 import { shown } from '../../protocol/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import { effectsOf } from '../decorators/tool-effects.js';
@@ -28,7 +29,7 @@ import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { boundOf, toolResults } from '../results/tool-result.js';
-import type { McpHandlerSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
+import type { JsonSchema, McpResultSchema, Validate } from '../schema/handler-schema.js';
 import type { RouteSchema } from '../schema/route-schema.js';
 import { type ClassOptions, frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
@@ -109,12 +110,13 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
   assertOfRoute(options, source);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { classes, maxValues });
-  const outputSchema = options.outputSchema as McpHandlerSchema | undefined;
+  const outputSchema = options.outputSchema as McpResultSchema | undefined;
   const output =
     outputSchema && compiler.compile(outputSchema, 'output', origin, { classes: { transform: serialize } });
   const inputSchema = (source.route?.json ?? input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
+  const wrapped = output && isWrapped(output.json) ? wrappedSchema(output.json) : undefined;
   const { properties } = wire.inputSchema;
   const mirrored = paramHeadersOf(inputSchema);
   // Modern clients would omit the tool because of it.
@@ -127,6 +129,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     kind: 'tool',
     key: name,
     wire,
+    legacyWire: wrapped && wireOf('Tool', { ...fields, outputSchema: wrapped }, origin),
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
     ...effectsOf(options, wire.inputSchema, origin),

@@ -55,6 +55,8 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
   readonly key: string;
   /** Lists show this part. */
   readonly wire: Readonly<Wire>;
+  /** Lists show this part to clients that take no other structured content than objects (D18); absent: the same. */
+  readonly legacyWire?: Readonly<Wire> | undefined;
 }
 
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {

@@ -120,9 +120,10 @@ describe('toToolResult with an output schema', () => {
     expect(await toToolResult(image, (value) => value)).toHaveProperty('structuredContent', image);
   });
 
-  it('toToolResult with an output schema refuses what is no object, though the schema may allow it', async () => {
-    for (const value of [[1], 'text', 5, null]) {
-      await expect(toToolResult(value, (checked) => checked)).rejects.toThrow('structuredContent: not an object');
+  it('toToolResult with an output schema sends any JSON, and its JSON as text', async () => {
+    for (const value of [[1], 'text', 5, null, false]) {
+      const sent = { content: [text(JSON.stringify(value))], structuredContent: value };
+      expect(await toToolResult(value, (checked) => checked)).toEqual(sent);
     }
   });
 

@@ -5,13 +5,11 @@ import { SERVER_INFO_META_KEY } from '../../protocol/era.js';
 import { sdk } from '../../protocol/spec.js';
 import {
   assertContentAlone,
-  assertNoStream,
   assertSpecified,
   IF_WRAPPED,
   isContentBlock,
   isContentBlocks,
   jsonOf,
-  notSpecified,
   plain,
   textBlock,
 } from './content.js';
@@ -41,7 +39,7 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | an empty array | its JSON too: a list of the app without entries |
  * | a whole result, also that of `inputRequired()` | itself |
  *
- * With an output schema every value that is not a whole result is structured content. The value that the check returns is
+ * With an output schema every value that is not a whole result is structured content, an array, a text or `null` too. The value that the check returns is
  * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
  *
  * @param check the output schema
@@ -102,21 +100,11 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
   return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
 }
 
-/**
- * Makes structured content.
- *
- * @throws McpHandlerResultError unless it is an object: output schemas demand one, and clients check it by them
- */
+/** Makes structured content. @throws McpHandlerResultError */
 function structured(value: unknown, textMirror: boolean): CallToolResult {
-  if (!isObject(value)) throw notAnObject();
-  assertNoStream(value);
   // The text is made also when it is not sent: it refuses files inside.
-  const json = jsonBlock(value);
+  const json = textBlock(jsonOf(value));
   return { content: textMirror ? [json] : [], structuredContent: withoutClass(value) };
-}
-
-function notAnObject(): McpHandlerResultError {
-  return notSpecified('tool', 'structuredContent: not an object');
 }
 
 /** Returns the fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
@@ -132,10 +120,8 @@ function asSpecified(result: CallToolResult): CallToolResult {
   const content = withoutClass(result.structuredContent);
   const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
   assertSpecified('CallToolResult', 'tool', sent);
-  if (content === undefined) return sent;
-  if (!isObject(content)) throw notAnObject();
   // This refuses files inside, of which JSON has nothing.
-  jsonOf(content);
+  if (content !== undefined) jsonOf(content);
   return sent;
 }
 

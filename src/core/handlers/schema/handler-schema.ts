@@ -18,12 +18,20 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
  * - a JSON Schema
  * - a class whose properties have decorators of `class-validator`
  *
- * Its root is an object. It is converted once, when the app starts.
+ * The root of arguments is an object. A schema is converted once, when the app starts.
  *
  * @see https://standardschema.dev
  * @publicApi
  */
 export type McpHandlerSchema = StandardSchemaWithJSON | JsonSchema | Type;
+
+/**
+ * A schema describes the result of a tool: any JSON, also a list, a text or `null`. `[OrderDto]` is a list of what the class
+ * describes.
+ *
+ * @publicApi
+ */
+export type McpResultSchema = McpHandlerSchema | readonly [McpHandlerSchema];
 
 /**
  * Checks a value against a schema.

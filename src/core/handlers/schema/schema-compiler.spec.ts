@@ -204,6 +204,5 @@ describe('an unsuitable schema', () => {
     expect(refusal(z.object({ n: z.string().transform(Number) }), 'output')).toContain(
       'Transforms cannot be represented',
     );
-    expect(refusal(z.array(z.string()), 'output')).toContain('its root must be an object');
   });
 });

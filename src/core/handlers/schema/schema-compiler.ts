@@ -3,6 +3,7 @@ import type { Type } from '@nestjs/common';
 import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
 import type { CheckIssue, CheckOutcome } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
+import { placedAt, withObjectType } from '../../protocol/structured-content.js';
 import { isLarger } from '../../protocol/values.js';
 import {
   assertValues,
@@ -14,7 +15,7 @@ import {
 import { ClassDefinitions } from './class-definitions.js';
 import { type ClassUse, loadClassPackages } from './class-names.js';
 import { fieldsOf, jsonOfClass, validateClass } from './class-schema.js';
-import type { CompiledSchema, McpHandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+import type { CompiledSchema, JsonSchema, McpResultSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 import { listedSchema } from './listed-schema.js';
 import { MANY_VALUES, standardCheck } from './standard-check.js';
 
@@ -56,7 +57,7 @@ export class SchemaCompiler {
    * @throws McpHandlerDefinitionError that says why the schema cannot be used
    */
   compile(
-    schema: McpHandlerSchema,
+    schema: McpResultSchema,
     use: SchemaUse,
     origin: string,
     {
@@ -93,7 +94,7 @@ export class SchemaCompiler {
       const listed = listedSchema(json, { use, written: false });
       const { check, ...about } = standardCheck(schema, json);
       return {
-        json: anyRoot ? listed : objectOrAlternatives(listed),
+        json: anyRoot ? listed : rootOf(listed, use, 'made'),
         validate: validateStandard(check, misfit),
         ...about,
       };
@@ -107,7 +108,10 @@ export class SchemaCompiler {
       const validate = validateClass(schema as Type, packages, as, { misfit, hasDiscriminators });
       return { json, validate, fields: fieldsOf(schema as Type, packages, as), stops: false };
     }
-    if (typeof schema !== 'object' || schema === null) {
+    if (Array.isArray(schema) && schema.length === 1 && use === 'output') {
+      return listOf(this.#convert(standardOf(schema[0]) ?? schema[0], use, classes, true));
+    }
+    if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
       throw new Error(
         `a schema is a Standard Schema (such as z.object({ … })), a JSON Schema, or a class with decorators of class-validator; got ${shown(schema)}.`,
       );
@@ -116,7 +120,7 @@ export class SchemaCompiler {
       throw new Error('it is an object of schemas. Combine them into one schema: z.object({ … }).');
     }
     const json = frozenJson(schema as JsonSchema);
-    const listed = objectRoot(listedSchema(json, { use, written: true }));
+    const listed = rootOf(listedSchema(json, { use, written: true }), use, 'written');
     const validate = validateJson(json, this.#validatorsFor(json), misfit);
     return { json: listed, validate: use === 'output' ? orAsJson(validate) : validate, stops: true };
   }
@@ -126,6 +130,26 @@ export class SchemaCompiler {
     if (JSON.stringify(schema).includes('"$id"')) return new JsonValidators();
     return (this.#validators ??= new JsonValidators());
   }
+}
+
+/** Returns the schema of a list of results: `[OrderDto]`, as decorators of @nestjs/swagger take it. */
+function listOf({ json, validate, stops }: ConvertedSchema): ConvertedSchema {
+  return {
+    json: { type: 'array', items: placedAt('#/items', json) },
+    stops,
+    validate: async (raw) => {
+      if (!Array.isArray(raw)) throw new Error('The result is not valid: it is not an array.');
+      const checked: unknown[] = [];
+      for (const [index, item] of raw.entries()) {
+        try {
+          checked.push(await validate(item));
+        } catch (cause) {
+          throw new Error(`Item ${index}: ${(cause as Error).message}`, { cause });
+        }
+      }
+      return checked;
+    },
+  };
 }
 
 interface ConvertedSchema extends CompiledSchema {
@@ -157,9 +181,16 @@ function limited(validate: Validate, max: number): Validate {
   };
 }
 
-/** Checks that the root is an object, as arguments and structured results are. @throws Error */
-function objectRoot(json: JsonSchema): JsonSchema {
+/**
+ * Returns a schema with the type of its root, if that can only be an object. A union of objects, which a library has made, has no
+ * type.
+ *
+ * @throws Error for arguments that are no object; a result may be anything (D18)
+ */
+function rootOf(json: JsonSchema, use: SchemaUse, by: 'made' | 'written'): JsonSchema {
+  if (use === 'output') return withObjectType(json);
   if (json.type === 'object') return json;
+  if (json.type === undefined && by === 'made') return { type: 'object', ...json };
   throw new Error(
     json.type === undefined
       ? 'its root has no type. Add "type": "object".'
@@ -194,11 +225,6 @@ function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUs
     throw remedy === undefined ? error : new Error(`${message}. ${remedy}`, { cause: error });
   }
   return json;
-}
-
-/** Adds `type` to a union of objects, which has none. @throws Error */
-function objectOrAlternatives(json: JsonSchema): JsonSchema {
-  return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
 }
 
 const CONVERSIONS: Readonly<Record<string, string>> = {

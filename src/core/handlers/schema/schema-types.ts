@@ -35,11 +35,12 @@ type TypeOf<Schema, Side extends 'input' | 'output'> = Schema extends {
 export type ArgumentsOf<Schema> = TypeOf<Schema, 'output'>;
 
 /**
- * A handler with an output schema returns this type, before the schema has checked it. A JSON Schema has no type.
+ * A handler with an output schema returns this type, before the schema has checked it. A JSON Schema has no type; a list of one
+ * schema describes a list.
  *
  * @internal
  */
-export type ResultOf<Schema> = TypeOf<Schema, 'input'>;
+export type ResultOf<Schema> = Schema extends readonly [infer Item] ? TypeOf<Item, 'input'>[] : TypeOf<Schema, 'input'>;
 
 /**
  * A handler returns a value, or the whole result of the protocol in its place; alone, in a promise, or as the last of
