@@ -93,6 +93,31 @@ describe.each(ONE_ADAPTER)('changes that a node misses while it rebuilds a sessi
       expect(await there.service.resourceUpdated('doc:1')).toBe(1);
     }));
 
+  it('nodes: a change that comes while a node compares its session with the record has effect', async () => {
+    const hold = gate();
+    const { sessionStore } = deployment;
+    let read = 0;
+    const slow = double(sessionStore, {
+      get: async (id) => {
+        const record = await sessionStore.get(id);
+        read++;
+        await hold.promise;
+        return record;
+      },
+    });
+    const { app, bus } = await start('a', { sessionStore: slow });
+    const client = await app.client().initialize(LATEST);
+    await send(client, 'logging/setLevel', { level: 'debug' });
+    bus.reconnect();
+    await eventually(() => expect(read).toBe(1));
+    expect(await send(client, 'logging/setLevel', { level: 'error' })).toEqual({});
+    hold.open();
+    await clock.advance(0);
+    const call = (await client.call('logs')).sse();
+    await call.end();
+    expect(gists(call.messages)).toEqual(['an error', 'logged']);
+  });
+
   it('S18: nodes: a session of another version is unknown, is not written, and can be ended', async () => {
     const { sessionStore } = deployment;
     /** The records as they are for a node whose sessions have another format. */

@@ -6,11 +6,12 @@ import {
   type McpSessionStore,
 } from 'nestjs-mcp-streamable/stores';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { gate, ONE_ADAPTER, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import { Deployment } from '../support/nodes.js';
 import { RawClient } from '../support/raw-client.js';
 import { scripted } from '../support/scripted-server.js';
+import { eventually } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
 const NOTHING = {
@@ -161,6 +162,29 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     away = false;
     await sessionStore.delete(client.sessionId!);
     await eventStore.drop(client.sessionId!);
+  });
+
+  it('E13: a GET whose log is read while the node stops gets 503', async () => {
+    const { clock, sessionStore, eventStore } = stores();
+    const hold = gate();
+    let reads = 0;
+    const slow = double<McpEventStore>(eventStore, {
+      read: async (...of) => {
+        const found = await eventStore.read(...of);
+        reads++;
+        await hold.promise;
+        return found;
+      },
+    });
+    await start({ clock, sessionStore, eventStore: slow });
+    const client = await app.client().initialize();
+    const answer = client.get();
+    await eventually(() => expect(reads).toBe(1));
+    const stopped = app.shutDown();
+    await app.settled({ live: 0 });
+    hold.open();
+    expect((await answer).status).toBe(503);
+    await stopped;
   });
 
   it('S15: a shutdown that is asked for twice happens once', async () => {

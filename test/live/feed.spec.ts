@@ -230,6 +230,30 @@ describe('the stream of the live page', () => {
     });
   });
 
+  it('the stream of the live page that is opened between two updates has each event once', async () => {
+    await start();
+    const client = await initialize({ name: 'agent', version: '1' });
+    const first = await read();
+    await (await client.call('find_order')).text();
+    const second = await read();
+    await tick();
+    for (const reader of [first, second]) {
+      await reader.until(({ events }) => events.length >= 3);
+      expect(reader.events.map(({ n }) => n)).toEqual([1, 2, 3]);
+    }
+  });
+
+  it('the stream of the live page ends with the shutdown of the sessions', async () => {
+    await start();
+    await initialize({ name: 'agent', version: '1' });
+    const reader = await read();
+    await app.shutDown();
+    expect(await reader.stream.end()).toBe('end');
+    const { events, first } = reader.apply();
+    expect(events.at(-1)).toMatchObject({ what: 'session ended', outcome: 'shutdown' });
+    expect(first.sessions.size).toBe(0);
+  });
+
   it('the stream of the live page keeps the latest 200 events', async () => {
     await start();
     const client = await initialize({ name: 'busy', version: '1' });

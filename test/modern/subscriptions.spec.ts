@@ -178,6 +178,19 @@ describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
     expect(await afterAll(app, ...streams)).toEqual(streams.map(() => ['ack']));
   });
 
+  it('M7: a subscription counts against both limits while guards decide about it', async () => {
+    const app = await start({ maxSubscriptions: 2, maxSubscriptionsPerPrincipal: 1 });
+    const filter = { resourceSubscriptions: [UNDECIDED] };
+    const held = [refused(app, filter, as('anna'))];
+    await app.settled({ subscriptions: 1 });
+    expect(await refused(app, filter, as('anna'))).toMatchObject({ status: 429 });
+    held.push(refused(app, filter, as('bert')));
+    await app.settled({ subscriptions: 2 });
+    expect(await refused(app, filter, as('carl'))).toMatchObject({ status: 503, retryAfter: '5' });
+    await app.shutDown();
+    expect(await Promise.all(held)).toMatchObject([{ status: 503 }, { status: 503 }]);
+  });
+
   it('M7: clients of both eras are notified by one call, on the service or in a handler', async () => {
     const app = await start();
     const subscriber = await listen(app, {

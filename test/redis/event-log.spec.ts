@@ -115,6 +115,18 @@ describeRedis('the event log in Redis', () => {
     expect(await room.keys()).toEqual([]);
   });
 
+  it('the event log in Redis keeps new events as long as the record of a session that may be idle for days', async () => {
+    const { store, sessionStore, append } = await setup();
+    await sessionStore.claimExpired(3 * DAY_MS, 1, 3 * DAY_MS);
+    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize }, CAPS);
+    await append('0', ['1']);
+    await sessionStore.touch('s');
+    await append('call', ['1']);
+    await room.advance(2 * DAY_MS);
+    expect(await sessionStore.get('s')).toBeDefined();
+    expect((await store.read('s', 'call', 0, 9)).events).toHaveLength(1);
+  });
+
   it('the event log in Redis frees the events of a finished stream in time, though the session is not used any more', async () => {
     const { store, append } = await setup({ eventLog: { finishedStreamMs: MINUTE_MS } });
     await append('call', ['1'], { end: true });

@@ -13,6 +13,7 @@ import { type Observable, retry } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
+import { gate } from '../support/app.js';
 import { addressGuard, from as fromAddress } from '../support/users.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TaskCaller, someTurns, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
@@ -501,6 +502,20 @@ describe('an unavailable store', () => {
     expect((await caller.get(id)).result).toMatchObject({ content: [{ text: 'done A' }] });
   });
 
+  it('an unavailable store gets the result of a task, and no failure, from a node that stops before it could store it', async () => {
+    const { app, caller, backend, store, tools, clock } = await faulty();
+    const id = await caller.begin('slow', { label: 'A' });
+    await until(() => tools.seen.length === 1);
+    backend.refuse('patch');
+    const { pending } = clock;
+    tools.door.open();
+    // The next attempt has a timer.
+    await until(() => clock.pending > pending);
+    backend.back();
+    await app.close();
+    expect(await store.get(id)).toMatchObject({ status: 'completed', result: { content: [{ text: 'done A' }] } });
+  });
+
   it('an unavailable store whose answer to the creation was lost keeps no task without a running handler', async () => {
     const { caller, backend, store, tools, clock } = await faulty();
     const running = await caller.begin('slow', { label: 'A' });
@@ -542,4 +557,57 @@ describe('an unavailable store', () => {
       expect([await store.list(), tools.seen]).toEqual([[], []]);
     },
   );
+});
+
+describe('a change of a task while its record is read', () => {
+  const slow = async () => {
+    const clock = new ManualClock();
+    const store = new InMemoryTaskStore(clock);
+    const door = gate();
+    const get = store.get.bind(store);
+    /** Some of the next reads return what was there when they began, as soon as the test lets them. */
+    const hold = (...which: number[]) => {
+      let reads = 0;
+      return vi.spyOn(store, 'get').mockImplementation(async (id) => {
+        const held = which.includes(reads++);
+        const record = await get(id);
+        if (held) await door.promise;
+        return record;
+      });
+    };
+    return { ...(await started({ clock, tasks: { store } })), get, hold, release: () => door.open() };
+  };
+
+  it('a change of a task while its record is read is sent to its subscriber', async () => {
+    const { caller, tools, clock, get, hold, release } = await slow();
+    const id = await caller.begin('reports');
+    const heard = await caller.listen([id]);
+    await until(() => heard().length === 1 && tools.reports$.observed);
+    // The task itself reads first.
+    const reads = hold(0, 1);
+    tools.report(1);
+    await until(() => reads.mock.calls.length === 2);
+    tools.reports$.next('the end');
+    tools.reports$.complete();
+    await until(async () => (await get(id))!.status === 'completed');
+    release();
+    await until(() => heard().length === 2);
+    await clock.advance(1_000);
+    await until(() => heard().length === 3);
+    expect(heard().map(({ params }) => params.status)).toEqual([undefined, 'working', 'completed']);
+    await heard.close();
+  });
+
+  it('a change of a task while its record is read reaches the handler that waits for it', async () => {
+    const { caller, get, hold, release } = await slow();
+    const id = await caller.begin('asks');
+    await until(async () => (await get(id))!.status === 'input_required');
+    // The request reads first.
+    const reads = hold(1);
+    await caller.update(id, { a: accept({ yes: true }) });
+    await until(() => reads.mock.calls.length === 2);
+    await caller.update(id, { b: accept({ yes: true }) });
+    release();
+    await until(async () => 'c' in (await get(id))!.questions);
+  });
 });
