@@ -75,6 +75,7 @@ export {
   type ToolProgress,
 } from './core/handlers/results/tool-event.js';
 export { audio, file, image, type McpContent, McpFile, resourceLink, text } from './core/handlers/results/files.js';
+export { type McpStructured, structured, toolResult } from './core/handlers/results/returned-as.js';
 export {
   McpArgumentsError,
   McpDuplicateHandlerError,
@@ -83,7 +84,7 @@ export {
   McpHandlerSignal,
   McpHandlerTimeoutError,
 } from './core/handlers/handlers.errors.js';
-export type { McpHandlerSchema, McpResultSchema } from './core/handlers/schema/handler-schema.js';
+export type { McpHandlerSchema } from './core/handlers/schema/handler-schema.js';
 export type { McpHandlerDecorator } from './core/handlers/schema/schema-types.js';
 export {
   McpRegistry,

@@ -54,6 +54,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
     'ToolsOptions',
   ],
   'parts of content': ['audio', 'file', 'image', 'resourceLink', 'text'],
+  'what a value is': ['structured', 'toolResult'],
   'names of the SDK': ['AuthInfo', 'OAuthTokenVerifier', 'Server'],
   'named after a class of the SDK': ['StreamableClientTransport', 'StreamableClientTransportOptions'],
   'said in full': ['LEGACY_REVISIONS', 'MODERN_REVISIONS', 'traceContextMeta'],

@@ -29,11 +29,14 @@ import {
   McpExecutionContext,
   type McpRegistry,
   McpStreamableModule,
+  type McpStructured,
   type McpStreamableModuleAsyncOptions,
   type McpStreamableModuleOptions,
   Prompt,
+  structured,
   text,
   Tool,
+  toolResult,
   type ToolEvent,
   toolProgress,
   Tools,
@@ -105,6 +108,14 @@ export class Compiles {
   @Tool({ name: 'files', outputSchema: Total })
   files(): { content: McpContent[]; structuredContent: { total: number } } {
     return { content: [text('One:'), image(new Uint8Array())], structuredContent: { total: 1 } };
+  }
+  @Tool({ name: 'said', outputSchema: Total })
+  said(): McpStructured<{ total: number }> {
+    return structured({ total: 1 });
+  }
+  @Tool({ name: 'marked', outputSchema: Total })
+  marked(): { content: McpContent[]; structuredContent: { total: number } } {
+    return toolResult({ content: [image(new Uint8Array())], structuredContent: { total: 1 } });
   }
   @Tool({ name: 'json', inputSchema: totalSchema, outputSchema: totalSchema })
   json(@McpArgs() args: { total: number }): object {
@@ -188,6 +199,11 @@ export class Refused {
   @Tool({ name: 'class', outputSchema: OrderDto })
   class(): { id: number } {
     return { id: 1 };
+  }
+  // @ts-expect-error -- the data has another type
+  @Tool({ name: 'said', outputSchema: Total })
+  said(): McpStructured<{ total: string }> {
+    return structured({ total: '1' });
   }
   // @ts-expect-error -- the items are objects
   @Tool({ name: 'list', outputSchema: z.array(Total) })

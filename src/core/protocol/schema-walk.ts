@@ -38,6 +38,14 @@ function* childrenOf(
   }
 }
 
+/** Returns the names of the properties that a schema declares, also in its alternatives. */
+export function propertiesOf(root: SchemaNode): ReadonlySet<string> {
+  const ofRoot = [...schemasIn(root)].filter(({ path }) => path === '');
+  return new Set(
+    ofRoot.flatMap(({ schema }) => (isObject(schema['properties']) ? Object.keys(schema['properties']) : [])),
+  );
+}
+
 /** Returns whether a schema names a type, alone or among others. */
 export function hasType({ type }: SchemaNode, name: string): boolean {
   return type === name || (Array.isArray(type) && type.includes(name));

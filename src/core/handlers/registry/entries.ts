@@ -5,6 +5,7 @@ import type { ToolTask } from '../../calls/mcp-task.js';
 import { faultOfMethodName, isExtensionId } from '../../protocol/extensions.js';
 import { paramHeadersOf } from '../../protocol/param-headers.js';
 import { checkedBySpec } from '../../protocol/spec.js';
+import { propertiesOf } from '../../protocol/schema-walk.js';
 import { isWrapped, wrappedSchema } from '../../protocol/structured-content.js';
 import { shown } from '../../protocol/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
@@ -139,7 +140,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     ...served(
       runner(input?.validate),
       { kind: 'tool', name, origin, failures, bound, limits },
-      toolResults(output?.validate, textMirror),
+      toolResults(output?.validate, textMirror, output && propertiesOf(output.json)),
     ),
   };
 }

@@ -108,17 +108,22 @@ function incompleteBlock(type: string): McpHandlerResultError {
 /**
  * Returns the `toJSON()` of a value that has one, such as a date or an entity of an ORM.
  *
- * @throws McpHandlerResultError
+ * @throws McpHandlerResultError, also for what is almost content
  */
 export function plain(value: unknown): unknown {
+  const almost = almostBlockIn(value);
+  if (almost) throw incompleteBlock(almost);
+  return plainData(value);
+}
+
+/** Does the same with data, which may look like content. @throws McpHandlerResultError */
+export function plainData(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
   if (isBytes(value)) {
     throw new McpHandlerResultError(
       'A handler returned bytes without a media type. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports.',
     );
   }
-  const almost = almostBlockIn(value);
-  if (almost) throw incompleteBlock(almost);
   const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
   return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
 }

@@ -20,6 +20,7 @@ import {
   unsendable,
 } from './content.js';
 import { resourceNotFound } from './handler-failure.js';
+import { dataIn, isOfClass, othersThan } from './returned-as.js';
 
 type Contents = ReadResourceResult['contents'][number];
 
@@ -45,10 +46,13 @@ interface ReadResource {
 export function toResourceResult(resource: ReadResource, value: unknown): ReadResourceResult | InputRequiredResult {
   if (value === undefined || value === null) throw resourceNotFound(resource.uri);
   if (sdk.isInputRequiredResult(value)) return value;
-  const contents = (part: unknown): Contents => withUi(contentsOf(part, resource), resource);
-  if (isObject(value) && Array.isArray(value['contents'])) {
+  const data = dataIn(value);
+  if (data) return { contents: [withUi(jsonContents(data.value, resource), resource)] };
+  const contents = (part: unknown): Contents => withUi(contentsOf(part, resource, isContents), resource);
+  if (isWholeResult(value)) {
     const whole = plain(value) as ReadResourceResult;
-    return asSpecified({ ...whole, contents: Array.from(whole.contents, contents) });
+    const said = (part: unknown): Contents => withUi(contentsOf(part, resource, hasContents), resource);
+    return asSpecified({ ...whole, contents: Array.from(whole.contents, said) });
   }
   const several = Array.isArray(value) && value.length > 0 && isDense(value) && value.every(isContents);
   if (several) return asSpecified({ contents: value.map(contents) });
@@ -66,23 +70,44 @@ function withUi(contents: Contents, { ui }: ReadResource): Contents {
   return ui ? { ...contents, _meta: { ui, ...contents._meta } } : contents;
 }
 
-function contentsOf(value: unknown, { uri, mimeType }: ReadResource): Contents {
+/** @param isGiven decides whether an object is contents */
+function contentsOf(value: unknown, resource: ReadResource, isGiven: typeof hasContents): Contents {
+  const { uri, mimeType } = resource;
   if (typeof value === 'string') return { uri, mimeType: mimeType ?? 'text/plain', text: value };
   if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
     return { uri, mimeType: mimeType ?? 'application/octet-stream', blob: base64(value) };
   }
-  if (isContents(value)) {
+  if (isGiven(value)) {
     const fallback = mimeType ?? ('text' in value ? 'text/plain' : 'application/octet-stream');
     return { ...value, uri: value.uri ?? uri, mimeType: value.mimeType ?? fallback };
   }
   if (typeof value !== 'object') throw unsendable(typeof value);
   assertNoBlock(value!);
+  return jsonContents(value, resource);
+}
+
+function jsonContents(value: unknown, { uri, mimeType }: ReadResource): Contents {
   return { uri, mimeType: mimeType ?? 'application/json', text: jsonOf(value) };
 }
 
-/** Returns whether a value is an entry of the contents, whose URI and media type may be left out. */
-function isContents(value: unknown): value is Partial<Contents> & ({ text: string } | { blob: string }) {
+type GivenContents = Partial<Contents> & ({ text: string } | { blob: string });
+
+/** Returns whether an object in `contents` is an entry of them, whose URI and media type may be left out. */
+function hasContents(value: unknown): value is GivenContents {
   return isObject(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
+}
+
+const CONTENTS_FIELDS = ['uri', 'mimeType', 'text', 'blob', '_meta'];
+
+/** Returns whether an object that stands alone is contents: an entity with a column `text` has other columns, too. */
+function isContents(value: unknown): value is GivenContents {
+  return hasContents(value) && othersThan(CONTENTS_FIELDS, value).length === 0;
+}
+
+/** Returns whether an object is a result as the protocol has it, which may have other fields; an entity of a class is none. */
+function isWholeResult(value: unknown): boolean {
+  if (!isObject(value) || !Array.isArray(value['contents'])) return false;
+  return !isOfClass(value) || othersThan(['contents', '_meta'], value).length === 0;
 }
 
 function base64(bytes: ArrayBufferView | ArrayBuffer): string {

@@ -2,6 +2,7 @@ import { inputRequired, ResourceNotFoundError } from '@modelcontextprotocol/serv
 import { describe, expect, it } from 'vitest';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import { toResourceResult } from './read-results.js';
+import { structured } from './returned-as.js';
 
 const uri = 'orders://1';
 const read = (value: unknown, mimeType?: string) => toResourceResult({ uri, mimeType }, value);
@@ -68,5 +69,37 @@ describe('toResourceResult', () => {
     const request = inputRequired({ requestState: 'x' });
     expect(read(request)).toBe(request);
     for (const value of [1, true, () => 1, { big: 1n }]) expect(() => read(value)).toThrow(McpHandlerResultError);
+  });
+});
+
+describe('toResourceResult of an entity with a column of contents', () => {
+  const jsonOf = (value: unknown) => ({
+    contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }],
+  });
+
+  it.each([{ id: 1, text: 'Hello' }, { id: 1, blob: 'AQ==' }, [{ id: 1, text: 'Hello' }]])(
+    'toResourceResult of an entity with a column of contents is its JSON, with all columns: row %#',
+    (entity) => {
+      expect(read(entity)).toEqual(jsonOf(entity));
+    },
+  );
+
+  it('toResourceResult of an entity with a column of contents is its JSON if a class made it, and a result otherwise', () => {
+    class Book {
+      id = 1;
+      contents = ['One'];
+    }
+    expect(read(new Book())).toEqual(jsonOf({ id: 1, contents: ['One'] }));
+    expect(read({ id: 1, contents: ['One'] })).toMatchObject({ contents: [{ text: 'One' }] });
+  });
+
+  it('toResourceResult of what says that it is data is its JSON', () => {
+    for (const value of [{ text: 'Hello' }, { contents: [] }, 'Hello', [1], null]) {
+      expect(read(structured(value))).toEqual(jsonOf(value));
+    }
+  });
+
+  it('toResourceResult of what stands in "contents" has its text, with other fields too', () => {
+    expect(read({ contents: [{ id: 1, text: 'Hello' }] })).toMatchObject({ contents: [{ text: 'Hello' }] });
   });
 });

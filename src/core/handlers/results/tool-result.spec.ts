@@ -2,6 +2,7 @@ import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { McpHandlerResultError } from '../handlers.errors.js';
 import { file } from './files.js';
+import { structured, toolResult } from './returned-as.js';
 import { type OutputCheck, toolResults } from './tool-result.js';
 
 const toToolResult = (value: unknown, check?: OutputCheck, textMirror?: boolean) =>
@@ -142,5 +143,113 @@ describe('toToolResult with an output schema', () => {
       expect(error).toBeInstanceOf(McpHandlerResultError);
       expect((error as Error).message).not.toContain('secret');
     }
+  });
+});
+
+describe('toToolResult of an object whose content is made of blocks', () => {
+  const content = [text('Hello')];
+  const note = { id: 1, title: 'A', content };
+  class Note {
+    id = 1;
+    title: string | undefined = 'A';
+    content = content;
+  }
+  const same = (value: unknown): unknown => value;
+  const declared = (...names: string[]) => new Set(names);
+  const dataOf = async (value: unknown, names: string[] = []) =>
+    (await toolResults(names.length > 0 ? same : undefined, true, declared(...names))(value)) as object;
+
+  it('toToolResult of an object whose content is made of blocks passes a plain one with other fields', async () => {
+    expect(await dataOf(note)).toBe(note);
+    expect(await dataOf(Object.assign(Object.create(null) as object, note))).toHaveProperty('content', content);
+  });
+
+  it('toToolResult of an object whose content is made of blocks takes an entity of a class for data', async () => {
+    expect(await dataOf(new Note())).toHaveProperty('structuredContent', note);
+    const document = Object.assign(
+      Object.create({
+        toJSON: () => note,
+        get content() {
+          return content;
+        },
+      }),
+      { _doc: {} },
+    );
+    expect(await dataOf(document)).toHaveProperty('structuredContent', note);
+  });
+
+  it('toToolResult of an object whose content is made of blocks passes one of a class that has no other fields', async () => {
+    const result = Object.assign(new Note(), { id: undefined, title: undefined });
+    expect(await dataOf(result)).not.toHaveProperty('structuredContent');
+    expect(await dataOf(result)).toHaveProperty('content', content);
+  });
+
+  it.each<[what: string, names: string[], value: object]>([
+    ['another field', ['id', 'title'], note],
+    ['one of the other fields', ['title'], note],
+    ['the content', ['content'], { content }],
+  ])(
+    'toToolResult of an object whose content is made of blocks takes it for data if the schema declares %s',
+    async (_, names, value) => {
+      expect(await dataOf(value, names)).toMatchObject({
+        content: [text(JSON.stringify(value))],
+        structuredContent: value,
+      });
+    },
+  );
+
+  it.each<[what: string, names: string[], value: object]>([
+    ['structured content', ['id'], { ...note, structuredContent: { id: 1 } }],
+    ['a failure', ['id', 'content'], { ...note, isError: true }],
+  ])(
+    'toToolResult of an object whose content is made of blocks takes it for a result if it has %s',
+    async (_, names, value) => {
+      expect(await dataOf(value, names)).toEqual(value);
+    },
+  );
+
+  it('toToolResult of an object whose content is made of blocks needs structured content if the schema declares no field of it', async () => {
+    await expect(dataOf(note, ['other'])).rejects.toThrow('its result has no structured content');
+  });
+});
+
+describe('toToolResult of what says what it is', () => {
+  const blocks = [{ type: 'text' as const, text: 'Hello' }];
+
+  it.each<[string, unknown]>([
+    ['a lookalike of a result', { id: 1, content: blocks }],
+    ['a lookalike of content', blocks],
+    ['almost content', { content: [{ type: 'image', data: 'AAAA' }] }],
+    ['a list', [1]],
+    ['null', null],
+  ])('toToolResult of what says that it is data makes structured content of %s', async (_, value) => {
+    const sent = { content: [text(JSON.stringify(value))], structuredContent: value };
+    for (const check of [undefined, (checked: unknown) => checked]) {
+      expect(await toolResults(check)(structured(value))).toEqual(sent);
+      expect(await toolResults(check)({ ...structured(value) })).toEqual(sent);
+    }
+    expect(await toolResults(undefined, false)(structured(value))).toEqual({ ...sent, content: [] });
+  });
+
+  it('toToolResult of what says that it is data sends what the check leaves, in the text too', async () => {
+    const onlyId = (value: unknown) => ({ id: (value as { id: number }).id });
+    const sent = { content: [text('{"id":1}')], structuredContent: { id: 1 } };
+    expect(await toolResults(onlyId)(structured({ id: 1, content: blocks }))).toEqual(sent);
+  });
+
+  it('toToolResult of what says that it is a result passes it, though it would be data', async () => {
+    class Answer {
+      content = blocks;
+      id = 1;
+    }
+    for (const value of [{ content: [], total: 0 }, new Answer()])
+      expect(toToolResult(toolResult(value))).toEqual(Object.fromEntries(Object.entries(value)));
+    const whole = { content: blocks, structuredContent: { id: 1 } };
+    const given = toolResult({ ...whole, id: 2 });
+    expect(await toolResults((checked) => checked, true, new Set(['id', 'structuredContent']))(given)).toEqual({
+      ...whole,
+      id: 2,
+    });
+    expect(() => toToolResult(toolResult({ content: [{ type: 'none' }] } as never))).toThrow(McpHandlerResultError);
   });
 });

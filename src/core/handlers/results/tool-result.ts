@@ -11,9 +11,11 @@ import {
   isContentBlocks,
   jsonOf,
   plain,
+  plainData,
   textBlock,
 } from './content.js';
 import { McpHandlerResultError } from '../handlers.errors.js';
+import { dataIn, isOfClass, othersThan, resultIn } from './returned-as.js';
 
 /**
  * Checks structured content against the output schema.
@@ -38,31 +40,50 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | any other array | its JSON as a text block |
  * | an empty array | its JSON too: a list of the app without entries |
  * | a whole result, also that of `inputRequired()` | itself |
+ * | `toolResult(…)`, `structured(…)` | a whole result, structured content |
  *
  * With an output schema every value that is not a whole result is structured content, an array, a text or `null` too. The value that the check returns is
  * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
  *
+ * An object whose `content` is made of blocks is a whole result. It may have other fields too, so an entity with such a `content` is
+ * data only if a class made it, or if the output schema declares one of the other fields, or `content` itself.
+ *
  * @param check the output schema
+ * @param declared names the properties of the output schema
  * @returns makes a result; it throws McpHandlerResultError when that cannot be sent or does not fit the output schema
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
  */
 export function toolResults(
   check?: OutputCheck,
   textMirror = true,
+  declared: ReadonlySet<string> = NONE,
 ): (returned: unknown) => ToolResult | Promise<ToolResult> {
   return (returned) => {
     if (!check && isPlainText(returned)) return returned as CallToolResult;
     if (sdk.isInputRequiredResult(returned)) return returned;
-    const value = isWholeResult(returned) ? plain(returned) : returned;
-    if (check) return checkedResult(value, check, textMirror);
-    return isWholeResult(value) ? asSpecified(value) : resultOf(value, textMirror);
+    const data = dataIn(returned);
+    if (data) return dataResult(plainData(data.value), check, textMirror);
+    const said = resultIn(returned);
+    if (said) return wholeResult(plain(said) as CallToolResult, check);
+    const value = isWholeResult(returned, declared) ? plain(returned) : returned;
+    if (isWholeResult(value, declared)) return wholeResult(value, check);
+    return check ? dataResult(plain(value), check, textMirror) : resultOf(value, textMirror);
   };
 }
 
-async function checkedResult(value: unknown, check: OutputCheck, textMirror: boolean): Promise<CallToolResult> {
-  if (!isWholeResult(value)) return structured(await checked(plain(value), check), textMirror);
-  if (value.isError) return asSpecified(value);
-  return asSpecified({ ...value, structuredContent: await checked(value.structuredContent, check) });
+function wholeResult(result: CallToolResult, check?: OutputCheck): CallToolResult | Promise<CallToolResult> {
+  if (!check || result.isError) return asSpecified(result);
+  return checked(result.structuredContent, check).then((structuredContent) =>
+    asSpecified({ ...result, structuredContent }),
+  );
+}
+
+function dataResult(
+  data: unknown,
+  check: OutputCheck | undefined,
+  textMirror: boolean,
+): CallToolResult | Promise<CallToolResult> {
+  return check ? checked(data, check).then((sent) => structured(sent, textMirror)) : structured(data, textMirror);
 }
 
 /**
@@ -171,12 +192,19 @@ export function boundOf(name: string, args: readonly string[] | undefined, maxBy
 }
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];
+const NONE: ReadonlySet<string> = new Set();
 
 /**
- * Returns whether `content` is made of blocks. An empty page of an app, `{ content: [], total: 0 }`, is not a whole
- * result.
+ * Returns whether an object is a result as the protocol has it. An empty page of an app, `{ content: [], total: 0 }`, is none.
+ *
+ * @param declared names the properties of the output schema
  */
-function isWholeResult(value: unknown): value is CallToolResult {
+function isWholeResult(value: unknown, declared: ReadonlySet<string>): value is CallToolResult {
   if (!isObject(value) || !isContentBlocks(value['content'])) return false;
-  return value['content'].length > 0 || Object.keys(value).every((field) => RESULT_FIELDS.includes(field));
+  const { content, structuredContent, isError } = value;
+  const foreign = othersThan(RESULT_FIELDS, value);
+  if (foreign.length > 0 && ((content as unknown[]).length === 0 || isOfClass(value))) return false;
+  if (structuredContent !== undefined && !declared.has('structuredContent')) return true;
+  if (isError === true && !declared.has('isError')) return true;
+  return !declared.has('content') && !foreign.some((field) => declared.has(field));
 }

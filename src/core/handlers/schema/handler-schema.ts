@@ -29,7 +29,7 @@ export type McpHandlerSchema = StandardSchemaWithJSON | JsonSchema | Type;
  * A schema describes the result of a tool: any JSON, also a list, a text or `null`. `[OrderDto]` is a list of what the class
  * describes.
  *
- * @publicApi
+ * @internal
  */
 export type McpResultSchema = McpHandlerSchema | readonly [McpHandlerSchema];
 

@@ -1,8 +1,8 @@
-import type { CallToolResult, InputRequiredResult, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
+import type { InputRequiredResult, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import type { Type } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpContext } from '../../calls/mcp-context.js';
-import type { McpContent } from '../results/files.js';
+import type { McpStructured, WholeToolResult } from '../results/returned-as.js';
 import type { ToolLog, ToolProgress } from '../results/tool-event.js';
 
 /*
@@ -48,11 +48,8 @@ export type ResultOf<Schema> = Schema extends readonly [infer Item] ? TypeOf<Ite
  */
 type Returned<Value> = Part<Value> | Promise<Part<Value>>;
 type Part<Value> = Whole<Value> | Observable<Whole<Value> | Report> | AsyncIterable<Whole<Value> | Report>;
-type Whole<Value> = Value | WholeToolResult | QuestionsResult;
-/** These are interfaces, because the compiler shows their names. */
-interface WholeToolResult extends Omit<CallToolResult, 'content'> {
-  content: McpContent[];
-}
+type Whole<Value> = Value | McpStructured<Value> | WholeToolResult | QuestionsResult;
+/** It is an interface, because the compiler shows its name. */
 interface QuestionsResult extends InputRequiredResult {}
 type Report = ToolProgress | ToolLog;
 
