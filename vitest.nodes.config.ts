@@ -1,6 +1,7 @@
 import { defineConfig, mergeConfig } from 'vitest/config';
-import base from './vitest.config.js';
+import configOf from './vitest.config.js';
 
+const base = configOf({ mode: 'nodes', command: 'serve' });
 const { projects: _, ...test } = base.test!;
 
 /** The end-to-end suite with the requests of each test spread over two nodes, on a real Redis. */

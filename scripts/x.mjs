@@ -16,8 +16,7 @@ const TASKS = {
   'build:conformance': { what: 'builds server and client of the conformance suite', project: CONFORMANCE },
   'build:bench': { what: 'builds the benchmark', project: BENCH },
 
-  'test:unit': { what: 'the unit tests', run: [VITEST, 'run', '--project', 'unit'] },
-  'test:e2e': { what: 'the end-to-end tests', run: [VITEST, 'run', '--project', 'e2e', '--project', 'alone'] },
+  'test:rest': { what: 'what npm test leaves to npm run test:all', run: [VITEST, 'run', '--mode', 'rest'] },
   'test:nodes': {
     what: 'the end-to-end tests, with their requests spread over two nodes on Redis',
     run: [VITEST, 'run', '--config', 'vitest.nodes.config.ts'],

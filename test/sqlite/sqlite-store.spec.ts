@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { OFFICIAL_CLIENTS } from '../support/official-clients.js';
 import { bundle, ROOT } from '../support/bundle.js';
 import { freePort } from '../../bench/harness/free-port.js';
+import { describeWith } from '../support/needs.js';
 import { eventually } from '../support/test-apps.js';
 import { nodeWithSqlite } from './newer-node.js';
 import { ended } from '../support/redis.js';
@@ -18,11 +19,7 @@ const PROGRAM = join(ROOT, `build/sqlite-store-${process.pid}`);
 const MAX_CODE_LINES = 250;
 
 const node = await nodeWithSqlite();
-if (!node) {
-  const missing = 'examples/sqlite-store: needs Node.js 22.13 or newer, and npm has none for this machine.';
-  if (process.env['CI']) throw new Error(missing);
-  process.stderr.write(`\n!!! SKIPPED: ${missing} !!!\n`);
-}
+const missing = 'No Node.js 22.13 or newer was found, and npm has none for this machine.';
 
 describe('the files of the store', () => {
   it(`the files of the store have at most ${MAX_CODE_LINES} lines of code`, () => {
@@ -32,7 +29,7 @@ describe('the files of the store', () => {
   });
 });
 
-describe.skipIf(!node)('a store in SQLite', () => {
+describeWith(node ? undefined : missing, 'a store in SQLite', () => {
   beforeAll(async () => {
     const example = 'examples/sqlite-store';
     await bundle({ main: `${example}/main.ts`, contract: `${example}/contract.ts` }, PROGRAM);

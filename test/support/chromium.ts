@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
-import { afterAll, beforeAll, describe } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
+import { describeWith } from './needs.js';
 
 const path = [
   process.env['CHROMIUM_PATH'],
@@ -14,10 +15,8 @@ const path = [
  * they fail. Every host name leads to this machine, so that pages can have origins like those of real sites.
  */
 export function describeChromium(name: string, body: (browser: () => Browser) => void): void {
-  const missing = `${name}: needs Chromium. Install the package chromium, or set CHROMIUM_PATH.`;
-  if (!path && process.env['CI']) throw new Error(missing);
-  if (!path) process.stderr.write(`\n!!! SKIPPED: ${missing} !!!\n`);
-  describe.skipIf(!path)(name, () => {
+  const missing = 'No Chromium was found. Install the package chromium, or set CHROMIUM_PATH.';
+  describeWith(path ? undefined : missing, name, () => {
     let browser: Browser;
     beforeAll(async () => {
       // Letters in grey: pictures of pages are smaller, and the same on all screens.

@@ -1,0 +1,12 @@
+import { describe, it } from 'vitest';
+
+/**
+ * A block of tests that need something of the machine. Without it the block is skipped, and the run says once why; in CI it fails.
+ *
+ * @param missing what is not there, and what to install; nothing if it is there
+ */
+export function describeWith(missing: string | undefined, name: string, body: () => void): void {
+  if (missing === undefined) describe(name, body);
+  else if (process.env['CI']) throw new Error(`${name}: ${missing}`);
+  else describe(name, () => it('has what it needs', ({ skip }) => skip(missing)));
+}
