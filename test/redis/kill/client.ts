@@ -168,7 +168,8 @@ export class WorldClient {
       try {
         const response = await this.#send('POST', this.world.url(), {}, message);
         const text = await textOf(response);
-        if (response.statusCode === 202) return;
+        // Its session may have ended meanwhile.
+        if (response.statusCode === 202 || this.#left) return;
         if (response.statusCode !== 503) this.world.wrong(`${JSON.stringify(message)}: ${response.statusCode} ${text}`);
       } catch {
         // Once more.
