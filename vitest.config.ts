@@ -50,6 +50,12 @@ function ofBothAdapters(): string[] {
   return files.filter((file) => file.endsWith('.spec.ts') && /\bADAPTERS\b/.test(readFileSync(file, 'utf8')));
 }
 
+/** Unless isolated, its files share processes. */
+const projectOf = (name: string, include: string[], exclude: string[], isolate = false) => ({
+  extends: true as const,
+  test: { name, include, exclude, isolate, setupFiles: SETUP },
+});
+
 /** `--mode quick`: what `npm test` runs, on one adapter. `--mode rest`: what that leaves out. Without a mode: all tests. */
 export default defineConfig(({ mode }) => ({
   plugins: [livePagePlugin()],
@@ -85,21 +91,11 @@ export default defineConfig(({ mode }) => ({
     silent: 'passed-only',
     reporters: ['./scripts/test-groups.mjs'],
     projects: [
-      {
-        extends: true,
-        test: {
-          name: 'quick',
-          include: mode === 'rest' ? ofBothAdapters() : ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
-          exclude: [...REST, ...ALONE],
-          setupFiles: SETUP,
-        },
-      },
-      ...(mode === 'quick'
-        ? []
-        : [
-            { extends: true, test: { name: 'rest', include: REST, exclude: ALONE, setupFiles: SETUP } },
-            { extends: true, test: { name: 'alone', include: ALONE, isolate: true, setupFiles: SETUP } },
-          ]),
+      projectOf('quick', mode === 'rest' ? ofBothAdapters() : ['src/**/*.spec.ts', 'test/**/*.spec.ts'], [
+        ...REST,
+        ...ALONE,
+      ]),
+      ...(mode === 'quick' ? [] : [projectOf('rest', REST, ALONE), projectOf('alone', ALONE, [], true)]),
     ],
   },
 }));

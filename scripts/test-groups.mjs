@@ -11,14 +11,15 @@ function groupOf(file) {
   return folders.slice(0, depth).join('/');
 }
 
+// oxlint-disable-next-line import/no-default-export -- vitest loads a reporter by its path
 export default class GroupsReporter extends MinimalReporter {
-  #groups = new Map();
+  #groups;
   #began = 0;
 
   onTestRunStart(specifications) {
     super.onTestRunStart(specifications);
     this.#began = performance.now();
-    this.#groups.clear();
+    this.#groups = new Map();
     for (const { moduleId } of specifications) {
       const group = this.#group(moduleId);
       group.open += 1;

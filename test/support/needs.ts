@@ -8,5 +8,9 @@ import { describe, it } from 'vitest';
 export function describeWith(missing: string | undefined, name: string, body: () => void): void {
   if (missing === undefined) describe(name, body);
   else if (process.env['CI']) throw new Error(`${name}: ${missing}`);
-  else describe(name, () => it('has what it needs', ({ skip }) => skip(missing)));
+  else {
+    describe(name, () => {
+      it('has what it needs', ({ skip }) => skip(missing));
+    });
+  }
 }
