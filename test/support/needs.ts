@@ -6,11 +6,9 @@ import { describe, it } from 'vitest';
  * @param missing what is not there, and what to install; nothing if it is there
  */
 export function describeWith(missing: string | undefined, name: string, body: () => void): void {
-  if (missing === undefined) describe(name, body);
-  else if (process.env['CI']) throw new Error(`${name}: ${missing}`);
-  else {
-    describe(name, () => {
-      it('has what it needs', ({ skip }) => skip(missing));
-    });
-  }
+  if (missing !== undefined && process.env['CI']) throw new Error(`${name}: ${missing}`);
+  describe(name, () => {
+    if (missing === undefined) body();
+    else it('has what it needs', ({ skip }) => skip(missing));
+  });
 }
