@@ -29,8 +29,8 @@ const TASKS = {
   kill: { what: 'nodes are killed in 1,000 worlds (--worlds, --seed)', run: ['scripts/kill.mjs'] },
 
   mutants: {
-    what: 'plants mutants below src, which tests must kill, and removes them: in a clone (--check)',
-    run: ['scripts/mutants.mjs'],
+    what: 'plants the mutants of test/mutants.json, which tests must kill (--record, --of quick, --in TEXT)',
+    run: ['scripts/mutants/mutants.mjs'],
   },
 
   'record:formats': {
