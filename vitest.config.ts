@@ -84,7 +84,7 @@ export default defineConfig(({ mode }) => ({
     // Limits of time only end what hangs, also on a machine that has twenty times as much to do.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    expect: { poll: { timeout: 60_000, interval: 5 } },
+    expect: { poll: { timeout: 60_000, interval: 10 } },
     // A test that leaves a timer or a socket behind must not keep the run from ending.
     teardownTimeout: 10_000,
     // Tests of failures log a lot.

@@ -37,11 +37,11 @@ describe('parseAuthChallenge', () => {
     expect(parseAuthChallenge(header)).toBeUndefined();
   });
 
-  it('parseAuthChallenge is not slow on hostile headers', () => {
+  it('parseAuthChallenge reads hostile headers in linear time', () => {
+    const cpu = process.cpuUsage();
     for (const part of ['"', 'a ', 'a=', ',', ' ', 'a="\\"', 'B r=']) {
-      const began = performance.now();
       parseAuthChallenge(part.repeat(8_192 / part.length));
-      expect(performance.now() - began).toBeLessThan(500);
     }
+    expect(process.cpuUsage(cpu).user).toBeLessThan(2_000_000);
   });
 });

@@ -403,4 +403,4 @@ it(`in ${WORLDS} worlds of faults no task is lost, none has two ends, and none w
   const figures = Object.entries(counts).map(([name, count]) => `${count} ${name}`);
   process.stdout.write(`${WORLDS} worlds of tasks from seed ${SEED}: ${figures.join(', ')}\n`);
   expect(failed.join('\n')).toBe('');
-}, 120_000);
+});

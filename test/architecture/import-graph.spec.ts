@@ -8,6 +8,7 @@ import {
   findInsideImports,
   findLongFiles,
   findMutableExports,
+  findRealTime,
   findSseText,
   MAX_LINES,
   type FileMap,
@@ -54,6 +55,10 @@ describe('the sources', () => {
 
   it('the sources export nothing that is assigned after its module was loaded', () => {
     expect(describeViolations(findMutableExports(sources))).toBe('');
+  });
+
+  it('the tests measure no time, and wait for none', () => {
+    expect(describeViolations(findRealTime(readSources('src', 'test')))).toBe('');
   });
 
   it('the sources and the tests leave no test focused', () => {
@@ -186,6 +191,27 @@ describe('the check itself', () => {
     ['no constant', 'const x = 1;\nexport { x };\nexport const y = 1;\nfunction f() {\n  let x = 1;\n}', []],
   ])('the check of exports finds %s', (_, text, lines) => {
     expect(findMutableExports(new Map([['src/core/calls/a.ts', text]])).map(({ line }) => line)).toEqual(lines);
+  });
+
+  it.each([
+    ['a measurement', 'const began = performance.now();', 1],
+    ['a measurement by the date', 'expect(Date.now() - began).toBeLessThan(1_000);', 1],
+    ['a pause', 'await new Promise((resolve) => setTimeout(resolve, 100));', 1],
+    ['a pause of Node', "import { setTimeout as sleep } from 'node:timers/promises';", 1],
+    ['no pause on a clock of the test', 'await new Promise((resolve) => clock.setTimeout(resolve, 100));', 0],
+    ['no date', 'vi.setSystemTime(Date.now() + 1_000);', 0],
+    ['no turn of the event loop', "import { setImmediate as nextTurn } from 'node:timers/promises';", 0],
+  ])('the check of real time finds %s', (_, text, count) => {
+    expect(findRealTime(new Map([['test/legacy/a.spec.ts', text]]), {})).toHaveLength(count);
+  });
+
+  it('the check of real time leaves exempt files alone, and names those that need no exemption', () => {
+    const files = new Map([
+      ['test/redis/a.spec.ts', 'performance.now();'],
+      ['test/redis/b.spec.ts', ''],
+    ]);
+    const exempt = { 'test/redis/a.spec.ts': 'suspends Redis', 'test/redis/b.spec.ts': 'suspends Redis' };
+    expect(findRealTime(files, exempt).map(({ path }) => path)).toEqual(['test/redis/b.spec.ts']);
   });
 
   it('the check of imports finds files that are too long, and leaves specifications alone', () => {

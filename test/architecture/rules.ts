@@ -275,6 +275,34 @@ export function findFocusedTests(files: FileMap): Violation[] {
   return findLines(files, 'a focused test: the others do not run', () => (line) => FOCUSED.test(line));
 }
 
+/** Why a specification measures or waits for real time: all the others count events or turns, or have a clock of their own. */
+const REAL_TIME: Readonly<Record<string, string>> = {
+  'test/architecture/import-graph.spec.ts': 'shows what this rule finds',
+  'test/redis/chaos.spec.ts': 'suspends processes, and writes how long calls took',
+  'test/redis/outage.spec.ts': 'keeps Redis away by the clock of the machine',
+  'test/redis/stream-scheme.fuzz.spec.ts': 'suspends Redis, whose clock decides',
+  'test/browser/cors.spec.ts': 'waits in a page',
+  'test/browser/live-screenshots.spec.ts': 'shows a page to people',
+};
+
+const MEASURES =
+  /\bperformance\.now\(|\bDate\.now\(\) - |(?<!\.)\bsetTimeout\(resolve\b|\bsetTimeout\b.*'node:timers\/promises'/;
+
+/** Specifications that a busy machine can fail, and those that are needlessly exempt from this rule. */
+export function findRealTime(files: FileMap, exempt: Readonly<Record<string, string>> = REAL_TIME): Violation[] {
+  const needless = new Set(Object.keys(exempt));
+  const specs = new Map([...files].filter(([path]) => isSpec(path)));
+  const found = findLines(
+    specs,
+    'real time: count events or turns, or use a ManualClock; `eventually` waits',
+    () => (line) => MEASURES.test(line),
+  );
+  for (const { path } of found) needless.delete(path);
+  const message = 'does without real time: take it off the list in test/architecture/rules.ts';
+  const listed = Array.from(needless, (path) => ({ path, line: 1, message }));
+  return [...found.filter(({ path }) => !Object.hasOwn(exempt, path)), ...listed];
+}
+
 const MUTABLE_EXPORT = /^export (?:let|var)\b/;
 
 /** Exports that change after their module was loaded: the loader hooks of OpenTelemetry and others copy exports once. */

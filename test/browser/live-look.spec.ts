@@ -22,7 +22,6 @@ const HOSTILE = '"><img src=x onerror="document.title=\'owned\'">\u202eעברי�
 const LONG = 'find_all_orders_of_a_customer_that_were_placed_in_a_warehouse_by_region_and_season';
 
 /** Waits on machines that have other work to do, too. */
-const SOON = { timeout: 10_000 };
 
 describeChromium('looking closer on the live page, in Chromium', (browser) => {
   let app: TestApp;
@@ -52,7 +51,7 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
   }
   const panel = () => page.getByRole('dialog');
   const shows = async (text: string | RegExp) => {
-    await expect.poll(() => panel().textContent(), SOON).toMatch(text);
+    await expect.poll(() => panel().textContent()).toMatch(text);
   };
   const callOrder = () => {
     const args = { customer: HOSTILE, lines: [{ sku: HOSTILE, count: 1 }] };
@@ -76,15 +75,15 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
     const link = page.getByRole('link', { name: 'place_order' });
     await link.focus();
     await page.keyboard.press('Enter');
-    await expect.poll(() => panel().isVisible(), SOON).toBe(true);
+    await expect.poll(() => panel().isVisible()).toBe(true);
     expect(await page.evaluate('document.activeElement.id')).toBe('panel-title');
     await page.keyboard.press('Escape');
-    await expect.poll(() => panel().isVisible(), SOON).toBe(false);
+    await expect.poll(() => panel().isVisible()).toBe(false);
     expect(await page.evaluate('document.activeElement.textContent')).toBe('place_order');
     await page.goBack();
-    await expect.poll(() => panel().isVisible(), SOON).toBe(true);
+    await expect.poll(() => panel().isVisible()).toBe(true);
     await page.goBack();
-    await expect.poll(() => panel().isVisible(), SOON).toBe(false);
+    await expect.poll(() => panel().isVisible()).toBe(false);
   });
 
   it('an event opens its call: stages, progress, arguments and result', async () => {
@@ -124,7 +123,7 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
       providers: [BackOffice],
     });
     await visit('#tool=count_stock&endpoint=1&try', {});
-    await expect.poll(() => page.locator('#server').textContent(), SOON).toBe('second 1');
+    await expect.poll(() => page.locator('#server').textContent()).toBe('second 1');
     await panel().getByRole('button', { name: 'Call' }).click();
     await shows('42 in stock');
     await page.getByRole('button', { name: 'Close' }).click();
@@ -168,7 +167,7 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
     await page.getByText('place_order').first().waitFor();
     await callOrder();
     await (await app.client().call('nothing')).text();
-    await expect.poll(() => page.locator('#events tbody tr').count(), SOON).toBeGreaterThan(0);
+    await expect.poll(() => page.locator('#events tbody tr').count()).toBeGreaterThan(0);
     if (hash.endsWith('try')) await panel().getByRole('button', { name: 'Call' }).waitFor();
     const faint = await page.evaluate(faintTexts);
     // WCAG 2.2, 1.4.3.
@@ -193,15 +192,15 @@ describeChromium('looking closer on the live page, in Chromium', (browser) => {
         route.fulfill({ contentType: 'text/event-stream', body: `data: ${JSON.stringify(crowd())}\n\n` }),
       );
       await page.goto(`${app.base}/mcp-live`);
-      await expect.poll(() => page.locator('#tools-count').textContent(), SOON).toBe('40 of 1,000');
+      await expect.poll(() => page.locator('#tools-count').textContent()).toBe('40 of 1,000');
       expect(await page.locator('#sessions-count').textContent()).toBe('50 of 10,000');
       expect(await page.locator('#methods tbody tr').count()).toBe(1);
       expect(await page.evaluate(cutTexts)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
       await page.getByLabel('Filter').fill(`${LONG}_777`);
-      await expect.poll(() => page.locator('#tools tbody tr').count(), SOON).toBe(1);
+      await expect.poll(() => page.locator('#tools tbody tr').count()).toBe(1);
       await page.getByLabel('Filter').fill('client 9999');
-      await expect.poll(() => page.locator('#sessions tbody tr').count(), SOON).toBe(1);
+      await expect.poll(() => page.locator('#sessions tbody tr').count()).toBe(1);
     },
   );
 });

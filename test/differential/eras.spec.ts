@@ -55,7 +55,7 @@ describe.each(ONE_ADAPTER)('the eras of the differential table, on %s', (adapter
     return response.status === LEGACY;
   }
 
-  it('§0: a request that is not legacy is answered as if there were one era', { timeout: 120_000 }, async () => {
+  it('§0: a request that is not legacy is answered as if there were one era', async () => {
     const different: unknown[] = [];
     let compared = 0;
     for (const row of CASES) {

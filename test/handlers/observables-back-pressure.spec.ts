@@ -106,7 +106,6 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
 
   it.each(['observable-progress', 'observable-log', 'iterable-progress', 'iterable-log'])(
     'a source that is faster than its client does not grow when the client never reads (%s)',
-    { timeout: 60_000 },
     async (tool) => {
       const app = await start({ clock: new ManualClock() });
       const { client, message } = callOf(tool)(app);
@@ -168,7 +167,7 @@ describe.each(ONE_ADAPTER)('a source that is faster than its client, on %s', (ad
       await eventually(() => expect([emitted, left]).toEqual([EVENTS, 1]));
     });
 
-    it('a call with a slow log holds no more than a few reports of an Observable', { timeout: 60_000 }, async () => {
+    it('a call with a slow log holds no more than a few reports of an Observable', async () => {
       const hold = gate();
       const app = await start({ clock: new ManualClock(), eventStore: slowStore(hold.promise) });
       const { client, message } = callOf('flood')(app);

@@ -150,12 +150,12 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
             details: { mcp: { status: 'down', sessionStore: 'down', eventStore: 'down', messageBus: 'down', live: 0 } },
           });
           redis.resume();
-          await expect.poll(() => readiness(app).then(({ http }) => http), { timeout: 10_000 }).toBe(200);
+          await expect.poll(() => readiness(app).then(({ http }) => http)).toBe(200);
           await redis.kill();
           const { details } = await readiness(app);
           expect(details.mcp.message).toContain('The session store does not answer.');
           await redis.start();
-          await expect.poll(() => readiness(app).then(({ http }) => http), { timeout: 10_000 }).toBe(200);
+          await expect.poll(() => readiness(app).then(({ http }) => http)).toBe(200);
         } finally {
           await app.app.close();
           await redis.stop();

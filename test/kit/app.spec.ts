@@ -10,6 +10,7 @@ import { createAppFetch, createMcpTestClient, expectNothingLeft, ManualClock } f
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ADAPTERS } from '../support/adapters.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
+import { eventually } from '../support/eventually.js';
 
 const serverInfo = { name: 'kit', version: '1.0.0' };
 const tools = { providers: [KitTools, Doors, StaffGuard] };
@@ -119,7 +120,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     await reached.promise;
     const closing = app.close();
     apps.splice(0);
-    await vi.waitFor(() => expect(app.get(McpSessionService).accepting).toBe(false));
+    await eventually(() => expect(app.get(McpSessionService).accepting).toBe(false));
     opened.open();
     expect((await call).isError).toBe(false);
     await closing;

@@ -107,7 +107,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     const client = await app.client().initialize();
     await (await client.call('saysLater', {}, { id: 'c' })).text();
     release.open();
-    await expect.poll(() => heard('late-message'), { timeout: 10_000 }).toHaveLength(3);
+    await expect.poll(() => heard('late-message')).toHaveLength(3);
     const late = { type: 'late-message', requestId: 'c' };
     expect(heard('late-message')).toEqual([
       { ...late, method: 'notifications/message', disposition: 'standalone' },

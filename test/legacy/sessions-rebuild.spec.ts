@@ -327,7 +327,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: a session that is rebuilt from i
     const posts = Array.from({ length: 10 }, () => client.call('which'));
     const gets = [client.listen(), client.listen()];
     const asked = app.service.request(client.sessionId!, { method: 'roots/list' }).catch((error) => error.code);
-    await expect.poll(() => made.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => made.length).toBe(2);
     go.open();
     for (const post of posts) expect((await (await post).json()).result.content[0].text).toBe('server 2');
     await Promise.all(gets);

@@ -16,7 +16,9 @@ describeRedis(
       const options = (): McpStreamableOptions => ({
         serverInfo,
         eras: 'legacy',
-        backend: redisBackend(redis.url, { commandTimeoutMs: 2_000 }),
+        backend: redisBackend(redis.url),
+        // Answers are JSON, however long a busy machine takes for them.
+        sseAfterMs: 86_400_000,
       });
       const clock = new ManualClock();
       const start = () => {
@@ -69,7 +71,7 @@ describeRedis(
         here.log.release();
         await redis.stop();
       }
-    }, 60_000);
+    });
   },
   'server',
 );

@@ -81,7 +81,7 @@ describe.each(ONE_ADAPTER)('hostile: connections on %s', (adapter) => {
     await clock.advance(IDLE * 1.2);
     await app.settled(NOTHING);
     await app.client().initialize();
-  }, 120_000);
+  });
 
   it('E13: a caller with too many sessions is refused, and evicts no session', async () => {
     await start({ guards: [trustingGuard], maxSessionsPerPrincipal: 20 });

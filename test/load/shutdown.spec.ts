@@ -1,6 +1,6 @@
-import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { performance } from 'node:perf_hooks';
+import { Agent, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp, type TestTool } from '../support/app.js';
 import type { RawResponse, SseStream } from '../support/http.js';
@@ -25,6 +25,7 @@ const NOTHING = {
 
 describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
   let app: TestApp;
+  let clock: ManualClock;
   let aborted: Set<unknown>;
 
   const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
@@ -47,7 +48,17 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
 
   beforeEach(async () => {
     aborted = new Set();
-    app = await TestApp.start({ adapter, port: true, tools, sseAfterMs: 600_000, maxSessionsPerPrincipal: 2 * OPEN });
+    clock = new ManualClock();
+    app = await TestApp.start({
+      adapter,
+      port: true,
+      tools,
+      clock,
+      // No time passes, and idle connections are kept for ever: a shutdown that waited for either would never end.
+      configure: (nest) => void ((nest.getHttpServer() as Server).keepAliveTimeout = 0),
+      sseAfterMs: 600_000,
+      maxSessionsPerPrincipal: 2 * OPEN,
+    });
   });
   afterEach(() => app.close());
 
@@ -77,22 +88,16 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
     for (const stream of standalone) expect(await stream.end()).toBe('end');
     expect(aborted.size).toBe(OPEN);
   };
-  const close = async (): Promise<number> => {
-    const start = performance.now();
-    await app.app.close();
-    return performance.now() - start;
-  };
-
-  it('S15: shutdown of a busy server returns within a second, with 100 open streams and 100 running calls, all of them answered', async () => {
+  it('S15: shutdown of a busy server answers all running calls, ends all open streams, and waits for no time', async () => {
     const busy = await keepBusy();
-    expect(await close()).toBeLessThan(1_000);
+    await app.app.close();
     await expectAllOver(busy);
     await app.settled(NOTHING);
   });
 
   it('S15: shutdown of a busy server waits for no handler', async () => {
     const busy = await keepBusy('stubborn');
-    expect(await close()).toBeLessThan(1_000);
+    await app.app.close();
     await expectAllOver(busy);
     await app.settled(NOTHING);
   });
@@ -112,8 +117,14 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
         await new Promise(setImmediate);
       }
     }
-    expect(await close()).toBeLessThan(1_000);
+    const closing = { isOver: false };
+    void app.app.close().then(() => (closing.isOver = true));
     await expectAllOver(busy);
+    // It looks twice whether they read on.
+    for (let looks = 0; !closing.isOver; looks++) {
+      expect(looks).toBeLessThan(1_000);
+      await clock.advance(100);
+    }
     await app.settled(NOTHING);
     for (const socket of sockets) socket.destroy();
   });
@@ -127,7 +138,7 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
         () => 'not connected' as const,
       );
     });
-    expect(await close()).toBeLessThan(1_000);
+    await app.app.close();
     for (const outcome of await Promise.all(late)) {
       if (outcome === 'not connected') continue;
       // Those who were faster than the end had a session for a moment.
@@ -156,7 +167,7 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
       .map((client, i) => post(client, client.toolCall('undecided', {}, { id: i })));
     await app.settled({ inFlight: OPEN / 2 });
     await connectionsGone(app, OPEN);
-    expect(await close()).toBeLessThan(1_000);
+    await app.app.close();
     for (const [id, call] of calls.entries()) expect(await bodyOf(await call)).toMatchObject({ id, ...ENDED });
     await app.settled(NOTHING);
     agent.destroy();

@@ -70,7 +70,7 @@ describe.each(Object.keys(KINDS) as Kind[])('requests of any shape to %s', (kind
   let node: MeasuredNode;
   beforeAll(async () => {
     node = await MeasuredNode.start(join(PROGRAM, 'node.js'), kind);
-  }, 120_000);
+  });
   afterAll(() => node.close());
 
   const cases = NAMES.flatMap((shape) => sizes.flatMap((size) => places.map((place) => ({ shape, size, place }))));

@@ -119,7 +119,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
         };
         return { n, user, level, quiet, rounds, answer: client.call('interleaved', { n, rounds, quiet }, options) };
       });
-      await expect.poll(() => turnstile.size, { timeout: 30_000 }).toBe(CLIENTS);
+      await expect.poll(() => turnstile.size).toBe(CLIENTS);
       await app.settled({ inFlight: CLIENTS });
       const over = Promise.all(calls.map(async ({ answer }) => messagesOf(await answer)));
       await turnstile.run(over);
@@ -141,7 +141,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
     60_000,
   );
 
-  it("concurrency: an application's own servers are as far apart", { timeout: 60_000 }, async () => {
+  it("concurrency: an application's own servers are as far apart", async () => {
     const turnstile = new Turnstile(seededRandom(3));
     const app = await start({
       server: ({ principal }) => {

@@ -4,6 +4,7 @@ import { McpTestAuth } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ONE_ADAPTER, TestApp, serverInfo } from '../support/app.js';
 import { serverSaying } from '../support/scripted-server.js';
+import { eventually } from '../support/eventually.js';
 
 @Injectable()
 class Careless {
@@ -88,7 +89,7 @@ describe.each(ONE_ADAPTER)('the doctor in the log at start on %s', (adapter) => 
       verifier: new McpTestAuth(),
     };
     await start({ doctor: true, auth }, Careful);
-    await vi.waitFor(() => expect(warnings()).toHaveLength(1));
+    await eventually(() => expect(warnings()).toHaveLength(1));
     expect(warnings()[0]).toMatch(/authorization server https:\/\/login\.example\.com,.*ENOTFOUND.*\[oauth-metadata\]/);
   });
 

@@ -117,7 +117,7 @@ export class QuickstartApp {
     // But for the one that looks for expired sessions.
     const timers = (): number => this.clock.pending - 1;
     const state = async (): Promise<object> => ({ ...(await this.sessions.counts()), timers: timers() });
-    await expect.poll(state, { timeout: 10_000, interval: 5 }).toEqual({ ...NOTHING, timers: 0 });
+    await expect.poll(state).toEqual({ ...NOTHING, timers: 0 });
   }
 
   async close(): Promise<void> {

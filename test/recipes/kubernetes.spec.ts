@@ -175,13 +175,13 @@ describeRedis(
         expect((await mcp.callTool('where')).isError).toBe(false);
         await mcp.close();
         // The bus may still be on its way to Redis.
-        await expect.poll(() => status('ready'), { timeout: 10_000 }).toBe(200);
+        await expect.poll(() => status('ready')).toBe(200);
         expect([await status('live'), await exitCode()]).toEqual([200, 0]);
         await redis.kill();
-        await expect.poll(() => status('ready'), { timeout: 10_000 }).toBe(503);
+        await expect.poll(() => status('ready')).toBe(503);
         expect([await status('live'), await exitCode()]).toEqual([200, 1]);
         await redis.start();
-        await expect.poll(() => status('ready'), { timeout: 10_000 }).toBe(200);
+        await expect.poll(() => status('ready')).toBe(200);
         await app.get(McpSessionService, { strict: false }).terminateAll();
       } finally {
         await app.close();

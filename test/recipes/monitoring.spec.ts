@@ -9,6 +9,7 @@ import { createMcpTestClient, expectNothingLeft } from 'nestjs-mcp-streamable/te
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { PostHogCalls } from '../../examples/snippets/posthog-calls.js';
 import { SENTRY, SentryCalls, type SentryScope } from '../../examples/snippets/sentry-calls.js';
+import { eventually } from '../support/eventually.js';
 
 @Injectable()
 class ShopTools {
@@ -124,10 +125,10 @@ describe('@nestjs/observe', () => {
       await mcp.close();
     }
     // A worker thread sends every five seconds.
-    await vi.waitFor(() => expect(seen.split('"c":"Stock","m":"count"')).toHaveLength(3), 30_000);
+    await eventually(() => expect(seen.split('"c":"Stock","m":"count"')).toHaveLength(3));
     await expectNothingLeft(app);
     await app.close();
-  }, 40_000);
+  });
 });
 
 it('an instrumentation of Nest that puts a proxy around each instance does not make one endpoint two', async () => {

@@ -1,8 +1,9 @@
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { createAppFetch, createMcpTestClient, type McpTestClient } from 'nestjs-mcp-streamable/testing';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { AppModule, TenantAudit } from '../../examples/snippets/tenants.js';
+import { eventually } from '../support/eventually.js';
 
 let app: INestApplication;
 const clients: McpTestClient[] = [];
@@ -77,7 +78,7 @@ it('the audit has the tenant of each call', async () => {
   await acme.callTool('list_projects');
   await globex.callTool('list_projects');
   const { rows } = app.get(TenantAudit);
-  await vi.waitFor(() => expect(rows.filter(({ kind }) => kind === 'tool')).toHaveLength(2), 5_000);
+  await eventually(() => expect(rows.filter(({ kind }) => kind === 'tool')).toHaveLength(2));
   expect(rows.map(({ tenant, principal, name }) => ({ tenant, principal, name }))).toEqual([
     { tenant: 'acme', principal: 'acme|ann', name: 'list_projects' },
     { tenant: 'globex', principal: 'globex|bob', name: 'list_projects' },

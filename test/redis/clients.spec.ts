@@ -1,8 +1,9 @@
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RedisConnection, redisBackend, RedisSessionStore, RedisSetupError } from 'nestjs-mcp-streamable/redis';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
+import { eventually } from '../support/eventually.js';
 
 const NOBODY = 'redis://127.0.0.1:1';
 
@@ -77,7 +78,7 @@ describeRedis('a client of the app’s own', () => {
     one.messageBus.broadcast('not for you');
     await one.eventStore.drop('s');
     two.messageBus.broadcast('for you');
-    await vi.waitFor(() => expect(heard).toEqual(['for you']));
+    await eventually(() => expect(heard).toEqual(['for you']));
     await Promise.all([one.close(), two.close()]);
   });
 

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { Cluster, Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventStoreContract, messageBusContract, sessionStoreContract } from 'nestjs-mcp-streamable/testing';
 import { freePort } from '../../bench/harness/free-port.js';
 import { describeRedis, documentedRules, RedisServer } from '../support/redis.js';
 import { testBackend } from '../support/redis-room.js';
+import { eventually } from '../support/eventually.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
 
@@ -21,7 +22,7 @@ describeRedis(
       servers.push(...(await startCluster()));
       cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })));
       await new Promise<void>((resolve) => cluster.once('ready', () => resolve()));
-    }, 30_000);
+    });
     afterAll(async () => {
       cluster.disconnect();
       await Promise.all(servers.map((server) => server.stop()));
@@ -157,16 +158,13 @@ async function startCluster(): Promise<RedisServer[]> {
   for (const [n, { port }] of servers.entries()) {
     if (n > 0) await admins[0]!.call('CLUSTER', 'MEET', '127.0.0.1', String(port), String(buses[n]));
   }
-  await vi.waitFor(
-    async () => {
-      for (const admin of admins) {
-        const info = String(await admin.call('CLUSTER', 'INFO'));
-        expect(info).toContain('cluster_state:ok');
-        expect(info).toContain(`cluster_known_nodes:${MASTERS}`);
-      }
-    },
-    { timeout: 20_000, interval: 100 },
-  );
+  await eventually(async () => {
+    for (const admin of admins) {
+      const info = String(await admin.call('CLUSTER', 'INFO'));
+      expect(info).toContain('cluster_state:ok');
+      expect(info).toContain(`cluster_known_nodes:${MASTERS}`);
+    }
+  });
   for (const admin of admins) admin.disconnect();
   return servers;
 }

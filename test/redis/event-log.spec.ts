@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { McpAppendOptions } from 'nestjs-mcp-streamable/stores';
 import { describeRedis } from '../support/redis.js';
 import { OF_SESSIONS, RedisRoom } from '../support/redis-room.js';
 import { seededRandom } from '../support/share.js';
+import { eventually } from '../support/eventually.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
 
@@ -51,7 +52,7 @@ describeRedis('the event log in Redis', () => {
     await here.store.claim('s', '0', { ...theirs!, reader: 'theirs' });
     await here.store.append('s', '0', [], { ...options, seq: 5, end: true });
     here.messageBus.broadcast('marker');
-    await vi.waitFor(() => expect(heard['there']).toContain('marker'));
+    await eventually(() => expect(heard['there']).toContain('marker'));
     const appended = { type: 'appended', session: 's', stream: '0' };
     expect(heard).toEqual({ here: ['marker'], there: [appended, appended, 'marker'] });
   });
@@ -69,7 +70,7 @@ describeRedis('the event log in Redis', () => {
     await store.drop('s');
     expect(await room.immortal()).toEqual([]);
     await room.advance(31_000);
-    await vi.waitFor(async () => expect(await room.keys()).toEqual([]));
+    await eventually(async () => expect(await room.keys()).toEqual([]));
     await store.release('s', '0', { node: 'n', reader: 'of 0' });
     await expect(append('open', ['3'])).rejects.toThrow('has ended');
     expect(await room.keys()).toEqual([]);
@@ -82,7 +83,7 @@ describeRedis('the event log in Redis', () => {
     await append('call', ['1'], { settles: [1] });
     expect(await room.keys()).toContain(`${OF_SESSIONS}{:node:n}:calls`);
     await append('call', ['2'], { settles: [2], end: true });
-    await vi.waitFor(async () => expect((await room.keys()).filter((key) => key.includes('{:node'))).toEqual([]));
+    await eventually(async () => expect((await room.keys()).filter((key) => key.includes('{:node'))).toEqual([]));
   });
 
   it('the event log in Redis removes calls of a node that are over when another node reads', async () => {
@@ -93,7 +94,7 @@ describeRedis('the event log in Redis', () => {
     const note = `${room.prefix}:${OF_SESSIONS}{:node:n}:calls`;
     await room.redis.admin.sadd(note, 's over', 'gone call');
     expect(await store.unfinished('n')).toEqual([{ session: 's', stream: 'running', requests: [2] }]);
-    await vi.waitFor(async () => expect(await room.redis.admin.smembers(note)).toEqual(['s running']));
+    await eventually(async () => expect(await room.redis.admin.smembers(note)).toEqual(['s running']));
   });
 
   it('the event log in Redis is kept while the session is used, and expires afterwards', async () => {

@@ -14,8 +14,8 @@ import { seededRandom, share } from '../support/share.js';
 import { Pair } from './kill/pair.js';
 import { watchLag } from './kill/waits.js';
 import { World, type WorldReport } from './kill/world.js';
+import { eventually } from '../support/eventually.js';
 
-const PATIENT = { timeout: 15_000, interval: 20 };
 /** More: `WORLDS=50`; one again: `SEED`. */
 const WORLDS = share(50, process.env['WORLDS']);
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -76,12 +76,12 @@ describeRedis(
       const asked = questions.messages.find(({ params }) => params?.message === `${n}`);
       const result = { action: 'accept', content: { n } };
       const statuses = new Set<number>();
-      await vi.waitFor(async () => {
+      await eventually(async () => {
         const response = await client.post({ jsonrpc: '2.0', id: asked.id, result });
         await response.text();
         statuses.add(response.status);
         expect(response.status).toBe(202);
-      }, PATIENT);
+      });
       expect([202, 503]).toEqual(expect.arrayContaining([...statuses]));
     };
 
@@ -120,14 +120,14 @@ describeRedis(
       // A tick of each node finds that the log is gone.
       await Promise.all([call.end(), listening.end()]);
       for (const { app } of [runs, other]) expect((await at(app, client).get(call.primes[0])).status).toBe(404);
-      await vi.waitFor(() => expect(runs.app.service.nodeCounts()).toMatchObject({ live: 0, inFlight: 0 }), PATIENT);
+      await eventually(() => expect(runs.app.service.nodeCounts()).toMatchObject({ live: 0, inFlight: 0 }));
       const anew = await other.app.client().initialize(LATEST, { elicitation: { form: {} } });
       const again = (await anew.call('ask', { questions: 1 })).sse();
       await again.count(1);
       await answer(anew, again, 0);
       await again.count(2);
       expect(again.messages.at(-1).result.content).toEqual([{ type: 'text', text: 'all answered' }]);
-    }, 60_000);
+    });
 
     it('G12: answers that were accepted and lost reach their handler, whose node had not read them', async () => {
       vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
@@ -145,7 +145,7 @@ describeRedis(
       runs.proxy.release();
       await call.count(3);
       expect(call.messages.at(-1).result.content).toEqual([{ type: 'text', text: 'all answered' }]);
-    }, 60_000);
+    });
 
     it.each([1, 2, 3, 4, 5, 6, 7, 8])(
       'answers that a client sends through another node reach their handler, or are 503 (seed %i)',
@@ -166,7 +166,7 @@ describeRedis(
         const send = async (count: number) => {
           for (const end = next + count; next < end; next++) await answer(there, questions, next);
         };
-        const arrived = () => vi.waitFor(() => expect(runs.asker.answers).toHaveLength(next), PATIENT);
+        const arrived = () => eventually(() => expect(runs.asker.answers).toHaveLength(next));
 
         await send(kept);
         await arrived();

@@ -23,7 +23,6 @@ const RECORDING = new URL('formats.json', import.meta.url);
 const PATIENT = { commandTimeoutMs: 15_000 };
 const QUICK = { ...PATIENT, heartbeatMs: 200, deadAfterMs: 600 };
 const LASTING = ['signals', 'once', 'switches', 'states', 'tasks', 'requestState'] as const;
-const POLLED = { timeout: 10_000, interval: 50 };
 
 type Formats = Readonly<Record<string, unknown>>;
 
@@ -214,9 +213,9 @@ describeRedis('the formats of what nodes share', () => {
         'a,b',
       ]);
       await from.registry.disable('greet', { reason: 'Not now.' });
-      await expect.poll(() => other.text('greet', { id: 'you' }), POLLED).toContain('switched off: Not now.');
+      await expect.poll(() => other.text('greet', { id: 'you' })).toContain('switched off: Not now.');
       await to.registry.enable('greet');
-      await expect.poll(() => one.text('greet', { id: 'you' }), POLLED).toBe('hello you');
+      await expect.poll(() => one.text('greet', { id: 'you' })).toBe('hello you');
       const [report, interview] = await Promise.all(['report', 'interview'].map((name) => one.call(name, { id: 't' })));
       expect((await other.taskThat('completed', report.taskId)).result.content[0].text).toBe('report t');
       const { taskId } = interview;
@@ -243,7 +242,7 @@ describeRedis('the formats of what nodes share', () => {
           expect(await (await session.work('w')).text()).toContain('worked w');
         }
         expect(errors.mock.calls).toEqual([]);
-      }, 60_000);
+      });
     }
 
     it('S18: nodes with two formats of sessions answer 404 to the clients of the other, and share all else', async () => {
@@ -274,7 +273,7 @@ describeRedis('the formats of what nodes share', () => {
       }
       await shareWhatLasts(before, after);
       expect(errors.mock.calls).toEqual([]);
-    }, 60_000);
+    });
 
     it('a node refuses what has a format that it does not read, and neither runs nor overwrites it', async () => {
       const later = await start(same(2));
@@ -299,6 +298,6 @@ describeRedis('the formats of what nodes share', () => {
       );
       await registry.enable('greet');
       expect(effects()).toEqual(['paid p1', 'charged c1']);
-    }, 60_000);
+    });
   });
 });

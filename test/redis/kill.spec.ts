@@ -14,25 +14,29 @@ const AT_A_TIME = Number(process.env['AT_A_TIME'] ?? 10);
 describeRedis(
   'nodes that are killed and cut off, a Redis that is paused and restarted',
   () => {
-    it(`${WORLDS} worlds keep what docs/several-nodes.md promises`, { timeout: 60_000 + WORLDS * 5_000 }, async () => {
-      Logger.overrideLogger(false);
-      const release = watchLag();
-      const reports: WorldReport[] = [];
-      const seeds = Array.from({ length: WORLDS }, (_, n) => SEED + n);
-      const work = async (): Promise<void> => {
-        for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
-          const report = await new World(seed).run();
-          reports.push(report);
-          if (report.wrong.length > 0) writeSync(2, `\n${told(report)}\n`);
-        }
-      };
-      await Promise.all(Array.from({ length: AT_A_TIME }, work));
-      release();
-      const failed = reports.filter(({ wrong }) => wrong.length > 0);
-      process.stdout.write(`${figures(reports)}\n`);
-      if (failed.length > 0)
-        throw new Error(`${failed.length} of ${WORLDS} worlds failed: ${failed.map(({ seed }) => seed).join(', ')}`);
-    });
+    it(
+      `${WORLDS} worlds keep what docs/several-nodes.md promises`,
+      { timeout: 120_000 + WORLDS * 20_000 },
+      async () => {
+        Logger.overrideLogger(false);
+        const release = watchLag();
+        const reports: WorldReport[] = [];
+        const seeds = Array.from({ length: WORLDS }, (_, n) => SEED + n);
+        const work = async (): Promise<void> => {
+          for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
+            const report = await new World(seed).run();
+            reports.push(report);
+            if (report.wrong.length > 0) writeSync(2, `\n${told(report)}\n`);
+          }
+        };
+        await Promise.all(Array.from({ length: AT_A_TIME }, work));
+        release();
+        const failed = reports.filter(({ wrong }) => wrong.length > 0);
+        process.stdout.write(`${figures(reports)}\n`);
+        if (failed.length > 0)
+          throw new Error(`${failed.length} of ${WORLDS} worlds failed: ${failed.map(({ seed }) => seed).join(', ')}`);
+      },
+    );
   },
   'server',
 );

@@ -3,16 +3,16 @@ import { Injectable, Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { gate, TestApp } from '../support/app.js';
 import { OFFICIAL_CLIENTS, type OfficialClient } from '../support/official-clients.js';
 import { Proxy } from '../support/proxy.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { LONG } from '../support/share.js';
+import { eventually } from '../support/eventually.js';
 
 /** Longer than streams wait for Redis. */
 const AWAY_MS = 45_000;
-const PATIENT = { timeout: 20_000, interval: 50 };
 const LOST = /storage of this server has failed and lost the answer/;
 const LOST_OR_ANSWERED = new RegExp(`^answered$|${LOST.source}`);
 
@@ -140,7 +140,7 @@ class World {
     const { app, connected, cut } = this;
     const all = [...connected, ...cut];
     const idle = { inFlight: 0, streams: all.length, readers: all.length };
-    await vi.waitFor(() => expect(app.service.nodeCounts()).toMatchObject(idle), PATIENT);
+    await eventually(() => expect(app.service.nodeCounts()).toMatchObject(idle));
     for (const { answers } of all) {
       expect(answers.filter(({ status }) => ![200, 202, 405].includes(status))).toEqual([]);
       expect(answers.length).toBeLessThan(40);

@@ -5,12 +5,13 @@ import { Redis } from 'ioredis';
 import { McpArgs, McpCtx, type McpContext, McpHealthIndicator, McpRegistry, Tool } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { McpTasksModule } from 'nestjs-mcp-streamable/tasks';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gate, TestApp } from '../support/app.js';
 import { at } from '../support/nodes.js';
 import { describeRedis, documentedRules, RedisServer } from '../support/redis.js';
 import { TaskCaller } from '../tasks/tasks-app.js';
+import { eventually } from '../support/eventually.js';
 
 const ROOT = new URL('../../', import.meta.url);
 const RULES = documentedRules();
@@ -97,7 +98,7 @@ describeRedis(
       admin = new Redis(server.url);
       await allow(...RULES);
       [a, b] = await Promise.all([start(), start()]);
-      await vi.waitFor(async () => expect([await isUp(a), await isUp(b)]).toEqual([true, true]));
+      await eventually(async () => expect([await isUp(a), await isUp(b)]).toEqual([true, true]));
     });
     afterAll(async () => {
       await Promise.all([a.shutDown(), b.shutDown()]);

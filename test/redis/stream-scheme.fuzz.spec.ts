@@ -18,6 +18,7 @@ import { gate } from '../support/app.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 import { LOST, testBackend } from '../support/redis-room.js';
 import { LONG, share, seededRandom } from '../support/share.js';
+import { eventually } from '../support/eventually.js';
 
 /**
  * # The scheme of the streams, on a real Redis, while everything fails
@@ -42,11 +43,10 @@ const AT_A_TIME = 12;
 const RETRY = { firstDelayMs: 5, maxDelayMs: 60, giveUpAfterMs: 30_000 };
 const LIFE = { heartbeatMs: 100, deadAfterMs: 1_500 };
 const TICK_MS = 150;
-const PATIENCE_MS = 30_000;
 /** How long Redis keeps what is left of a log that was dropped. */
 const DROPPED_MS = 30_000;
-/** Longer than it takes any node to find out who the newest reader is. */
-const STALLED_MS = 8_000;
+/** More ticks than it takes any node to find out who the newest reader is. */
+const STALLED_TICKS = 50;
 
 /** Real time: Redis, whose clock decides about nodes and retries, is a process that is paused and restarted. */
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -58,6 +58,7 @@ class Node {
   readonly backend: ReturnType<typeof testBackend>;
   readonly stream: McpStream;
   readonly #tick: NodeJS.Timeout;
+  ticks = 0;
   #paused: ReturnType<typeof gate<void>> | undefined;
 
   constructor(url: string, prefix: string, session: string, streamId: string, runs: boolean) {
@@ -91,7 +92,10 @@ class Node {
     this.stream = new McpStream(streamId, session, environment, observer, runs ? [1] : undefined);
     messageBus.messages$.subscribe((message) => this.#heard(message as Said));
     messageBus.reconnected$.subscribe(() => this.stream.refresh());
-    this.#tick = setInterval(() => this.stream.refresh(), TICK_MS);
+    this.#tick = setInterval(() => {
+      this.ticks++;
+      this.stream.refresh();
+    }, TICK_MS);
   }
 
   pause(): void {
@@ -181,7 +185,7 @@ class World {
     this.#connection?.unsubscribe();
     for (const zombie of this.#zombies) zombie.unsubscribe();
     const [{ backend }] = this.#nodes as [Node];
-    await vi.waitFor(() => backend.eventStore.drop(this.#session), PATIENCE_MS);
+    await eventually(() => backend.eventStore.drop(this.#session));
     // What is told when a reader leaves.
     await pause(100);
     await Promise.all(this.#nodes.map((node) => node.close()));
@@ -193,7 +197,7 @@ class World {
       this.#nodes.push(new Node(this.url, this.prefix, this.#session, this.#streamId, runs));
     }
     const [first] = this.#nodes as [Node];
-    await vi.waitFor(() => first.backend.eventStore.open(this.#session), PATIENCE_MS);
+    await eventually(() => first.backend.eventStore.open(this.#session));
     if (this.#isPost) await first.stream.write({});
     this.#connect();
   }
@@ -226,7 +230,7 @@ class World {
     this.#ended = true;
     const options = { writer: randomBytes(11).toString('hex'), seq: 1, end: true };
     const end = async () => backend.eventStore.append(this.#session, this.#streamId, ['"over"'], options);
-    await vi.waitFor(() => end().catch(unlessFinal), PATIENCE_MS);
+    await eventually(() => end().catch(unlessFinal));
   }
 
   /** The client leaves, or merely stops listening, and comes back to some node with its cursor. */
@@ -260,10 +264,10 @@ class World {
         this.#written.every(({ outcome }) => outcome !== 'pending'),
         'a write hangs',
       );
-    await vi.waitFor(settled, PATIENCE_MS);
+    await eventually(settled);
     const [{ backend }] = this.#nodes as [Node];
     const read = () => backend.eventStore.read(this.#session, this.#streamId, 0, 10_000);
-    const { events, ended } = await vi.waitFor(read, PATIENCE_MS);
+    const { events, ended } = await eventually(read);
     const log = events.map(({ data }) => data);
     assert.equal(ended, this.#isPost);
     this.#logIsWhatWasAcknowledged(log);
@@ -276,11 +280,15 @@ class World {
       if (this.#connection!.closed && this.#got.length < log.length) this.#connect();
       assert.deepEqual(this.#got, log);
     };
-    await vi.waitFor(caughtUp, STALLED_MS).catch(async () => {
-      this.stalled = true;
-      this.#connect();
-      await vi.waitFor(caughtUp, PATIENCE_MS);
+    const began = this.#nodes.map(({ ticks }) => ticks);
+    await eventually(() => {
+      this.stalled = this.#nodes.every(({ ticks }, n) => ticks > began[n]! + STALLED_TICKS);
+      if (!this.stalled) caughtUp();
     });
+    if (this.stalled) {
+      this.#connect();
+      await eventually(caughtUp);
+    }
     assert.equal(this.#wrong, undefined);
   }
 
@@ -364,7 +372,7 @@ describeRedis(
 
     it(
       `the stream scheme on Redis keeps its promises in ${RUNS} worlds`,
-      { timeout: 60_000 + RUNS * 2_000 },
+      { timeout: 120_000 + RUNS * 10_000 },
       async () => {
         let raging = true;
         let stalled = 0;
@@ -402,7 +410,7 @@ async function mourned(url: string, done: () => Promise<void>): Promise<void> {
     await done();
   });
   await messageBus.connected();
-  await vi.waitFor(done, 2 * PATIENCE_MS);
+  await eventually(done);
   await close();
 }
 

@@ -234,7 +234,7 @@ describe.each(ONE_ADAPTER)('what a folder of skills does not serve, on %s', (ada
     expect(new Set(found).size).toBe(10_000);
     expect(found).toEqual(found.toSorted());
     expect((await ask('resources/read', { uri: 'skill://skill-9999/SKILL.md' })).result.contents).toHaveLength(1);
-  }, 60_000);
+  });
 });
 
 describe.each(ONE_ADAPTER)('what a method with @Skill() may return, on %s', (adapter) => {

@@ -68,7 +68,7 @@ export class LineClient {
   async next(wanted: object): Promise<Message> {
     const matching = (): Message =>
       this.messages.find((message) => expect.objectContaining(wanted).asymmetricMatch(message));
-    await expect.poll(matching, { timeout: 5_000, interval: 2 }).toBeDefined();
+    await expect.poll(matching).toBeDefined();
     return matching();
   }
 

@@ -61,7 +61,7 @@ describe('the example, started by the official clients', () => {
     await client.close();
     expect(errors.filter((error) => !isLateProgress(error))).toEqual([]);
     expect(log).toContain('[Nest]');
-    await expect.poll(() => runs(pid), { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => runs(pid)).toBe(false);
   });
 
   it('client 2 without a pinned era negotiates the newest one', async () => {
@@ -86,7 +86,7 @@ describe('the example, started by the official clients', () => {
     expect(progress.length + errors.filter(isLateProgress).length).toBeGreaterThan(0);
     const pid = transport.pid!;
     await client.close();
-    await expect.poll(() => runs(pid), { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => runs(pid)).toBe(false);
   });
 });
 
@@ -106,7 +106,7 @@ describe('a process whose log goes to stdout', () => {
     child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params })}\n`);
   };
   const answered = async (text: string): Promise<void> => {
-    await expect.poll(() => output, { timeout: 10_000 }).toContain(`"text":"${text}"`);
+    await expect.poll(() => output).toContain(`"text":"${text}"`);
   };
   afterEach(() => child.kill('SIGKILL'));
 

@@ -227,7 +227,7 @@ export class TestApp {
       if (held === HELD_TURNS) return;
       await nextTurn();
     }
-    await expect.poll(() => this.#state(), { timeout: 5_000, interval: 5 }).toMatchObject(expected);
+    await expect.poll(() => this.#state()).toMatchObject(expected);
   }
 
   /** Ends what is there, and expects that nothing at all is left of it. */

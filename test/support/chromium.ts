@@ -22,7 +22,7 @@ export function describeChromium(name: string, body: (browser: () => Browser) =>
       // Letters in grey: pictures of pages are smaller, and the same on all screens.
       const args = ['--host-resolver-rules=MAP * 127.0.0.1', '--disable-lcd-text'];
       browser = await chromium.launch({ executablePath: path!, chromiumSandbox: false, args });
-    }, 60_000);
+    });
     afterAll(() => browser?.close());
     body(() => browser);
   });

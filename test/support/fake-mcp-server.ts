@@ -87,13 +87,13 @@ export class FakeMcpServer {
 
   /** Waits until there are as many. */
   async arrived(match: FakeMatch, count = 1): Promise<SeenRequest> {
-    await expect.poll(() => this.seen(match).length, { timeout: 5_000, interval: 2 }).toBeGreaterThanOrEqual(count);
+    await expect.poll(() => this.seen(match).length).toBeGreaterThanOrEqual(count);
     return this.seen(match)[count - 1]!;
   }
 
   /** Waits until no response is open any more. */
   async quiet(): Promise<void> {
-    await expect.poll(() => this.open, { timeout: 5_000, interval: 2 }).toBe(0);
+    await expect.poll(() => this.open).toBe(0);
   }
 
   /** Stops; fails if a request was not made that was written down, or one came that was not. */

@@ -1,5 +1,6 @@
 import { request as httpRequest, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { LIMIT_MS } from './eventually.js';
 import { wayTo } from './ways.js';
 
 export interface RawRequest {
@@ -98,7 +99,7 @@ export class SseStream {
   }
 
   /** Waits until the condition holds; fails if the stream ends before. */
-  async until(condition: (stream: this) => boolean, limitMs = 10_000): Promise<this> {
+  async until(condition: (stream: this) => boolean, limitMs = LIMIT_MS): Promise<this> {
     const deadline = setTimeout(() => this.#wake(), limitMs);
     const start = Date.now();
     try {
@@ -124,7 +125,7 @@ export class SseStream {
   }
 
   /** Waits for the end. @returns how it ended */
-  async end(limitMs = 10_000): Promise<'end' | 'cut'> {
+  async end(limitMs = LIMIT_MS): Promise<'end' | 'cut'> {
     const start = Date.now();
     const deadline = setTimeout(() => this.#wake(), limitMs);
     while (!this.ended) {

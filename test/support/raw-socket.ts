@@ -168,5 +168,5 @@ export async function connectionsGone(app: TestApp, left = 0): Promise<void> {
     const counts = await Promise.all(app.nodes.map((node) => countOf(node.app.getHttpServer() as Server)));
     return counts.reduce((total, connections) => total + connections, 0);
   };
-  await expect.poll(count, { timeout: 10_000, interval: 5 }).toBe(left);
+  await expect.poll(count).toBe(left);
 }

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import type { Redis } from 'ioredis';
 import type { RedisBackendOptions } from 'nestjs-mcp-streamable/redis';
 import type { McpEventStoreStats } from 'nestjs-mcp-streamable/stores';
 import { FORMATS } from '../../src/core/common/formats.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
+import { eventually } from './eventually.js';
 import { sharedRedis } from './redis.js';
 
 /** `redisBackend()` with a bus that says when it is connected, and, where wanted, with the clock and the time of the test. */
@@ -24,8 +26,9 @@ export class RedisRoom {
     readonly redis: Awaited<ReturnType<typeof sharedRedis>>,
   ) {}
 
-  static async open(): Promise<RedisRoom> {
-    return new RedisRoom(`test-${randomBytes(6).toString('hex')}`, await sharedRedis());
+  /** @param redis the Redis of the file, unless the test has one of its own */
+  static async open(redis?: RedisRoom['redis']): Promise<RedisRoom> {
+    return new RedisRoom(`test-${randomBytes(6).toString('hex')}`, redis ?? (await sharedRedis()));
   }
 
   /** One more node. */
@@ -40,6 +43,14 @@ export class RedisRoom {
   /** Lets the time of Redis pass for the keys of this test: what expires sooner is gone. */
   async advance(ms: number): Promise<void> {
     await this.redis.admin.eval(ADVANCE, 1, this.#shift, `${this.prefix}:*`, ms);
+  }
+
+  /**
+   * Lets a node that has been killed, or stands still, count as dead: as if it had not beaten for long. Resolves when another one
+   * has noticed.
+   */
+  dies(node: string): Promise<void> {
+    return countAsDead(this.redis.admin, this.prefix, node);
   }
 
   /** Names of all keys, but for those of the test itself. */
@@ -94,6 +105,16 @@ local function now()
 end
 `;
   }
+}
+
+/** Lets a node count as dead, which must not beat meanwhile. Resolves when another one has noticed. */
+export function countAsDead(admin: Redis, prefix: string, node: string): Promise<void> {
+  return eventually(async () => {
+    // A beat may have been on its way.
+    await admin.zadd(`${prefix}:${ALIVE}`, 'XX', 0, node);
+    if ((await admin.zscore(`${prefix}:${ALIVE}`, node)) !== null)
+      throw new Error(`The node ${node} still counts as alive.`);
+  });
 }
 
 /** Streams, events and UTF-16 units of one log. */

@@ -1,9 +1,10 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
 import { MCP_DROPPED_SESSION_MS } from 'nestjs-mcp-streamable/stores';
 import type { TestAppOptions, TestNode } from './app.js';
 import { RedisRoom } from './redis-room.js';
 import { Proxy } from './proxy.js';
+import { eventually } from './eventually.js';
 
 const NODES = 2;
 /**
@@ -81,7 +82,7 @@ export class NodesOfOneApp {
       expect(
         (await this.room.lasting(MCP_DROPPED_SESSION_MS)).filter((key) => !key.startsWith('{:state:once.')),
       ).toEqual([]);
-    await vi.waitFor(nothing, { timeout: 5_000, interval: 5 });
+    await eventually(nothing);
     await this.room.close();
   }
 }

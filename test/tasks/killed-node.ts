@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { setTimeout as elapsed } from 'node:timers/promises';
+import { once } from 'node:events';
 import { Injectable } from '@nestjs/common';
 import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
@@ -10,19 +10,20 @@ import { TaskTools } from './task-tools.js';
 
 @Injectable()
 class BriefTool {
-  /** Takes long enough for a test to stop the process meanwhile. */
+  /** Goes on when the test says so. */
   @Tool({ name: 'brief', task: 'optional' })
   async brief(): Promise<string> {
-    await elapsed(1_000);
+    await once(process, 'message');
     return 'done';
   }
 }
 
-/** A node with tools whose calls become tasks, in a process of its own: reports its port. */
+/** A node with tools whose calls become tasks, in a process of its own: reports its URL and its id. */
 export async function startNode(): Promise<void> {
-  const { REDIS_URL = '', PREFIX = '', DEAD_AFTER_MS = '' } = process.env;
+  const { REDIS_URL = '', PREFIX = '' } = process.env;
   class NodeModule {}
-  const backend = redisBackend(REDIS_URL, { prefix: PREFIX, heartbeatMs: 200, deadAfterMs: Number(DEAD_AFTER_MS) });
+  // The test says which node is dead: time decides nothing.
+  const backend = redisBackend(REDIS_URL, { prefix: PREFIX, heartbeatMs: 200, deadAfterMs: 600_000 });
   const app = await NestFactory.create(
     {
       module: NodeModule,
@@ -40,7 +41,7 @@ export async function startNode(): Promise<void> {
     { logger: false },
   );
   await app.listen(0, '127.0.0.1');
-  process.send!(await app.getUrl());
+  process.send!({ url: await app.getUrl(), id: backend.messageBus.nodeId });
 }
 
 await startNode();

@@ -47,9 +47,9 @@ it('callTool() of the kit returns the result of a task, and answers what it asks
   expect(text).toBe('[{"yes":true},{"yes":false},{"yes":false}]');
   const reports = mcp.callTool('reports');
   const tools = app.get(TaskTools);
-  await expect.poll(() => tools.reports$.observed, { interval: 5, timeout: 10_000 }).toBe(true);
+  await expect.poll(() => tools.reports$.observed).toBe(true);
   for (const at of [1, 2, 3]) tools.report(at, `step ${at}`);
-  await expect.poll(() => telemetry.named('tasks/get').length, { interval: 5, timeout: 10_000 }).toBeGreaterThan(5);
+  await expect.poll(() => telemetry.named('tasks/get').length).toBeGreaterThan(5);
   tools.reports$.next('the end');
   tools.reports$.complete();
   const { text: end, progress } = await reports;
@@ -61,7 +61,7 @@ it('callTool() of the kit returns the result of a task, and answers what it asks
 it('callTool() of the kit returns the progress that a task reports just before it ends', async () => {
   const call = mcp.callTool('reports');
   const tools = app.get(TaskTools);
-  await expect.poll(() => tools.reports$.observed, { interval: 5, timeout: 10_000 }).toBe(true);
+  await expect.poll(() => tools.reports$.observed).toBe(true);
   tools.report(1, 'the last step');
   tools.reports$.next('the end');
   tools.reports$.complete();
@@ -72,7 +72,7 @@ it('the kit without tasks calls a tool as a client does that does not support th
   const plain = await createMcpTestClient(app, { era: 'modern', tasks: false });
   const tools = app.get(TaskTools);
   const call = plain.callTool('slow', { label: 'A' });
-  await expect.poll(() => app.get(McpSessionService).nodeCounts().inFlight, { interval: 5, timeout: 10_000 }).toBe(1);
+  await expect.poll(() => app.get(McpSessionService).nodeCounts().inFlight).toBe(1);
   expect(app.get(McpSessionService).nodeCounts().tasks).toBe(0);
   tools.door.open();
   expect((await call).text).toBe('done A');
@@ -84,7 +84,7 @@ it('the counts of a node include its tasks, for health checks, Prometheus and ex
   const tools = app.get(TaskTools);
   const call = mcp.callTool('slow', { label: 'A' });
   const service = app.get(McpSessionService);
-  await expect.poll(() => service.nodeCounts().tasks, { interval: 5, timeout: 10_000 }).toBe(1);
+  await expect.poll(() => service.nodeCounts().tasks).toBe(1);
   expect(await app.get(McpHealthIndicator).check()).toMatchObject({ mcp: { status: 'up', tasks: 1 } });
   expect(await registry.metrics()).toContain('mcp_server_tasks{endpoint="mcp"} 1');
   await expect(expectNothingLeft(app, { withinMs: 10 })).rejects.toThrow(/tasks: 1/);

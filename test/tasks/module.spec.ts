@@ -183,11 +183,11 @@ describe('McpTasksModule', () => {
     const caller = new TaskCaller(await createAppFetch(app));
     const id = await caller.begin('slow', { label: 'A' });
     const { seen, tasks } = app.get(Watching);
-    await expect.poll(() => seen, { timeout: 10_000 }).toEqual([id]);
+    await expect.poll(() => seen).toEqual([id]);
     expect(await tasks.list({ principal: null })).toMatchObject([{ id, tool: 'slow', status: 'working' }]);
     expect(await tasks.cancel(id)).toBe(true);
     expect(await tasks.cancel(id)).toBe(false);
-    await expect.poll(() => seen, { timeout: 10_000 }).toEqual([id, id]);
+    await expect.poll(() => seen).toEqual([id, id]);
     await app.close();
     expect(seen.at(-1)).toBe('end');
   });

@@ -9,6 +9,7 @@ import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-strea
 import { afterEach, expect } from 'vitest';
 import type { Adapter } from '../support/adapters.js';
 import { MODERN, modernMeta } from '../support/modern-client.js';
+import { LIMIT_MS } from '../support/eventually.js';
 
 export const TASKS = 'io.modelcontextprotocol/tasks';
 
@@ -187,7 +188,7 @@ export const accept = (content: object): object => ({ action: 'accept', content 
 /** Settles when a condition holds; for what happens behind an answer. */
 export async function until(holds: () => unknown): Promise<void> {
   // By the clock: how many turns Redis takes depends on the load of the machine.
-  for (const deadline = performance.now() + 10_000; performance.now() < deadline;) {
+  for (const deadline = performance.now() + LIMIT_MS; performance.now() < deadline;) {
     if (await holds()) return;
     await new Promise((resolve) => void setImmediate(resolve));
   }

@@ -15,8 +15,14 @@ import type { Order, Report } from './node.js';
 const PROGRAM = join(ROOT, `build/chaos-${process.pid}`);
 /** Lines of each node that are kept for whoever looks for the reason of a failure. */
 const LINES = 40;
-/** Milliseconds after which a node is taken for dead. */
+/** Milliseconds after which a node is taken for dead, unless a test says so itself. */
 export const DEAD_AFTER_MS = 2_000;
+
+interface ClusterOptions {
+  readonly adapters?: readonly string[];
+  readonly shutdownDelayMs?: number;
+  readonly deadAfterMs?: number;
+}
 
 /** Three nodes, each a process, behind a round-robin proxy, over a Redis; all of which can be killed. */
 export class ChaosCluster {
@@ -32,14 +38,14 @@ export class ChaosCluster {
   /** @param adapters of the nodes, in turn */
   static async start(
     nodes: number,
-    { adapters = ['express'], shutdownDelayMs = 0 }: { adapters?: readonly string[]; shutdownDelayMs?: number } = {},
+    { adapters = ['express'], shutdownDelayMs = 0, deadAfterMs = DEAD_AFTER_MS }: ClusterOptions = {},
   ): Promise<ChaosCluster> {
     // What was acknowledged is in the file when the process is killed; for a machine that dies it would have to be `always`.
     const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'no');
     const cluster = new ChaosCluster(redis);
     await bundle({ node: 'test/redis/chaos/node.ts' }, PROGRAM);
     const env = {
-      DEAD_AFTER_MS: String(DEAD_AFTER_MS),
+      DEAD_AFTER_MS: String(deadAfterMs),
       REDIS_URL: redis.url,
       REQUEST_STATE_KEY: randomBytes(32).toString('base64'),
       SHUTDOWN_DELAY_MS: String(shutdownDelayMs),
@@ -92,6 +98,8 @@ export class ChaosCluster {
 /** One of the nodes: a process, or the place of one that was killed. */
 class NodeProcess {
   readonly lines: string[] = [];
+  /** Of the last process. */
+  id = '';
   #process: ChildProcess | undefined;
 
   constructor(
@@ -114,18 +122,19 @@ class NodeProcess {
     const child = fork(join(PROGRAM, 'node.js'), { env, execArgv: ['--enable-source-maps'], silent: true });
     for (const output of [child.stdout!, child.stderr!]) output.on('data', (text: Buffer) => this.#keep(String(text)));
     child.on('message', (message: Report) => {
-      if (typeof message === 'object' && 'ran' in message) this.ran(message.ran);
+      if ('ran' in message) this.ran(message.ran);
     });
-    await heard(child, (message) => message === 'listening');
+    const { serves } = (await heard(child, (message) => 'serves' in message)) as { serves: string };
+    this.id = serves;
     this.#process = child;
   }
 
   /** @throws (rejects) what the node says has failed */
   async order(order: Order): Promise<number> {
     const child = this.#process!;
-    const outcome = heard(child, (message) => typeof message === 'object' && !('ran' in message));
+    const outcome = heard(child, (message) => 'done' in message || 'failed' in message);
     child.send(order);
-    const report = (await outcome) as Exclude<Report, string>;
+    const report = await outcome;
     if ('done' in report) return report.done;
     throw new Error(JSON.stringify(report));
   }

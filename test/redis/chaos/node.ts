@@ -9,8 +9,9 @@ import { z } from 'zod';
 
 /** What a node is told. */
 export type Order = { readonly announce: number } | 'end all sessions';
-/** What a node says: it serves; a call has begun what must not be done twice; an order is carried out. */
-export type Report = 'listening' | { readonly ran: string } | { readonly done: number } | { readonly failed: string };
+/** What a node says: it serves, with its id; a call has begun what must not be done twice; an order is carried out. */
+export type Report =
+  { readonly serves: string } | { readonly ran: string } | { readonly done: number } | { readonly failed: string };
 
 const { PORT = '', REDIS_URL = '', REQUEST_STATE_KEY = '', DEAD_AFTER_MS = '', SHUTDOWN_DELAY_MS = '' } = process.env;
 const Call = z.object({ key: z.string(), steps: z.number(), askAt: z.number(), everyMs: z.number() });
@@ -39,15 +40,17 @@ class ChaosTools {
   }
 }
 
+const backend = redisBackend(REDIS_URL, {
+  commandTimeoutMs: 1_000,
+  heartbeatMs: 250,
+  deadAfterMs: Number(DEAD_AFTER_MS),
+});
+
 @Module({
   imports: [
     McpStreamableModule.forRoot({
       serverInfo: { name: 'chaos', version: '1.0.0' },
-      backend: redisBackend(REDIS_URL, {
-        commandTimeoutMs: 1_000,
-        heartbeatMs: 250,
-        deadAfterMs: Number(DEAD_AFTER_MS),
-      }),
+      backend,
       requestStateKeys: [REQUEST_STATE_KEY],
       allowedHosts: ['127.0.0.1'],
       retryMs: 50,
@@ -80,4 +83,4 @@ process.on('message', (order: Order) => {
   );
 });
 await app.listen(Number(PORT), '127.0.0.1');
-report('listening');
+report({ serves: backend.messageBus.nodeId });

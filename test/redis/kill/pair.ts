@@ -1,9 +1,8 @@
 import { Redis } from 'ioredis';
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
 import { Proxy } from '../../support/proxy.js';
 import { RedisServer } from '../../support/redis.js';
-
-const PATIENT = { timeout: 15_000, interval: 20 };
+import { eventually } from '../../support/eventually.js';
 
 /** A master with a replica, whose link the test cuts: from then on the replica lags. */
 export class Pair {
@@ -28,10 +27,10 @@ export class Pair {
   async inStep(): Promise<void> {
     const master = this.#admin(this.master);
     // `WAIT` counts the writes of its own connection.
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await master.set('in step', 'or not', 'PX', 60_000);
       expect(await master.wait(1, 1_000)).toBe(1);
-    }, PATIENT);
+    });
   }
 
   lag(): Promise<void> {

@@ -12,6 +12,7 @@ import type { McpEvent } from '../../protocol/events.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
 import { seededRandom } from '../../../../test/support/share.js';
+import { eventually } from '../../../../test/support/eventually.js';
 
 interface Made {
   capabilities?: McpDispatcher['capabilities'];
@@ -214,9 +215,9 @@ describe('Subscriptions', () => {
         await new Promise(setImmediate);
         expect(answering).toBeLessThanOrEqual(turn + 1);
       }
-      await vi.waitFor(() => expect(answering).toBe(50));
+      await eventually(() => expect(answering).toBe(50));
       for (const answer of waiting.splice(0)) answer();
-      await vi.waitFor(() => expect(answering).toBe(60));
+      await eventually(() => expect(answering).toBe(60));
       for (const answer of waiting.splice(0)) answer();
       await serving.reply;
     });
@@ -225,7 +226,7 @@ describe('Subscriptions', () => {
       let decide: ((admitted: boolean) => void) | undefined;
       make({ admits: (uri) => (uri === 'a://slow' ? new Promise((resolve) => (decide = resolve)) : NO) });
       const serving = listen({ resourceSubscriptions: ['a://hidden', 'a://slow'], toolsListChanged: true });
-      await vi.waitFor(() => expect(decide).toBeDefined());
+      await eventually(() => expect(decide).toBeDefined());
       for (const uri of ['a://slow', 'a://hidden', 'a://slow']) changes$.next({ uri });
       changes$.next({ list: 'tools' });
       changes$.next({ list: 'prompts' });
