@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { outcomeText, reasonOf } from './details.js';
+import { anyOf, outcomeText, reasonOf } from './details.js';
 
 describe('the outcome of an event', () => {
   it('the outcome of an event is said in words, or as it is, also where a client has the name of a property of all objects', () => {
@@ -11,5 +11,15 @@ describe('the outcome of an event', () => {
     for (const name of ['constructor', '__proto__', 'toString', 'my-client']) {
       expect([outcomeText(name), reasonOf(name)]).toEqual([name, name]);
     }
+  });
+});
+
+describe('a result without properties', () => {
+  it('a result without properties has the type of its schema', () => {
+    expect([{ type: 'object' }, { type: 'string' }, { type: 'array', items: { type: 'number' } }].map(anyOf)).toEqual([
+      'Any object.',
+      'Any value of this type: string.',
+      'Any value of this type: number[].',
+    ]);
   });
 });

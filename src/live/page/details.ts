@@ -86,7 +86,7 @@ export function handlerSections(kind: string, key: string, details: HandlerDetai
   if (advice.length > 0)
     sections.push({ id: 'advice', title: 'Advice', data: advice, make: () => [adviceList(advice)] });
   if (wire.inputSchema) sections.push(schemaSection('input', 'Arguments', wire.inputSchema, 'It takes no arguments.'));
-  if (wire.outputSchema) sections.push(schemaSection('output', 'Result', wire.outputSchema, 'Any object.'));
+  if (wire.outputSchema) sections.push(schemaSection('output', 'Result', wire.outputSchema, anyOf(wire.outputSchema)));
   if (wire.arguments) sections.push(argumentsSection(wire.arguments));
   const row = context.endpoint.tools.get(`tool ${key}`);
   if (row && row.calls > 0) {
@@ -124,6 +124,12 @@ function schemaSection(id: string, title: string, schema: Schema, none: string):
     return [root.children.length > 0 ? tree(root.children) : note(none), raw];
   };
   return { id, title, data: schema, make: draw };
+}
+
+/** What a result is whose schema names no property. */
+export function anyOf(schema: Schema): string {
+  const { type } = treeOf(schema);
+  return type === 'object' ? 'Any object.' : `Any value of this type: ${type}.`;
 }
 
 function argumentsSection(list: NonNullable<Wire['arguments']>): Section {
