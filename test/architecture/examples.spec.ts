@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { parseImports } from './imports.js';
+import { parseFile } from './imports.js';
 
 /**
  * Examples are copied: what one imports is in its folder, or in its package.json. `npm run x -- check:examples` installs and runs them;
@@ -41,7 +41,7 @@ describe.each(NAMES)('the example %s', (name) => {
     (path) => /\.[cm]?tsx?$/.test(path) && !/(?:^|[\\/])(?:node_modules|dist)[\\/]/.test(path),
   );
   const imports = files.flatMap((path) => {
-    const { references } = parseImports(path, readFileSync(join(folder, path), 'utf8'));
+    const { references } = parseFile(path, readFileSync(join(folder, path), 'utf8'));
     return references.map(({ specifier }) => ({ path, specifier }));
   });
   const packages = new Set(

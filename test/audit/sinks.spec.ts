@@ -94,27 +94,25 @@ describe('a sink', () => {
   /** Calls from within: no network plays a part. */
   async function manyCalls(): Promise<void> {
     const caller = it_.app.app.get(McpToolCaller);
-    for (let batch = 0; batch < 100; batch++) {
-      await Promise.all(Array.from({ length: 100 }, (_, n) => caller.callTool('refund', { order: `${batch}-${n}` })));
-    }
+    await Promise.all(Array.from({ length: 200 }, (_, n) => caller.callTool('refund', { order: `${n}` })));
   }
 
-  it('a sink gets each of 10,000 calls', async () => {
-    await start();
+  it('a sink gets each of many calls at once', async () => {
+    await start({ maxPending: 20 });
     await manyCalls();
-    expect(new Set(sink.all.map(({ arguments: args }) => JSON.stringify(args))).size).toBe(10_000);
-    expect(it_.audit).toMatchObject({ written: 10_000, failures: 0, pending: 0 });
+    expect(new Set(sink.all.map(({ arguments: args }) => JSON.stringify(args))).size).toBe(200);
+    expect(it_.audit).toMatchObject({ written: 200, failures: 0, pending: 0 });
   });
 
-  it('a sink that hangs during 10,000 calls has 1,000 of their records, and the others are counted', async () => {
-    await start();
+  it('a sink that hangs during many calls has as many of their records as places, and the others are counted', async () => {
+    await start({ maxPending: 20 });
     sink.fault = 'hangs';
     await manyCalls();
-    expect(it_.audit).toMatchObject({ pending: 1_000, failures: 9_000 });
-    expect([sink.all.length, it_.tools.runs.length, clock.pending]).toEqual([1_000, 10_000, 1_001]);
+    expect(it_.audit).toMatchObject({ pending: 20, failures: 180 });
+    expect([sink.all.length, it_.tools.runs.length, clock.pending]).toEqual([20, 200, 21]);
     sink.release();
     await clock.advance(0);
-    expect(it_.audit).toMatchObject({ pending: 0, written: 1_000 });
+    expect(it_.audit).toMatchObject({ pending: 0, written: 20 });
     expect(clock.pending).toBe(1);
   });
 

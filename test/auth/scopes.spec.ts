@@ -281,12 +281,13 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
   });
 
   it('@RequireScopes() treats scopes that are not an array as none', async () => {
-    for (const scopes of ['ab', 'a', null, {}, [['a']], undefined]) {
-      const guard = {
-        canActivate: (context: { switchToHttp(): { getRequest(): object } }) =>
-          Boolean(Object.assign(context.switchToHttp().getRequest(), { auth: { token: 'own', scopes } })),
-      };
-      const caller = await asker(await start({ auth: undefined, guards: [guard] }), 'modern', {});
+    let scopes: unknown;
+    const guard = {
+      canActivate: (context: { switchToHttp(): { getRequest(): object } }) =>
+        Boolean(Object.assign(context.switchToHttp().getRequest(), { auth: { token: 'own', scopes } })),
+    };
+    const caller = await asker(await start({ auth: undefined, guards: [guard] }), 'modern', {});
+    for (scopes of ['ab', 'a', null, {}, [['a']], undefined]) {
       const response = await caller.request('tools/call', { name: 'secret', arguments: {} });
       expect([scopes, response.status]).toEqual([scopes, 403]);
       await response.text();

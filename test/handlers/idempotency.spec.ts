@@ -549,14 +549,14 @@ describe('idempotent tools on several nodes', () => {
   const adapter = ONE_ADAPTER[0]!;
   const limits = { maxRunningCalls: 5_000, maxRunningCallsPerPrincipal: 5_000 };
 
-  it('1,000 repeats at the same moment have one effect for each key', async () => {
+  it('repeats at the same moment have one effect for each key', async () => {
     [Bank.door, Bank.began] = [gate(), gate()];
     const clock = new ManualClock();
     const deployment = new Deployment(clock);
     const stateStore = new InMemoryStateStore(clock);
     const options = { adapter, stateStore, providers: [Bank], ...limits };
     const nodes = [await deployment.member(options), await deployment.member(options)];
-    const calls = Array.from({ length: 1_000 }, (_, n) =>
+    const calls = Array.from({ length: 100 }, (_, n) =>
       call(nodes[n % 2]!.app, 'slow', { requestId: `r${n % 10}`, amount: n % 10 }, ''),
     );
     const effects = (): string[] => nodes.flatMap(({ app }) => effectsOf(app));

@@ -4,7 +4,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { INestApplication, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { parseImports } from '../architecture/imports.js';
+import { parseFile } from '../architecture/imports.js';
 import { loneFetch } from '../support/ways.js';
 
 const root = new URL('../../', import.meta.url);
@@ -13,7 +13,7 @@ const root = new URL('../../', import.meta.url);
 function loadedWith(path: string, loaded = new Set<string>()): Set<string> {
   if (loaded.has(path)) return loaded;
   loaded.add(path);
-  const { references } = parseImports(path, readFileSync(new URL(path, root), 'utf8'));
+  const { references } = parseFile(path, readFileSync(new URL(path, root), 'utf8'));
   for (const { specifier, typeOnly } of references) {
     if (typeOnly) continue;
     if (specifier.startsWith('.')) {

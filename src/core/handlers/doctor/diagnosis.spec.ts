@@ -100,10 +100,11 @@ describe('the doctor', () => {
     expect(others).toEqual([]);
   });
 
-  it('the doctor examines a schema that is none, and one with 200,000 odd names', () => {
+  it('the doctor examines a schema that is none, and one with very many odd names', () => {
     expect(rulesOf(schema({ type: 'object', properties: null }))).toEqual([]);
     expect(rulesOf(property({ type: 'object', properties: null }))).toEqual([]);
-    const properties = Object.fromEntries(Array.from({ length: 200_000 }, (_, at) => [`é${at}`, {}]));
+    // More than a function takes as arguments.
+    const properties = Object.fromEntries(Array.from({ length: 130_000 }, (_, at) => [`é${at}`, {}]));
     expect(rulesOf(schema({ type: 'object', properties }))).toContain('schema-property-name');
   });
 
@@ -184,15 +185,15 @@ describe('descriptions that are nearly the same', () => {
     expect(groups(texts)).toEqual(expected);
   });
 
-  it('descriptions that are nearly the same are found among 1,000 tools with long texts', () => {
+  it('descriptions that are nearly the same are found among many tools with long texts', () => {
     const words = Array.from({ length: 99 }, (_, at) => `w${at}x`).join(' ');
     const letters = (at: number): string => `n${at}`.replace(/\d/g, (digit) => 'abcdefghij'[Number(digit)]!);
     const of = (textOf: (at: number) => string): string[][] =>
-      groups(Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`get_${letters(at)}`, textOf(at)])));
+      groups(Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`get_${letters(at)}`, textOf(at)])));
     // Each differs in a word of its name.
     expect(of((at) => `${letters(at)} ${words}`)).toEqual([]);
-    expect(of((at) => `${letters(at)}x ${words}`).map(({ length }) => length)).toEqual([1_000]);
-    expect(of(() => words).map(({ length }) => length)).toEqual([1_000]);
+    expect(of((at) => `${letters(at)}x ${words}`).map(({ length }) => length)).toEqual([300]);
+    expect(of(() => words).map(({ length }) => length)).toEqual([300]);
   });
 
   it('descriptions that are nearly the same are found in a chain, as one group', () => {

@@ -154,7 +154,7 @@ describe('a URI template', () => {
     expect(() => new UriTemplate(template)).toThrow(reason);
   });
 
-  it('a URI template matches 100,000 random URIs against random templates as the SDK does', () => {
+  it('a URI template matches random URIs against random templates as the SDK does', () => {
     const random = seededRandom(15);
     const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
     const some = (limit: number, make: () => string): string =>
@@ -162,7 +162,7 @@ describe('a URI template', () => {
     // Few characters, so that texts of the template stand in values too.
     const character = (): string => pick(['a', 'b', '-', ',', '/', '&', '=', 'x', 'é', '😀']);
     let count = 0;
-    for (let round = 0; round < 2_000; round += 1) {
+    for (let round = 0; round < 200; round += 1) {
       let last = 0;
       const name = (): string => `x${(last += 1)}`;
       const expression = (): string => {
@@ -174,7 +174,7 @@ describe('a URI template', () => {
       const template = text() + expression() + some(4, () => text() + (random() < 0.7 ? expression() : ''));
       const [ours, theirs] = [new UriTemplate(template), new OfSdk(template)];
       expect(ours.variableNames).toEqual(theirs.variableNames);
-      for (let uris = 0; uris < 50; uris += 1) {
+      for (let uris = 0; uris < 25; uris += 1) {
         const filled = template.replaceAll(/\{([+/]?)[^{}]*\}/g, (_, operator: string) => {
           return (operator === '/' ? operator : '') + (some(4, character) || 'a');
         });
@@ -190,8 +190,8 @@ describe('a URI template', () => {
       }
     }
     // Enough of both.
-    expect(count).toBeGreaterThan(20_000);
-    expect(count).toBeLessThan(90_000);
+    expect(count).toBeGreaterThan(1_000);
+    expect(count).toBeLessThan(4_500);
   });
 
   describe('of many variables', () => {
