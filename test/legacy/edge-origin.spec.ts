@@ -1,6 +1,7 @@
 import type { CanActivate } from '@nestjs/common';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, type TestApp, type TestAppOptions } from '../support/app.js';
+import { testApps } from '../support/test-apps.js';
 import { send } from '../support/http.js';
 import { rawSocket, readToEnd, UnixSocketDoor } from '../support/raw-socket.js';
 import { RecordedLog } from '../support/recorded-log.js';
@@ -17,25 +18,25 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
   /** On Fastify the hooks of routes run after those of the app, and after its middleware. */
   const before = adapter === 'fastify' ? ['middleware'] : [];
 
-  /** An app whose every part notes that it saw a request. */
+  const guard: CanActivate = { canActivate: () => Boolean(seen.push('guard')) };
+
+  /** Apps whose every part notes that it saw a request. */
+  const begin = testApps(adapter, {
+    shared: true,
+    port: true,
+    guards: [guard],
+    principal: () => 'somebody',
+    configure: (nest) => {
+      nest.use((_request: unknown, _response: unknown, next: () => void) => {
+        seen.push('middleware');
+        next();
+      });
+    },
+  });
   async function start(options: Partial<TestAppOptions> = {}): Promise<void> {
     seen = [];
-    const guard: CanActivate = { canActivate: () => Boolean(seen.push('guard')) };
-    app = await TestApp.start({
-      adapter,
-      port: true,
-      guards: [guard],
-      principal: () => 'somebody',
-      configure: (nest) => {
-        nest.use((_request: unknown, _response: unknown, next: () => void) => {
-          seen.push('middleware');
-          next();
-        });
-      },
-      ...options,
-    });
+    app = await begin(options);
   }
-  afterEach(() => app.close());
 
   const listing = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 

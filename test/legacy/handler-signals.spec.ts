@@ -90,7 +90,7 @@ async function expectNothingRuns(app: TestApp): Promise<void> {
 }
 
 describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   const waits: TestTool = async ({ first }, ctx) => {
     if (first !== undefined) await ctx.log('info', first);
     running.push({ requestId: ctx.requestId, signals: [ctx.signal] });
@@ -222,7 +222,7 @@ describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the signals of a handler on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   const server = scripted({
     waits: async ({ first }, ctx, here) => {
       if (first !== undefined) await ctx.mcpReq.notify(log(first));

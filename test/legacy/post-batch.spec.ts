@@ -10,7 +10,7 @@ import { recordedEvents, testApps } from '../support/test-apps.js';
 const WITH_BATCHES = '2025-03-26';
 
 describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 500 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 500 });
   let gates: Record<string, ReturnType<typeof gate<string>>>;
   let entered: Record<string, ReturnType<typeof gate<void>>>;
 

@@ -16,7 +16,7 @@ const REASONS: [what: string, reason: unknown][] = [
 ];
 
 describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<string>>;
   let signals: AbortSignal[];
@@ -215,7 +215,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: cancellation on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
 
   it.each([...REASONS, ['a text', 'changed my mind'] as const])(
     'P9: a cancellation aborts the signals of the SDK and of the call also when its reason is %s',

@@ -31,7 +31,7 @@ function waiting(): { waits: TestTool; called: Promise<void>; release: (text: st
 }
 
 describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 500 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 500 });
 
   it('P3: in auto mode a call that sends nothing first is answered with JSON, past the log', async () => {
     const app = await start({ clock: new ManualClock(), tools: { quick } });

@@ -1,29 +1,24 @@
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
-import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectGenericFailure, expectRefusal, NO_SESSION_ID, NO_SUCH_SESSION } from '../support/refusal.js';
-import { sharedApp } from '../support/test-apps.js';
+import { testApps } from '../support/test-apps.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { as, trustingGuard } from '../support/users.js';
 
 describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
   let app: TestApp;
-  let own: TestApp | undefined;
-  const started = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-    const tools = {
-      quick: () => 'quick',
-      talks: async (_: unknown, ctx: Parameters<NonNullable<TestAppOptions['tools']>[string]>[1]) => {
-        await ctx.log('info', 'one');
-        return 'said';
-      },
-    };
-    return TestApp.start({ adapter, tools, ...options });
+  const tools: Record<string, TestTool> = {
+    quick: () => 'quick',
+    talks: async (_, ctx) => {
+      await ctx.log('info', 'one');
+      return 'said';
+    },
   };
-  const together = sharedApp(started);
-  const start = async (options?: Partial<TestAppOptions>): Promise<void> => {
-    if (options) app = own = await started(options);
-    else app = await together();
+  const begin = testApps(adapter, { shared: true, guards: [] });
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
+    app = await begin({ tools, ...options });
   };
   /** Every way to use a session. */
   const uses = (client: RawClient, sessionId: string | undefined, cursor = '0_0') => {
@@ -38,10 +33,6 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
       delete: () => client.delete(named),
     };
   };
-  afterEach(async () => {
-    await own?.close();
-    own = undefined;
-  });
 
   it.each(['request', 'notification', 'response', 'get', 'replay', 'delete'] as const)(
     'S5: a %s without a session id is refused, and nothing is begun',

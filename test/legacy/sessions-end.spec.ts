@@ -1,14 +1,14 @@
 import { currentMcpCall, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
 import { log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal, NO_SESSION_ID, NO_SUCH_SESSION } from '../support/refusal.js';
-import { eventually, recordedEvents } from '../support/test-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 
 const NOTHING = {
@@ -102,15 +102,15 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     ]),
   );
 
+  const begin = testApps(adapter, { shared: true, guards: [], sseAfterMs: 60_000, requestTimeoutMs: 60_000 });
   const start = async (options: Partial<TestAppOptions>): Promise<void> => {
-    app = await TestApp.start({ adapter, sseAfterMs: 60_000, requestTimeoutMs: 60_000, ...options });
+    app = await begin(options);
     events = recordedEvents(app);
   };
   beforeEach(async () => {
     [aborted, closers, release] = [[], new Map(), gate()];
     await start({ tools });
   });
-  afterEach(() => app.close());
 
   const end = async (way: Way, client: RawClient): Promise<void> => {
     switch (way) {
@@ -204,7 +204,6 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
   });
   describe('with an SDK server: by server.close()', () => {
     beforeEach(async () => {
-      await app.close();
       await start({
         server: scripted(sdkTools, (server, { session }) => closers.set(session!.id, () => server.close())),
       });

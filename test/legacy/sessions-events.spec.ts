@@ -1,9 +1,9 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
-import { eventually, recordedEvents } from '../support/test-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
@@ -11,9 +11,8 @@ const note = (data: unknown) => ({ method: 'notifications/message', params: { le
 /** The ends of sessions are tested in the files about these ends. */
 describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   let app: TestApp;
-  let clock: ManualClock;
+  const clock = new ManualClock();
   let events: McpSessionEvent[];
-  let completed: number;
   let release: ReturnType<typeof gate<void>>;
 
   const tools: Record<string, TestTool> = {
@@ -32,20 +31,18 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
       return 'answered';
     },
   };
+  const begin = testApps(adapter, { shared: true, guards: [], clock, tools });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
-    [clock, release, completed] = [new ManualClock(), gate(), 0];
-    app = await TestApp.start({ adapter, clock, tools, ...options });
+    release = gate();
+    app = await begin(options);
     events = recordedEvents(app);
-    app.service.events$.subscribe({ complete: () => completed++ });
   };
   /** The events of these types, without the session they are about. */
   const heard = (...types: McpSessionEvent['type'][]) =>
     events.filter(({ type }) => types.includes(type)).map(({ sessionId: _, ...rest }) => rest);
   beforeEach(() => start());
-  afterEach(() => app.close());
 
   it('events report who has begun a session, and that it has ended', async () => {
-    await app.close();
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize('2025-06-18', { roots: {} });
     const { sessionId } = client;
@@ -129,8 +126,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   });
 
   it('G6: an event reports that a client resumed at evicted events', async () => {
-    await app.close();
-    await start({ eventLog: { maxEvents: 100 } });
+    await start({ clock: new ManualClock(), eventLog: { maxEvents: 100 } });
     const client = await app.client().initialize();
     for (let i = 1; i <= 103; i++) await app.service.notify(client.sessionId!, note(i));
     const stream = await (await client.listen('0_1')).count(100);
@@ -139,6 +135,8 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   });
 
   it('events$ completes with the app, once', async () => {
+    let completed = 0;
+    app.service.events$.subscribe({ complete: () => completed++ });
     const client = await app.client().initialize();
     const stream = await client.listen();
     await app.shutDown();

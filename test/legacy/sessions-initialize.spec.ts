@@ -1,5 +1,6 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
+import { describe, expect, it } from 'vitest';
+import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
+import { testApps } from '../support/test-apps.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { scriptedServer } from '../support/scripted-server.js';
@@ -9,11 +10,11 @@ const SOUND = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: '
 
 describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
   let app: TestApp;
+  const begin = testApps(adapter, { shared: true, guards: [], tools: { quick: () => 'quick' } });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-    app = await TestApp.start({ adapter, tools: { quick: () => 'quick' }, ...options });
+    app = await begin(options);
     return app;
   };
-  afterEach(() => app.close());
 
   it.each(['auto', 'sse', 'json'] as const)(
     'S1: initialize is answered with one JSON body and a session id in %s mode',

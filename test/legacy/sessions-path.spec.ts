@@ -1,21 +1,22 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, TestApp, type TestAppOptions } from '../support/app.js';
+import { describe, expect, it } from 'vitest';
+import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
+import { testApps } from '../support/test-apps.js';
 import { RawClient } from '../support/raw-client.js';
 import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 
 describe.each(ONE_ADAPTER)('a session belongs to the path it began at, on %s', (adapter) => {
   let app: TestApp;
-  afterEach(() => app.close());
 
+  const tools: TestAppOptions['tools'] = {
+    quick: () => 'quick',
+    talks: async (_, ctx) => {
+      await ctx.log('info', 'one');
+      return 'said';
+    },
+  };
+  const begin = testApps(adapter, { shared: true, guards: [], tools, path: 'tenants/:tenant/mcp' });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
-    const tools: TestAppOptions['tools'] = {
-      quick: () => 'quick',
-      talks: async (_, ctx) => {
-        await ctx.log('info', 'one');
-        return 'said';
-      },
-    };
-    app = await TestApp.start({ adapter, tools, path: 'tenants/:tenant/mcp', ...options });
+    app = await begin(options);
   };
   const tenant = (name: string): RawClient => new RawClient(app.url.replace(':tenant', name));
   /** A client of one tenant that has the session of another. */

@@ -3,6 +3,7 @@ import { ResourceTemplate, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import type { McpServerContext } from 'nestjs-mcp-streamable/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { testApps } from '../support/test-apps.js';
 import { gists } from '../support/messages.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectGenericFailure, expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
@@ -90,14 +91,14 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
   let app: TestApp;
   let events: McpSessionEvent[];
 
+  const begin = testApps(adapter, { shared: true, guards: [], sseAfterMs: 60_000, tools: TOOLS, providers: [Docs] });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
-    events = [];
-    app = await TestApp.start({ adapter, sseAfterMs: 60_000, tools: TOOLS, providers: [Docs], ...options });
-    app.service.events$.subscribe((event) => events.push(event));
+    const its: McpSessionEvent[] = (events = []);
+    app = await begin(options);
+    app.service.events$.subscribe((event) => its.push(event));
   };
   const rebuilt = () => events.filter(({ type }) => type === 'rebuilt');
   beforeEach(() => start());
-  afterEach(() => app.close());
 
   it('rebuild: continues with the next POST, and stays live', async () => {
     const client = await app.client().initialize(LATEST, { roots: { listChanged: true } });
@@ -223,7 +224,6 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
   });
 
   it('S7, rebuild: requests of other principals do not rebuild it', async () => {
-    await app.close();
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize();
     await app.release(client.sessionId!);

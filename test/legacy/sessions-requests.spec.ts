@@ -1,11 +1,11 @@
 import { currentMcpCall, McpUnknownSessionError, type McpSessionEvent } from 'nestjs-mcp-streamable';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
-import { eventually, recordedEvents } from '../support/test-apps.js';
+import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 
 const ROOTS = [{ uri: 'file:///home', name: 'home' }];
 
@@ -28,9 +28,10 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
       return 'answered';
     },
   };
+  const begin = testApps(adapter, { shared: true, guards: [], tools, sseAfterMs: 60_000 });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     release = gate();
-    app = await TestApp.start({ adapter, tools, sseAfterMs: 60_000, ...options });
+    app = await begin(options);
     events = recordedEvents(app);
   };
   const withRoots = (): Promise<RawClient> => app.client().initialize(LATEST, { roots: {} });
@@ -45,7 +46,6 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
   /** The question as the client sees it. */
   const question = async (stream: SseStream, nth = 1) => (await stream.count(nth)).messages[nth - 1];
   beforeEach(() => start());
-  afterEach(() => app.close());
 
   it('P7: McpSessionService.request() asks on the standalone stream, and resolves with the typed result', async () => {
     const client = await withRoots();
@@ -143,7 +143,6 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
   });
 
   it('P7: inside a call that is answered as JSON it fails, even with an open standalone stream', async () => {
-    await app.close();
     await start({ responseMode: 'json' });
     const client = await withRoots();
     const standalone = await client.listen();
@@ -227,7 +226,6 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
 
   it('P7: McpSessionService.request() ends after serverRequestTimeoutMs', async () => {
     const clock = new ManualClock();
-    await app.close();
     await start({ clock, serverRequestTimeoutMs: 5_000 });
     const client = await withRoots();
     const stream = await client.listen();

@@ -1,10 +1,10 @@
 import { currentMcpCall, type McpSessionEvent, type McpSessionService } from 'nestjs-mcp-streamable';
 import { McpEventLogFullError, InMemoryEventStore, type McpEventStore } from 'nestjs-mcp-streamable/stores';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ONE_ADAPTER, gate, type TestApp, type TestTool, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { LATEST } from '../support/raw-client.js';
-import { recordedEvents } from '../support/test-apps.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 import { as, trustingGuard } from '../support/users.js';
 
@@ -35,17 +35,16 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
       return 'answered';
     },
   };
+  const begin = testApps(adapter, { shared: true, guards: [], sseAfterMs: 60_000, tools });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     release = gate();
-    app = await TestApp.start({ adapter, sseAfterMs: 60_000, tools, ...options });
+    app = await begin(options);
     events = recordedEvents(app);
   };
   const dataOf = (messages: { params?: { data: unknown } }[]) => messages.map(({ params }) => params?.data);
   beforeEach(() => start());
-  afterEach(() => app.close());
 
   it('list() and get() return all sessions with their principals, oldest first', async () => {
-    await app.close();
     await start({ guards: [trustingGuard] });
     const ann = await app.client(as('ann')).initialize(LATEST, { roots: {} });
     const bob = await app.client(as('bob')).initialize('2025-03-26');
@@ -144,7 +143,6 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
   });
 
   it('notify() reaches the sessions that a predicate picks', async () => {
-    await app.close();
     await start({ guards: [trustingGuard] });
     const clients = [];
     for (const user of ['ann', 'bob', 'ann', 'bob']) clients.push(await app.client(as(user)).initialize());
@@ -220,7 +218,6 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
   });
 
   it('P3: notify() inside a call that is answered as JSON goes to the standalone stream', async () => {
-    await app.close();
     await start({ responseMode: 'json' });
     const client = await app.client().initialize();
     const standalone = await client.listen();
@@ -235,7 +232,6 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     let full: string | undefined;
     const append: McpEventStore['append'] = (...of) =>
       of[0] === full ? Promise.reject(new McpEventLogFullError(of[1], 'maxEvents')) : store.append(...of);
-    await app.close();
     await start({ clock, eventStore: double<McpEventStore>(store, { append }) });
     const [one, other] = [await app.client().initialize(), await app.client().initialize()];
     full = one.sessionId;

@@ -4,8 +4,9 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { testApps } from '../support/test-apps.js';
 import type { RawResponse, SseStream } from '../support/http.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
 
@@ -14,38 +15,30 @@ const HOSTILE_TEXT = 'one\ntwo\r\nthree\rdata: x\n\nid: 0_99\u2028\u2029 é 🏳
 
 describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
   let app: TestApp;
-  let clock: ManualClock;
+  const clock = new ManualClock();
   let release: ReturnType<typeof gate<void>>;
 
-  async function start(options: Partial<TestAppOptions> = {}): Promise<void> {
-    clock = new ManualClock();
-    release = gate();
-    const say =
-      (...texts: string[]): TestTool =>
-      async (_, ctx) => {
-        for (const data of texts) {
-          await ctx.log('info', data);
-        }
-        return texts.at(-1);
-      };
-    const tools: Record<string, TestTool> = {
-      says: say('one', 'two'),
-      hostile: say(HOSTILE_TEXT),
-      waits: async () => {
-        await release.promise;
-        return 'waited';
-      },
+  const say =
+    (...texts: string[]): TestTool =>
+    async (_, ctx) => {
+      for (const data of texts) {
+        await ctx.log('info', data);
+      }
+      return texts.at(-1);
     };
-    app = await TestApp.start({
-      adapter,
-      port: true,
-      clock,
-      tools,
-      idleTimeoutMs: Infinity,
-      ...options,
-    });
+  const tools: Record<string, TestTool> = {
+    says: say('one', 'two'),
+    hostile: say(HOSTILE_TEXT),
+    waits: async () => {
+      await release.promise;
+      return 'waited';
+    },
+  };
+  const begin = testApps(adapter, { shared: true, guards: [], port: true, clock, tools, idleTimeoutMs: Infinity });
+  async function start(options: Partial<TestAppOptions> = {}): Promise<void> {
+    release = gate();
+    app = await begin(options);
   }
-  afterEach(() => app.close());
 
   /** Each way to an open stream. */
   const WAYS: [string, (client: RawClient) => Promise<RawResponse>][] = [

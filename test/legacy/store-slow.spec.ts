@@ -18,7 +18,7 @@ const SCHEDULES: Record<string, (seed: number) => EventStoreFaults> = {
 };
 
 describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 3_600_000 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 3_600_000 });
   let clock: ManualClock;
   let store: FaultyEventStore;
   let app: TestApp;

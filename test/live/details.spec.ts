@@ -7,6 +7,7 @@ import { WholeShop } from '../browser/live-shop.js';
 import { serverInfo, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { ModernClient } from '../support/modern-client.js';
+import { sharedApp } from '../support/test-apps.js';
 import { LiveReader } from './live-reader.js';
 import { ShopTools } from './shop.js';
 
@@ -17,25 +18,35 @@ const ORDER = { customer: 'a@example.com', lines: [{ sku: 'x', count: 2 }], toke
 
 describe('what the page has opened', () => {
   let app: TestApp;
+  let own: TestApp | undefined;
   let reader: LiveReader | undefined;
+
+  const made = (
+    live: Partial<McpLiveOptions> = {},
+    imports: DynamicModule[] = [],
+    endpoint: object = {},
+  ): Promise<TestApp> => {
+    const guarded = { unguarded: 'loopback' as const, ...live };
+    return TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo, ...endpoint }), McpLiveModule.forRoot(guarded), ...imports],
+      providers: [WholeShop, ShopTools],
+    });
+  };
+  /** For what does not depend on earlier calls. */
+  const together = sharedApp(() => made());
+  const share = async () => {
+    app = await together();
+  };
+  const start = async (...options: Parameters<typeof made>): Promise<void> => {
+    app = own = await made(...options);
+  };
   afterEach(async () => {
     vi.unstubAllEnvs();
     reader?.close();
     reader = undefined;
-    await app.close();
+    await own?.close();
+    own = undefined;
   });
-
-  async function start(
-    live: Partial<McpLiveOptions> = {},
-    imports: DynamicModule[] = [],
-    endpoint: object = {},
-  ): Promise<void> {
-    const guarded = { unguarded: 'loopback' as const, ...live };
-    app = await TestApp.of('fastify', {
-      imports: [McpStreamableModule.forRoot({ serverInfo, ...endpoint }), McpLiveModule.forRoot(guarded), ...imports],
-      providers: [WholeShop, ShopTools],
-    });
-  }
   const watch = async () => {
     reader = await LiveReader.open(`${app.base}/mcp-live`);
   };
@@ -71,7 +82,7 @@ describe('what the page has opened', () => {
   });
 
   it('the live page shows of a tool: the scopes that it needs, and the advice of the doctor', async () => {
-    await start();
+    await share();
     const { body } = await details('tool', 'fail');
     expect(body.scopes).toEqual(['shop:write']);
     expect(body.guards).toEqual([]);
@@ -84,7 +95,7 @@ describe('what the page has opened', () => {
     ['template', 'shop://orders/{id}', { wire: { name: 'order' } }],
     ['prompt', 'apology', { wire: { arguments: [{ name: 'customer', required: true }] } }],
   ])('the live page shows of a %s: what lists have of it', async (kind, key, body) => {
-    await start();
+    await share();
     expect((await details(kind, key)).body).toMatchObject(body);
   });
 
@@ -96,12 +107,12 @@ describe('what the page has opened', () => {
     ['constructor', 'x'],
     ['', ''],
   ])('the live page has nothing of the %s "%s"', async (kind, key) => {
-    await start();
+    await share();
     expect(await details(kind, key)).toMatchObject({ status: 404, body: { error: 'UNKNOWN' } });
   });
 
   it('the live page shows of a session: what its client declared, its settings and streams, and never its id', async () => {
-    await start();
+    await share();
     const client = app.client();
     await client.initialize('2025-11-25', { elicitation: {}, sampling: {} });
     const stream = await client.listen();
@@ -124,7 +135,7 @@ describe('what the page has opened', () => {
   });
 
   it('the live page shows of a call: its stages, its trace and what it sent, without any data of its caller', async () => {
-    await start();
+    await share();
     await watch();
     const meta = { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` };
     const options = { progressToken: 1, logLevel: 'debug', meta };
@@ -241,7 +252,7 @@ describe('what the page has opened', () => {
     };
 
     it('trying a tool on the live page is allowed where the endpoint admits the page, outside of production', async () => {
-      await start();
+      await share();
       expect(await trial()).toEqual({ allowed: true });
     });
 
@@ -267,7 +278,7 @@ describe('what the page has opened', () => {
   });
 
   it('another origin reads neither', async () => {
-    await start();
+    await share();
     expect((await details('tool', 'find_order', { origin: 'https://evil.example' })).status).toBe(403);
   });
 });

@@ -41,7 +41,7 @@ class Recording implements NestInterceptor {
 }
 
 describe('incoming messages', () => {
-  const start = testApps('fastify', { errorDetails: false });
+  const start = testApps('fastify', { shared: true, errorDetails: false });
   afterEach(() => void seen.splice(0));
 
   describe.each(ERAS)('D1: in the %s era', (era) => {

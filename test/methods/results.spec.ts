@@ -49,7 +49,7 @@ const RIGHT: readonly Requested[] = [
 const CACHED = RIGHT.map(([method]) => method).filter((method) => /list$|discover|read/.test(method));
 
 describe('outgoing results', () => {
-  const startApp = testApps('fastify', { providers: [Everything], instructions: 'Add a lot.' });
+  const startApp = testApps('fastify', { shared: true, providers: [Everything], instructions: 'Add a lot.' });
   const start = async (options = {}): Promise<TestApp> => {
     const app = await startApp(options);
     const complete = { a: (): string[] => ['one'] };

@@ -10,7 +10,7 @@ const MODES = ['auto', 'json', 'sse'] as const;
 const KEEP_ALIVE = 15_000;
 
 describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s', (adapter) => {
-  const start = testApps(adapter, { port: true, sseAfterMs: 0 });
+  const start = testApps(adapter, { shared: true, port: true, sseAfterMs: 0 });
   const textOf = (client: ModernClient, name: string, headers: Record<string, string> = {}): string => {
     const body = client.message('tools/call', { name, arguments: {} }, { id: 1, progressToken: 1 });
     return requestText(senderOf(client, body), 'POST', { body, headers });

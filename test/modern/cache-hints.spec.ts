@@ -97,7 +97,7 @@ const allListed = async (app: TestApp) =>
   Object.fromEntries(await Promise.all(METHODS.map(async (method) => [method, await listed(app, method)])));
 
 describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
-  const start = testApps(adapter, { guards: [], providers: [Handlers] });
+  const start = testApps(adapter, { shared: true, guards: [], providers: [Handlers] });
 
   it('cache hints are on every cacheable result, and forbid caching by default', async () => {
     const app = await start();
@@ -197,7 +197,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('M10: the order of lists on %s', (adapter) => {
-  const start = testApps(adapter, { guards: [], providers: [Handlers, Guarded] });
+  const start = testApps(adapter, { shared: true, guards: [], providers: [Handlers, Guarded] });
   const names = async (app: TestApp) => {
     const { result } = await new ModernClient(app.url).ask('tools/list');
     return (result.tools as { name: string }[]).map(({ name }) => name);

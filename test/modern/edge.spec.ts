@@ -9,7 +9,7 @@ import { cut, postInChunks, senderOf } from '../support/raw-socket.js';
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 
 describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
-  const start = testApps(adapter, { port: true, maxBodyBytes: 10_000 });
+  const start = testApps(adapter, { shared: true, port: true, maxBodyBytes: 10_000 });
   let app: TestApp;
   let client: ModernClient;
   let called: unknown[];

@@ -11,7 +11,7 @@ import { testApps } from '../support/test-apps.js';
 const UNSUPPORTED_VERSION = -32022;
 
 describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) => {
-  const start = testApps(adapter, { tools: { greet: () => 'hello' } });
+  const start = testApps(adapter, { shared: true, tools: { greet: () => 'hello' } });
   const modern = (app: TestApp): ModernClient => new ModernClient(app.url);
 
   it.each<McpEras>(['both', 'modern'])(

@@ -119,6 +119,7 @@ const doorman: CanActivate = {
 
 describe.each(ONE_ADAPTER)('guards and scopes of modern requests, on %s', (adapter) => {
   const start = testApps(adapter, {
+    shared: true,
     providers: [Shop, Office, RolesGuard, Scoped, Basket],
     guards: [doorman, trustingGuard],
     denials: 'http',

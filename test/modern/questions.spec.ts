@@ -50,7 +50,12 @@ afterEach(() => {
 });
 
 describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [AskingHandlers] });
+  const begin = testApps(adapter, { shared: true, providers: [AskingHandlers] });
+  const start = async (options?: Partial<TestAppOptions>): Promise<TestApp> => {
+    const app = await begin(options);
+    for (const { app: node } of app.nodes) node.get(AskingHandlers, { strict: false }).runs.length = 0;
+    return app;
+  };
   const runsOf = ({ nodes }: TestApp): string[] =>
     nodes.flatMap(({ app }) => app.get(AskingHandlers, { strict: false }).runs);
 

@@ -41,7 +41,7 @@ class Tools {
 }
 
 describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { shared: true, providers: [Tools] });
 
   it('M1: server/discover returns the revisions and capabilities of the server', async () => {
     const app = await start();

@@ -38,7 +38,7 @@ function waiting(): { waits: Tool; called: Promise<void>; release: (text: string
 const heard = { progressToken: 'p', logLevel: 'debug' };
 
 describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 500, keepAliveMs: 15_000 });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 500, keepAliveMs: 15_000 });
 
   it.each([['notifications/cancelled'], ['notifications/progress'], ['notifications/anything']])(
     'P1: the notification %s is taken: 202, no body, no content type',

@@ -62,7 +62,7 @@ const gists = ({ messages }: SseStream): string[] =>
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe.each(ONE_ADAPTER)('subscriptions/listen on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Orders, RolesGuard] });
+  const start = testApps(adapter, { shared: true, providers: [Orders, RolesGuard] });
   const opened: SseStream[] = [];
   const official: Client[] = [];
   afterEach(async () => {

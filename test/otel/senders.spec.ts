@@ -62,7 +62,7 @@ const isBelow = (child: ReadableSpan, parent: ReadableSpan): void => {
 };
 
 describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { shared: true, providers: [Tools] });
   const asking = async (options: object = {}): Promise<RawClient> => {
     const app = await start({ instrumentation: new OtelInstrumentation(), ...options });
     return app.client().initialize(LATEST, { elicitation: {}, roots: {} });
@@ -173,7 +173,7 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
 });
 
 describe.each(ONE_ADAPTER)('a request of our client, to a server on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { shared: true, providers: [Tools] });
   let client: Client;
   afterEach(() => client.close());
 

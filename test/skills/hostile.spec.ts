@@ -159,23 +159,26 @@ describe.each(ONE_ADAPTER)('what a folder of skills does not serve, on %s', (ada
     expect((await ask('resources/read', { uri: 'skill://good/SKILL.md' })).error).toMatchObject({ code: -32602 });
   });
 
-  it.each<[string, string, RegExp]>([
-    ['no frontmatter', '# Bad\n', /must begin with a "---" line/],
-    ['an open frontmatter', '---\nname: bad\n', /no closing "---"/],
-    ['no description', '---\nname: bad\n---\n', /"name" and "description"/],
-    ['another name', skillMd('good'), /name "good" must match/],
-    ['a name with capitals', '---\nname: Bad\ndescription: x\n---\n', /must be 1-64 lowercase letters/],
-    ['a key of the prototype', '---\nname: bad\ndescription: x\n__proto__: {}\n---\n', /__proto__/],
-    ['an alias bomb', '---\nname: bad\ndescription: x\na: &a [x, x]\nb: [*a, *a]\n---\n', /anchors, aliases/],
-    ['deep nesting', `---\nname: bad\ndescription: ${'['.repeat(5_000)}\n---\n`, /nesting|flow/],
-    ['bytes that are no text', '---\nname: bad\n\uD800', /frontmatter/],
-  ])('K3: a skill with %s is left out, and the log names its file and the fault', async (_, text, fault) => {
-    const { path } = await folder({ ...GOOD, 'bad/SKILL.md': text });
+  it('K3: a skill whose SKILL.md is wrong is left out, and the log names its file and the fault', async () => {
+    const wrong: readonly (readonly [what: string, text: string, fault: RegExp])[] = [
+      ['no frontmatter', '# Bad\n', /must begin with a "---" line/],
+      ['an open frontmatter', '---\nname: bad\n', /no closing "---"/],
+      ['no description', '---\nname: bad\n---\n', /"name" and "description"/],
+      ['another name', skillMd('good'), /name "good" must match/],
+      ['a name with capitals', '---\nname: Bad\ndescription: x\n---\n', /must be 1-64 lowercase letters/],
+      ['a key of the prototype', '---\nname: bad\ndescription: x\n__proto__: {}\n---\n', /__proto__/],
+      ['an alias bomb', '---\nname: bad\ndescription: x\na: &a [x, x]\nb: [*a, *a]\n---\n', /anchors, aliases/],
+      ['deep nesting', `---\nname: bad\ndescription: ${'['.repeat(5_000)}\n---\n`, /nesting|flow/],
+      ['bytes that are no text', '---\nname: bad\n\uD800', /frontmatter/],
+    ];
+    const files = wrong.map(([, text], at) => [`${at}/bad/SKILL.md`, text]);
+    const { path } = await folder({ ...GOOD, ...Object.fromEntries(files) });
     const { app, ask } = await startWith({ folders: [path] });
     expect(uris((await ask('skills/list')).result.skills)).toEqual(['skill://good/SKILL.md']);
-    const [line] = app.log.texts('warn').filter((each) => each.includes('bad'));
-    expect(line).toContain('bad/SKILL.md: ');
-    expect(line).toMatch(fault);
+    for (const [at, [what, , fault]] of wrong.entries()) {
+      const lines = app.log.texts('warn').filter((line) => line.includes(`${at}/bad/SKILL.md: `));
+      expect([what, lines]).toEqual([what, [expect.stringMatching(fault)]]);
+    }
   });
 
   it('K3: a broken skill is logged once, and is there when it is repaired', async () => {
@@ -216,55 +219,49 @@ describe.each(ONE_ADAPTER)('what a folder of skills does not serve, on %s', (ada
     expect(logged()).toHaveLength(1);
   });
 
-  it('K3: ten thousand skills are listed, page by page, and each is found', async () => {
-    const names = Array.from({ length: 10_000 }, (_, n) => `skill-${n}`);
-    const { path, write } = await folder();
-    for (let at = 0; at < names.length; at += 500) {
-      const some = names.slice(at, at + 500);
-      await Promise.all(some.map((name) => write({ [`${name}/SKILL.md`]: skillMd(name) })));
-    }
-    const { ask } = await startWith({ folders: [path] });
+  it('K3: more skills than fit on two pages are listed, page by page, and each is found', async () => {
+    const names = Array.from({ length: 205 }, (_, n) => `skill-${n}`);
+    const { path } = await folder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillMd(name)])));
+    const { ask } = await startWith({ folders: [path] }, { pageSize: 100 });
     const found: string[] = [];
-    for (let cursor: string | undefined; ;) {
+    let pages = 0;
+    for (let cursor: string | undefined; pages === 0 || cursor !== undefined; pages++) {
       const { skills, nextCursor } = (await ask('skills/list', { ...(cursor && { cursor }) })).result;
       found.push(...uris(skills));
-      if (nextCursor === undefined) break;
       cursor = nextCursor;
     }
-    expect(new Set(found).size).toBe(10_000);
-    expect(found).toEqual(found.toSorted());
-    expect((await ask('resources/read', { uri: 'skill://skill-9999/SKILL.md' })).result.contents).toHaveLength(1);
+    expect([pages, found]).toEqual([3, names.map((name) => `skill://${name}/SKILL.md`).toSorted()]);
+    expect((await ask('resources/read', { uri: 'skill://skill-204/SKILL.md' })).result.contents).toHaveLength(1);
   });
 });
 
 describe.each(ONE_ADAPTER)('what a method with @Skill() may return, on %s', (adapter) => {
-  const start = testApps(adapter);
+  const start = testApps(adapter, { shared: true, module: { imports: [McpSkillsModule.forRoot()] } });
   const folder = skillFolders();
+  let returned: unknown;
 
-  it.each<[unknown, RegExp]>([
-    [7, /must return the text of SKILL\.md, or an object.*it returned 7/],
-    [{}, /it returned no "SKILL\.md"/],
-    [{ 'SKILL.md': 'x', '../x': 'y' }, /the path "\.\.\/x" is not below the folder/],
-    [{ 'SKILL.md': 'x', '/etc/passwd': 'y' }, /the path "\/etc\/passwd"/],
-    [{ 'SKILL.md': 'x', 'a//b': 'y' }, /the path "a\/\/b"/],
-    [{ 'SKILL.md': 'x', '.env': 'y' }, /the path "\.env".*hidden/],
-    [{ 'SKILL.md': 'x', 'a\\b': 'y' }, /the path/],
-    [{ 'SKILL.md': 'x', 'a.txt': 1 }, /its file "a\.txt" is 1/],
-    ['---\nname: odd\n---\n', /begins with "---", and @Skill\(\) has a "description"/],
-    [{ 'SKILL.md': 'x', 'a.bin': new Uint8Array(17 * 1024 ** 2) }, /more than 16777216/],
-  ])('K2: %j fails with a generic text, and the log says why', async (value, reason) => {
-    @Injectable()
-    class Odd {
-      @Skill({ name: 'odd', description: 'Is odd.' })
-      odd(): never {
-        return value as never;
-      }
+  @Injectable()
+  class Odd {
+    @Skill({ name: 'odd', description: 'Is odd.' })
+    odd(): never {
+      return returned as never;
     }
-    const app = await start({
-      providers: [Odd],
-      module: { imports: [McpSkillsModule.forRoot()] },
-      errorDetails: false,
-    });
+  }
+
+  it.each<[string, unknown, RegExp]>([
+    ['a number', 7, /must return the text of SKILL\.md, or an object.*it returned 7/],
+    ['no SKILL.md', {}, /it returned no "SKILL\.md"/],
+    ['a path above', { 'SKILL.md': 'x', '../x': 'y' }, /the path "\.\.\/x" is not below the folder/],
+    ['an absolute path', { 'SKILL.md': 'x', '/etc/passwd': 'y' }, /the path "\/etc\/passwd"/],
+    ['a path with an empty name', { 'SKILL.md': 'x', 'a//b': 'y' }, /the path "a\/\/b"/],
+    ['a hidden file', { 'SKILL.md': 'x', '.env': 'y' }, /the path "\.env".*hidden/],
+    ['a backslash', { 'SKILL.md': 'x', 'a\\b': 'y' }, /the path/],
+    ['a file that is no text', { 'SKILL.md': 'x', 'a.txt': 1 }, /its file "a\.txt" is 1/],
+    ['two descriptions', '---\nname: odd\n---\n', /begins with "---", and @Skill\(\) has a "description"/],
+    ['too many bytes', { 'SKILL.md': 'x', 'a.bin': new Uint8Array(16 * 1024 ** 2) }, /more than 16777216/],
+  ])('K2: %s fails with a generic text, and the log says why', async (_, value, reason) => {
+    returned = value;
+    const app = await start({ providers: [Odd], errorDetails: false });
     const client = new ModernClient(app.url);
     const { error } = await client.ask('skills/get', { uri: 'skill://odd/SKILL.md' });
     expect(error).toMatchObject({ code: -32603, message: expect.stringContaining('See the server log') });
@@ -281,7 +278,7 @@ describe.each(ONE_ADAPTER)('what a method with @Skill() may return, on %s', (ada
         return Object.fromEntries([['SKILL.md', '# Named'], ...names.map((name) => [name, name])]);
       }
     }
-    const app = await start({ providers: [Named], module: { imports: [McpSkillsModule.forRoot()] } });
+    const app = await start({ providers: [Named] });
     const client = new ModernClient(app.url);
     const { skill } = (await client.ask('skills/get', { uri: 'skill://named/SKILL.md' })).result;
     const read = new Set<string>();

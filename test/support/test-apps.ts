@@ -1,59 +1,154 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { McpRegistry, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterAll, afterEach } from 'vitest';
-import { TestApp, type Adapter, type TestAppOptions } from './app.js';
+import { TestApp, type Adapter, type TestAppOptions, type TestTool } from './app.js';
+import { KINDS } from './kinds.js';
 import { trustingGuard } from './users.js';
 import { loneFetch } from './ways.js';
 
 export { eventually } from './eventually.js';
 
 export interface TestAppsOptions extends Partial<TestAppOptions> {
-  /** Tests that ask for no options have one app together: see `sharedApp`. Their handlers must not remember. @default false */
+  /**
+   * Tests that ask for the same options have one app together, one after the other; tools, and what a test registers, are there for
+   * that test alone. Decorated handlers must not remember. Options are the same if they are equal data, or the same functions and
+   * classes.
+   *
+   * @default false
+   */
   shared?: boolean;
 }
 
 /**
- * Starts apps; each is closed after its test, and must have left nothing behind. A guard of the route believes who calls:
- * `as(user, token)` becomes `request.user`. Providers of `defaults` come before those of a test.
+ * Starts apps; each is closed after its test, or after the last one, and must have left nothing behind after each. A guard of the
+ * route believes who calls: `as(user, token)` becomes `request.user`. Providers of `defaults` come before those of a test.
  */
 export function testApps(
   adapter: Adapter,
   { shared = false, ...defaults }: TestAppsOptions = {},
 ): (options?: Partial<TestAppOptions>) => Promise<TestApp> {
   const started: TestApp[] = [];
+  const kept: KeptApp[] = [];
   afterEach(async () => {
     for (const app of started.splice(0)) {
       await app.close();
       app.log.release();
     }
+    for (const its of kept) await its.clear();
+  });
+  afterAll(async () => {
+    for (const its of kept.splice(0)) await its.stop();
   });
   const start = (options: Partial<TestAppOptions>): Promise<TestApp> => {
     const providers = [...(defaults.providers ?? []), ...(options.providers ?? [])];
     return TestApp.start({ adapter, guards: [trustingGuard], ...defaults, ...options, providers });
   };
-  const together = shared && sharedApp(() => start({}));
-  return async (options) => {
-    if (together && options === undefined) return together();
-    const app = await start(options ?? {});
+  const keep = (options: Partial<TestAppOptions>): KeptApp => {
+    const free = kept.find((its) => !its.used && isDeepStrictEqual(its.options, options));
+    if (free) return free;
+    const its = new KeptApp(() => start({ ...options, tools: {} }), options);
+    kept.push(its);
+    return its;
+  };
+  return async (options = {}) => {
+    const { tools = defaults.tools ?? {}, ...others } = options;
+    if (shared && isData(others)) {
+      const app = await keep(others).use();
+      await registerTools(app, tools);
+      return app;
+    }
+    const app = await start(options);
     started.push(app);
     return app;
   };
 }
 
-/**
- * One app for the tests of a block, started by the first that asks for it: starting takes longer than most tests. After each
- * test nothing may be left of it, after the last one nothing of the app.
- */
+/** One app for the tests of a block, started by the first that asks for it, as `testApps` with `shared` keeps them. */
 export function sharedApp(start: () => Promise<TestApp>): () => Promise<TestApp> {
-  let app: Promise<TestApp> | undefined;
-  afterEach(async () => (await app)?.expectNothingLeft());
-  afterAll(async () => (await app)?.stop());
-  return async () => {
-    const its = await (app ??= start());
-    its.log.lines.length = 0;
-    its.log.attach();
-    return its;
-  };
+  const its = new KeptApp(start);
+  afterEach(() => its.clear());
+  afterAll(() => its.stop());
+  return () => its.use();
+}
+
+/**
+ * An app of several tests: starting takes longer than most tests. After each test that used it nothing may be left of that, after the
+ * last one nothing of the app.
+ */
+class KeptApp {
+  #app: Promise<TestApp> | undefined;
+  #used = false;
+
+  constructor(
+    private readonly start: () => Promise<TestApp>,
+    readonly options: Partial<TestAppOptions> = {},
+  ) {}
+
+  /** Whether the test that runs has it. */
+  get used(): boolean {
+    return this.#used;
+  }
+
+  async use(): Promise<TestApp> {
+    const first = !this.#used;
+    this.#used = true;
+    this.#app ??= this.start();
+    const app = await this.#app.catch((error: unknown) => this.#forget(error));
+    if (first) app.log.lines.length = 0;
+    app.log.attach();
+    return app;
+  }
+
+  async clear(): Promise<void> {
+    if (!this.#used) return;
+    const app = await this.#app!;
+    this.#used = false;
+    await app.expectNothingLeft().catch((error: unknown) => this.#forget(error));
+    // A test may stop it.
+    if (app.nodes.some(({ service }) => service['sessions'].closing)) return this.stop();
+    for (const { app: node } of app.nodes) {
+      const registry = node.get(McpRegistry, { strict: false });
+      for (const kind of KINDS)
+        for (const { key, origin } of registry.list(kind))
+          if (origin.endsWith('(registered at run time)')) registry['table'].remove(kind, key);
+    }
+  }
+
+  /** Another test gets another one. */
+  #forget(error: unknown): never {
+    this.#app = undefined;
+    this.#used = false;
+    throw error;
+  }
+
+  async stop(): Promise<void> {
+    const app = this.#app;
+    this.#app = undefined;
+    await (await app)?.stop();
+  }
+}
+
+/** Whether equal means the same: an instance of a class has a state of its own. */
+function isData(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  const plain = [Object.prototype, Array.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
+  return plain && Object.values(value).every(isData);
+}
+
+/** Registers functions of a test as tools, which `tools` makes decorated methods of in an app of its own. */
+async function registerTools({ nodes }: TestApp, tools: Readonly<Record<string, TestTool>>): Promise<void> {
+  for (const { app, service } of nodes)
+    for (const [name, tool] of Object.entries(tools))
+      app.get(McpRegistry, { strict: false }).registerTool({
+        name,
+        description: name,
+        inputSchema: { type: 'object' },
+        handler: async (args, ctx) => (await tool(args, ctx, service)) ?? 'done',
+      });
+  // The change of the list is announced before the first client comes.
+  await nextTurn();
 }
 
 /** Everything that happens to the sessions of an app from now on; not that its nodes follow each other. */
