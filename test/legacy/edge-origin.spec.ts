@@ -205,7 +205,9 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     });
 
     it('E1: with a list only the listed names pass, and the first refusal is logged', async () => {
-      await knock({ allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] });
+      // An app of its own: only its first refusal is logged.
+      const allowedHosts = ['mcp.example.com', 'api.example.com'];
+      await knock({ allowedHosts, allowedOrigins: ['https://app.example.com'] });
       expect(await statusOf({ host: 'mcp.example.com', origin: 'https://app.example.com' })).toBe(400);
       expect(log.texts('warn')).toEqual([]);
       expect(await statusOf({ host: 'localhost' })).toBe(403);
