@@ -48,12 +48,11 @@ const SDK_ENDS: Record<string, End> = {
   'server.close()': { end: ({ call }) => call.server!.close(), heard: ['error -32000'] },
 };
 
-let clock: ManualClock;
+const clock = new ManualClock();
 let running: Running[];
 let hold: ReturnType<typeof gate<void>>;
 
 beforeEach(() => {
-  clock = new ManualClock();
   running = [];
   hold = gate();
 });

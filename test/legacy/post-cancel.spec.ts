@@ -7,6 +7,9 @@ import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
+/** Stands still: nothing ends by time. */
+const STILL = new ManualClock();
+
 /** Reasons that are no texts. */
 const REASONS: [what: string, reason: unknown][] = [
   ['a number', 17],
@@ -41,7 +44,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   const aborted = () => signals.map((signal) => signal.aborted);
 
   it('P9: a call that is cancelled before the head gets the head of a stream and its end, and its signals abort', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
@@ -64,7 +67,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a call that is cancelled after the head ends its stream without an answer', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const client = await app.client().initialize();
     const stream = (await client.call('talks', {}, { id: 'call' })).sse();
     await stream.count(1);
@@ -82,7 +85,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a call that is cancelled in sse mode before its first message ends its stream', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
+    const app = await start({ clock: STILL, responseMode: 'sse', tools });
     const client = await app.client().initialize();
     const stream = await (await client.call('waits', {}, { id: 'call' })).sse().opened();
     await entered.promise;
@@ -94,7 +97,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a cancellation in one batch with its request ends the stream in sse mode', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
+    const app = await start({ clock: STILL, responseMode: 'sse', tools });
     const client = await app.client().initialize('2025-03-26');
     const stream = (await client.post([client.toolCall('waits', {}, { id: 'call' }), cancelOf('call')])).sse();
     expect(await stream.end()).toBe('end');
@@ -103,7 +106,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a client that left finds the end of its cancelled call when it resumes', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', {}, { id: 'call' })).sse().count(1);
     await entered.promise;
@@ -117,7 +120,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a cancellation of an id that is unknown or answered changes nothing', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
     await (await client.call('quick', {}, { id: 'answered' })).text();
@@ -138,7 +141,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a cancellation of a call of another session changes nothing', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const [mine, other] = [await app.client().initialize(), await app.client().initialize()];
     const posted = mine.call('waits', {}, { id: 'same' });
     await entered.promise;
@@ -150,7 +153,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it.each(REASONS)('P9: a cancellation aborts the signals also when its reason is %s', async (_, reason) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -161,7 +164,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a cancellation without a reason aborts the signals with an AbortError', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const client = await app.client().initialize();
     const posted = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -172,7 +175,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: a cancelled id is free at once, also while the cancelled handler still runs', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const client = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'call' });
     await entered.promise;
@@ -224,7 +227,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: cancellation on %s', (adapter) =
       const hold = gate();
       const signals: AbortSignal[] = [];
       const app = await start({
-        clock: new ManualClock(),
+        clock: STILL,
         server: scripted({
           waits: async (__, ctx) => {
             signals.push(ctx.mcpReq.signal, currentMcpCall()!.signal);

@@ -8,6 +8,9 @@ import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
+/** Stands still: nothing ends by time. */
+const STILL = new ManualClock();
+
 interface Talk {
   ctx: McpContext;
   sessions: McpSessionService;
@@ -119,7 +122,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
 
   beforeEach(async () => {
     after = new Afterwards();
-    app = await start({ clock: new ManualClock(), tools });
+    app = await start({ clock: STILL, tools });
     calls = await LateCalls.of(app);
     ({ client } = calls);
   });
@@ -263,7 +266,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: late messages on %s', (adapter) 
         return 'too late';
       },
     });
-    app = await start({ clock: new ManualClock(), server });
+    app = await start({ clock: STILL, server });
     calls = await LateCalls.of(app);
     ({ client } = calls);
   });

@@ -9,6 +9,9 @@ import { LATEST } from '../support/raw-client.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted, type ScriptedTool } from '../support/scripted-server.js';
 
+/** Stands still: nothing ends by time. */
+const STILL = new ManualClock();
+
 const CAPABLE = { sampling: {}, elicitation: { form: {} }, roots: {} };
 const ROOTS = { roots: [{ uri: 'file:///home' }] };
 
@@ -226,7 +229,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
 
   it('P7: a request ends with its session', async () => {
     const outcomes: string[] = [];
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock: STILL });
     for (const end of ['deleted', 'terminated'] as const) {
       const client = await app.client().initialize(LATEST, CAPABLE);
       const standalone = await client.listen();

@@ -8,7 +8,7 @@ import type { RawClient } from '../support/raw-client.js';
 import { testApps } from '../support/test-apps.js';
 import { JumpingClock } from '../support/tracked-clock.js';
 
-const MANY = 120;
+const MANY = 60;
 const all = (from = 0): number[] => Array.from({ length: MANY - from }, (_, n) => from + n);
 
 const SCHEDULES: Record<string, (seed: number) => EventStoreFaults> = {
@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
   };
 
   describe.each(Object.keys(SCHEDULES))('that is %s', (schedule) => {
-    it.each([1, 2])(
+    it.each([1])(
       'P2: a slow and faltering event store keeps the order of the messages of a call, awaited or not (%s)',
       async (seed) => {
         app = await start({ clock, eventStore: store, tools: { counts } });
@@ -90,7 +90,7 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
       },
     );
 
-    it.each([3, 4])(
+    it.each([3])(
       'G1: a slow and faltering event store loses and repeats nothing on the standalone stream (%s)',
       async (seed) => {
         app = await start({ clock, eventStore: store });
@@ -104,16 +104,16 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
       },
     );
 
-    it.each([5, 6])(
+    it.each([5])(
       'G2: a slow and faltering event store replays the events after a cursor and continues with live ones without a gap (%s)',
       async (seed) => {
         app = await start({ clock, eventStore: store });
         const client = await app.client().initialize();
         falter(SCHEDULES[schedule]!(seed));
-        await tell(client, 0, 40);
-        const told = tell(client, 40, MANY);
+        await tell(client, 0, 20);
+        const told = tell(client, 20, MANY);
         const early = await client.listen('0_10');
-        await early.until(({ events }) => events.length > 50);
+        await early.until(({ events }) => events.length > 25);
         const heard = gists(early.messages);
         early.destroy();
         const late = await client.listen(early.events.at(-1)!.id);

@@ -5,6 +5,9 @@ import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { testApps } from '../support/test-apps.js';
 
+/** Stands still: nothing ends by time. */
+const STILL = new ManualClock();
+
 /** Sends log messages on the standalone stream. */
 async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promise<void> {
   for (const data of said) await app.service.notify(client.sessionId!, log(data));
@@ -20,7 +23,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
 
   it('G1: a GET opens the standalone stream, with a head and a first frame at once', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock: STILL });
     const client = await app.client().initialize();
     const response = await client.get();
     expect(response.status).toBe(200);
@@ -39,7 +42,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G1: a GET without a cursor gets the messages that were not delivered yet, and none that was', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock: STILL });
     const client = await app.client().initialize();
     await tell(app, client, 'before', 'anybody', 'listens');
     await app.settled({ streams: 0, readers: 0, events: 3 });
@@ -65,7 +68,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G1: a GET gets no delivered message again after the session was rebuilt', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock: STILL });
     const client = await app.client().initialize();
     const first = await client.listen();
     await tell(app, client, 'one', 'two');
@@ -94,7 +97,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G2: a GET with a cursor gets the events after it, in order, and then live ones', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock: STILL });
     const client = await app.client().initialize();
     const first = await client.listen();
     await tell(app, client, 'one', 'two', 'three');
@@ -129,7 +132,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G2: a GET of a finished stream gets the events after the cursor, and then the end', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const app = await start({ clock: STILL, tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
     await stream.end();
@@ -146,7 +149,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G2: a GET of a finished stream with nothing left is answered with 405, without a body and with Allow', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const app = await start({ clock: STILL, tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
     await stream.end();
@@ -207,7 +210,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G5: an index past the end gets what is sent from now on, with the right ids, after a priming event that repeats it', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock: STILL });
     const client = await app.client().initialize();
     for (const [cursor, next] of [
       ['0_7', '0_1'],
@@ -227,7 +230,7 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   it('G5: an index past the end of a POST stream gets the answer of its call', async () => {
     const hold = gate();
     const app = await start({
-      clock: new ManualClock(),
+      clock: STILL,
       tools: {
         waits: async (_, ctx) => {
           await ctx.log('info', 'one');

@@ -5,6 +5,9 @@ import { gists, log } from '../support/messages.js';
 import { testApps } from '../support/test-apps.js';
 import { scripted } from '../support/scripted-server.js';
 
+/** Stands still: nothing ends by time. */
+const STILL = new ManualClock();
+
 const WITH_PRIMING = '2025-11-25';
 const OLDER = ['2025-03-26', '2025-06-18'];
 
@@ -81,7 +84,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   const tools = { talks, closes };
 
   it('G9: every response with ids begins with the cursor it continues from, the time to wait, and no data', async () => {
-    const app = await start({ clock: new ManualClock(), retryMs: 1_234, tools });
+    const app = await start({ clock: STILL, retryMs: 1_234, tools });
     const client = await app.client().initialize(WITH_PRIMING);
     const posted = await (await client.call('talks')).sse().count(1);
     const stream = posted.events[0]!.id!.slice(0, -2);
@@ -110,7 +113,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it('G9: a client that is cut twice with nothing in between still has its cursor', async () => {
-    const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools });
+    const app = await start({ clock: STILL, responseMode: 'sse', tools });
     const client = await app.client().initialize(WITH_PRIMING);
     let stream = await (await client.call('talks')).sse().count(1);
     for (let cut = 0; cut < 3; cut++) {
@@ -127,13 +130,13 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it('G9: a handler that closes its connection before its first message forces the head', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     await expectHeadForced(app);
     expect(closed).toEqual([true]);
   });
 
   it('G9: a client whose handler closed the connection after a message gets each message once', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     await expectEachOnce(app);
   });
 
@@ -141,7 +144,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
     const rounds = 5;
     const again = Array.from({ length: rounds }, () => gate());
     const app = await start({
-      clock: new ManualClock(),
+      clock: STILL,
       tools: {
         closes: async (_, ctx) => {
           for (const round of again) {
@@ -172,7 +175,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
 
   it('G9: an answer right after the connection was closed reaches its client once', async () => {
     const app = await start({
-      clock: new ManualClock(),
+      clock: STILL,
       tools: {
         closes: (_, ctx) => {
           ctx.closeStream();
@@ -195,7 +198,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
 
   it('G9: closing the connection ends all responses of the stream', async () => {
     const app = await start({
-      clock: new ManualClock(),
+      clock: STILL,
       tools: {
         closes: async (_, ctx) => {
           await ctx.log('info', 'one');
@@ -239,7 +242,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it.each(OLDER)('G10: a stream of revision %s has ids, but no priming event', async (revision) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     const client = await app.client().initialize(revision);
     const standalone = await client.listen();
     // A comment, so that the head does not wait for the first message.
@@ -260,7 +263,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
   });
 
   it.each(OLDER)('G10: a handler cannot close the connection of a client of revision %s', async (revision) => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock: STILL, tools });
     await expectStaysOpen(app, revision);
     expect(closed).toEqual([false]);
   });
@@ -281,19 +284,19 @@ describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adap
   });
 
   it('G9: a handler that closes its connection before its first message forces the head', async () => {
-    const app = await start({ clock: new ManualClock(), server });
+    const app = await start({ clock: STILL, server });
     await expectHeadForced(app);
     expect(closed).toEqual(['function']);
   });
 
   it('G9: a client whose handler closed the connection after a message gets each message once', async () => {
-    const app = await start({ clock: new ManualClock(), server });
+    const app = await start({ clock: STILL, server });
     await expectEachOnce(app);
   });
 
   it('G9: a handler can close the standalone connection, and nothing more', async () => {
     const app = await start({
-      clock: new ManualClock(),
+      clock: STILL,
       server: scripted({
         closes: (_, ctx) => {
           ctx.http!.closeStandaloneSSE!();
@@ -316,7 +319,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adap
   });
 
   it.each(OLDER)('G10: a handler cannot close the connection of a client of revision %s', async (revision) => {
-    const app = await start({ clock: new ManualClock(), server });
+    const app = await start({ clock: STILL, server });
     await expectStaysOpen(app, revision);
     expect(closed).toEqual(['undefined']);
   });

@@ -6,26 +6,41 @@ import { ADAPTERS, TestApp, serverInfo, whoami } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { serverSaying } from '../support/scripted-server.js';
+import { sharedApp } from '../support/test-apps.js';
 
 describe.each(ADAPTERS)('the principal on %s', (adapter) => {
   let app: TestApp;
-  let left: object;
-  afterEach(() => app.close());
+  let own: TestApp | undefined;
+  let left: object = {};
+  let principalOf: (request: never) => unknown;
+  afterEach(async () => {
+    await own?.close();
+    own = undefined;
+    left = {};
+  });
 
   /** Leaves on the request what the test says. */
   const guard: CanActivate = {
     canActivate: (context) => Boolean(Object.assign(context.switchToHttp().getRequest<object>(), left)),
   };
 
-  async function start(principal?: (request: never) => unknown, guards = [guard]): Promise<void> {
-    left = {};
+  const made = (principal?: (request: never) => unknown, guards = [guard]): Promise<TestApp> => {
     const options: McpStreamableOptions = {
       serverInfo,
       server: () => serverSaying(() => currentMcpCall()?.principal),
       ...(principal && { principal: principal as McpStreamableOptions['principal'] & {} }),
     };
-    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ ...options, guards })] });
-  }
+    return TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ ...options, guards })] });
+  };
+  const start = async (...options: Parameters<typeof made>): Promise<void> => {
+    app = own = await made(...options);
+  };
+  const [byDefault, byFunction] = [sharedApp(() => made()), sharedApp(() => made((request) => principalOf(request)))];
+  /** The app of the tests whose principal is found by default, or by a function. */
+  const share = async (principal?: (request: never) => unknown): Promise<void> => {
+    if (principal) principalOf = principal;
+    app = await (principal ? byFunction() : byDefault());
+  };
 
   const owners = async () => (await app.service.list()).map((session) => session.principal);
 
@@ -43,7 +58,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     [{ user: undefined, auth: { clientId: 'app', extra: { sub: 'ann' } } }, 'ann'],
     [{ user: false, auth: { clientId: 'app', extra: { sub: 7 } } }, '7'],
   ])('the principal is by default what guards usually leave: %o', async (request, principal) => {
-    await start();
+    await share();
     left = request;
     const client = await app.client().initialize();
     expect(await owners()).toEqual([principal]);
@@ -55,7 +70,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     ['at once', (request: { headers: Record<string, string> }) => request.headers['x-tenant']],
     ['later', (request: { headers: Record<string, string> }) => Promise.resolve(request.headers['x-tenant'])],
   ])("the principal is what the app's own function says %s", async (_, principal) => {
-    await start(principal);
+    await share(principal);
     left = { user: { sub: 'no' } };
     const client = await app.clientAt('mcp', { 'x-tenant': 'acme' }).initialize();
     expect(await whoami(client)).toBe('acme');
@@ -81,7 +96,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     ['an ObjectId', new ObjectId('65f1c0ffee65f1c0ffee65f1'), '65f1c0ffee65f1c0ffee65f1'],
   ])('the principal may be %s, at once or later: its text', async (_, id, text) => {
     let later = false;
-    await start(() => (later ? Promise.resolve(id) : id));
+    await share(() => (later ? Promise.resolve(id) : id));
     const client = await app.client().initialize();
     later = true;
     expect(await whoami(client)).toBe(text);
@@ -99,7 +114,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     ['true', true],
     ['a list', ['ann']],
   ])('the principal cannot be %s: generic to the client, told to the log, with the option', async (_, principal) => {
-    await start(() => principal);
+    await share(() => principal);
     const client = app.client();
     await expectGenericFailure(await client.post(client.initializeMessage()), 1);
     expect(app.log.texts('error')).toEqual([expect.stringContaining('"principal"')]);
@@ -123,7 +138,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     ],
     ['rejects', () => Promise.reject(new Error('the tenant of secret@example.com is unknown'))],
   ])('the principal whose function %s is generic to the client, and told to the log', async (_, principal) => {
-    await start(principal);
+    await share(principal);
     const client = app.client();
     const { message } = await expectGenericFailure(await client.post(client.initializeMessage()), 1);
     expect(message).not.toContain('secret');

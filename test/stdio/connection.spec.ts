@@ -183,7 +183,7 @@ describe('lines of the input', () => {
   it('lines of the input are all answered once when the client sends a flood of them', async () => {
     const client = await LineClient.of(await start());
     await client.initialize();
-    const ids = Array.from({ length: 3_000 }, (_, at) => `flood-${at}`);
+    const ids = Array.from({ length: 500 }, (_, at) => `flood-${at}`);
     for (const id of ids) client.request('ping', {}, id);
     await expect.poll(() => client.messages.length).toBe(ids.length + 1);
     expect(client.messages.slice(1).map(({ id }) => id)).toEqual(ids);

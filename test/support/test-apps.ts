@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { McpRegistry, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterAll, afterEach } from 'vitest';
@@ -13,8 +12,8 @@ export { eventually } from './eventually.js';
 export interface TestAppsOptions extends Partial<TestAppOptions> {
   /**
    * Tests that ask for the same options have one app together, one after the other; tools, and what a test registers, are there for
-   * that test alone. Decorated handlers must not remember. Options are the same if they are equal data, or the same functions and
-   * classes.
+   * that test alone. Decorated handlers must not remember. Functions, and instances of classes such as clocks, are the same only if
+   * they are one.
    *
    * @default false
    */
@@ -46,7 +45,7 @@ export function testApps(
     return TestApp.start({ adapter, guards: [trustingGuard], ...defaults, ...options, providers });
   };
   const keep = (options: Partial<TestAppOptions>): KeptApp => {
-    const free = kept.find((its) => !its.used && isDeepStrictEqual(its.options, options));
+    const free = kept.find((its) => !its.used && isSame(its.options, options));
     if (free) return free;
     const its = new KeptApp(() => start({ ...options, tools: {} }), options);
     kept.push(its);
@@ -54,7 +53,7 @@ export function testApps(
   };
   return async (options = {}) => {
     const { tools = defaults.tools ?? {}, ...others } = options;
-    if (shared && isData(others)) {
+    if (shared) {
       const app = await keep(others).use();
       await registerTools(app, tools);
       return app;
@@ -130,11 +129,17 @@ class KeptApp {
   }
 }
 
-/** Whether equal means the same: an instance of a class has a state of its own. */
-function isData(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  const plain = [Object.prototype, Array.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
-  return plain && Object.values(value).every(isData);
+/** Whether two options mean the same: data that is equal, or one and the same function or instance of a class. */
+function isSame(one: unknown, other: unknown): boolean {
+  if (Object.is(one, other)) return true;
+  if (!isPlain(one) || !isPlain(other)) return false;
+  const keys = Object.keys(one);
+  return keys.length === Object.keys(other).length && keys.every((key) => key in other && isSame(one[key], other[key]));
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  return [Object.prototype, Array.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
 }
 
 /** Registers functions of a test as tools, which `tools` makes decorated methods of in an app of its own. */
