@@ -8,7 +8,7 @@ import type { RawClient } from '../support/raw-client.js';
 import { testApps } from '../support/test-apps.js';
 import { JumpingClock } from '../support/tracked-clock.js';
 
-const MANY = 60;
+const MANY = 120;
 const all = (from = 0): number[] => Array.from({ length: MANY - from }, (_, n) => from + n);
 
 const SCHEDULES: Record<string, (seed: number) => EventStoreFaults> = {
@@ -110,10 +110,10 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
         app = await start({ clock, eventStore: store });
         const client = await app.client().initialize();
         falter(SCHEDULES[schedule]!(seed));
-        await tell(client, 0, 20);
-        const told = tell(client, 20, MANY);
+        await tell(client, 0, 40);
+        const told = tell(client, 40, MANY);
         const early = await client.listen('0_10');
-        await early.until(({ events }) => events.length > 25);
+        await early.until(({ events }) => events.length > 50);
         const heard = gists(early.messages);
         early.destroy();
         const late = await client.listen(early.events.at(-1)!.id);
