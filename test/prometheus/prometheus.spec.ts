@@ -19,6 +19,7 @@ import { ModernClient } from '../support/modern-client.js';
 import { LATEST } from '../support/raw-client.js';
 import { TestApp, serverInfo, startFailure } from '../support/app.js';
 import { as, trustingGuard } from '../support/users.js';
+import { loneFetch } from '../support/ways.js';
 
 let registry = new Registry();
 
@@ -76,7 +77,7 @@ describe('Prometheus', () => {
 
   /** The series of a scrape, without buckets. */
   async function scrape(): Promise<Map<string, number>> {
-    const response = await fetch(`${app.base}/metrics`, { headers: { connection: 'close' } });
+    const response = await loneFetch(`${app.base}/metrics`);
     const lines = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
     return new Map(
       lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),

@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connectHelp, curlLines } from '../../examples/quickstart/connect-help.js';
 import { QuickstartApp } from './quickstart-app.js';
+import { loneFetch } from '../support/ways.js';
 
 const run = promisify(execFile);
 const hasCurl = await run('sh', ['-c', 'curl --version']).then(
@@ -39,7 +40,7 @@ describe('what the quickstart prints', () => {
 
   it('what the quickstart prints has the address of the live page', async () => {
     const [page] = /http\S+mcp-live/.exec(connectHelp(app.url.href))!;
-    const response = await fetch(page, { headers: { connection: 'close' } });
+    const response = await loneFetch(page);
     expect(await response.text()).toContain('<title>MCP live</title>');
   });
 

@@ -34,9 +34,13 @@ export class RawResponse {
     for await (const chunk of this.message) text += chunk as string;
     return text;
   }
+  /** Reads the answer. On a busy machine it may be an event stream, as it came after `sseAfterMs`: its last message. */
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
   async json(): Promise<any> {
-    return JSON.parse(await this.text());
+    const text = await this.text();
+    const isStream = this.header('content-type')?.startsWith('text/event-stream');
+    const last = isStream ? [...text.matchAll(/^data: (\{.*)$/gm)].at(-1) : undefined;
+    return JSON.parse(last?.[1] ?? text);
   }
   /** Reads the body as server-sent events. */
   sse(): SseStream {
