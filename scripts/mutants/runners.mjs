@@ -4,6 +4,8 @@ import { fileURLToPath } from 'node:url';
 
 /** So long after the last sign of a test, a mutant makes it hang. */
 const SILENCE_MS = 60_000;
+/** The process starts in seconds, on a busy machine in minutes. */
+const START_MS = 600_000;
 
 /** The process of runner.mjs, which is replaced when a mutant makes it hang. Starts with `options` for it. */
 export class Runner {
@@ -28,7 +30,7 @@ export class Runner {
     this.#child.send(order);
     let last;
     for (;;) {
-      const message = await this.#next(log);
+      const message = await this.#next(SILENCE_MS, log);
       if (message?.modules) return message;
       if (message?.file) last = message;
       else {
@@ -62,7 +64,7 @@ export class Runner {
     this.#said = [];
     child.on('message', (message) => this.#hear(message));
     child.on('exit', () => this.#hear(undefined));
-    const message = await this.#next();
+    const message = await this.#next(START_MS);
     if (!message?.files) throw new Error('The process for tests does not start.');
     this.#files = message.files;
   }
@@ -73,14 +75,14 @@ export class Runner {
   }
 
   /** @returns the next message; nothing if the process has ended, or gives no sign */
-  async #next(log) {
+  async #next(limitMs, log) {
     while (this.#said.length === 0) {
       const over = new AbortController();
       const heard = new Promise((resolve) => (this.#wake = resolve));
-      const silent = delay(SILENCE_MS, 'silent', { signal: over.signal }).catch(() => {});
+      const silent = delay(limitMs, 'silent', { signal: over.signal }).catch(() => {});
       const came = await Promise.race([heard, silent]);
       over.abort();
-      if (came === 'silent' && !(log && Date.now() - log.changedAt < SILENCE_MS)) break;
+      if (came === 'silent' && !(log && Date.now() - log.changedAt < limitMs)) break;
     }
     return this.#said.shift();
   }

@@ -8,7 +8,7 @@ import { isNear, MAX_TITLE } from './log.mjs';
 /** So often a test runs, without the mutants: it ends earlier. */
 const MOST_RUNS = 1_000;
 /** For a mutant are tried so many tests of a file that is about its code, of another file, and so many of the others. */
-const MOST_OF_NEAR = 12;
+const MOST_OF_NEAR = 40;
 const MOST_OF_OTHER = 2;
 const MOST_OTHERS = 12;
 /** A test that takes longer than this with all of its mutants is tried with some of them. */
@@ -104,7 +104,7 @@ export default class MutantRunner extends TestRunner {
     }
     // It fails when it is repeated, or something of the mutant is left.
     if (this.#phase === 'again' && !passed) {
-      write({ broken: true, file: this.#file, title: this.#title });
+      write({ reached: this.#queue, file: this.#file });
       return true;
     }
     const isClean = this.#phase === 'again' || passed;

@@ -39,4 +39,16 @@ describe('the counts of refused requests', () => {
     expect(last).toEqual(Array.from({ length: waiting }, () => 1));
     expect(clock.pending).toBe(0);
   });
+
+  it('the counts of refused requests record a request as soon as there is a place for it', async () => {
+    const recorded: number[] = [];
+    let isFull = true;
+    const waiting = new RefusalCounts((_, count) => !isFull && recorded.push(count) > 0, clock);
+    waiting.add({ status: 401, ip: 'a' });
+    await clock.advance(2_000);
+    isFull = false;
+    await clock.advance(1_000);
+    expect(recorded).toEqual([1]);
+    expect(clock.pending).toBe(0);
+  });
 });

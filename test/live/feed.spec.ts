@@ -243,6 +243,16 @@ describe('the stream of the live page', () => {
     }
   });
 
+  it('the stream of the live page goes on when another page is closed', async () => {
+    await start();
+    const [first, second] = [await read(), await read()];
+    first.close();
+    await expect.poll(() => responderOf(app).open).toBe(1);
+    await initialize({ name: 'agent', version: '1' });
+    await tick();
+    await second.until(() => second.first.sessions.size === 1);
+  });
+
   it('the stream of the live page ends with the shutdown of the sessions', async () => {
     await start();
     await initialize({ name: 'agent', version: '1' });

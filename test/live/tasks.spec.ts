@@ -55,7 +55,8 @@ describe.each(ONE_ADAPTER)('tasks on the live page on %s', (adapter) => {
   it('tasks on the live page are cancelled from it', async () => {
     const id = await caller.begin('slow', { label: 'x' });
     await seen(() => reader.first.calls.size === 1);
-    const { key } = reader.row('calls');
+    const { key, cancellable } = reader.row('calls');
+    expect(cancellable).toBe(true);
     expect(await act(page, `calls/${key}/cancel`)).toMatchObject({ status: 200, body: { cancelled: true } });
     expect(await caller.get(id)).toMatchObject({ status: 'cancelled' });
     await seen(() => reader.first.calls.size === 0);

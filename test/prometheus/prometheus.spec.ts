@@ -162,6 +162,7 @@ describe('Prometheus', () => {
 
   it('a scrape while the session store is unavailable lacks the gauges of the store, and has those of the node', async () => {
     await start();
+    expect((await scrape()).get('mcp_server_sessions{endpoint="mcp"}')).toBe(0);
     const { service } = app;
     const { counts } = service;
     service.counts = () => Promise.reject(new Error('away'));
