@@ -22,11 +22,12 @@ const REST = [
   '**/*.fuzz.spec.ts',
   'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**',
   'src/core/http/edge/http-edge.spec.ts',
+  'test/architecture/loaded.spec.ts',
   'test/{auth,live}/nodes.spec.ts',
   'test/recipes/{bullmq,kubernetes,login-proxy,monitoring}.spec.ts',
   'test/stdio/processes.spec.ts',
   'test/tasks/killed.spec.ts',
-  'test/handlers/{errors,errors-hostile,limits,lists-per-caller,matrix,observables*,pagination}.spec.ts',
+  'test/handlers/{errors,errors-hostile,errors-long-texts,limits,lists-per-caller,matrix,observables*,pagination}.spec.ts',
   'test/legacy/{edge-body*,post-slow-reader,sessions-nodes,sessions-off}.spec.ts',
   'test/modern/{clients,concurrency,disconnects,slow-reader}.spec.ts',
 ];

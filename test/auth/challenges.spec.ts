@@ -52,6 +52,7 @@ class Notes {
 describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
   const idp = authorizationServer();
   const start = protectedApps(adapter, idp, { providers: [Tools] });
+  const startAlone = protectedApps(adapter, idp, { providers: [Tools], shared: false });
   afterEach(() => Tools.ran.mockClear());
 
   describe.each(ERAS)('in the %s era', (era) => {
@@ -187,13 +188,13 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
 
     it('a guard of the app that refuses tokens which the endpoint accepts is explained once in the log', async () => {
       const headers = await bearer(idp());
-      const handlers = await start();
+      const handlers = await startAlone();
       const { request } = await asker(handlers, era, headers);
       for (let n = 0; n < 2; n++) await request('tools/call', { name: 'strict', arguments: {} });
       expect(handlers.log.texts('log').filter((line) => line.includes('401'))).toEqual([
         expect.stringMatching(/"A handler refused the token".*McpExecutionContext\.isMcp\(context\)/),
       ]);
-      const guarded = await start({ module: { providers: [{ provide: APP_GUARD, useClass: AuthGuard }] } });
+      const guarded = await startAlone({ module: { providers: [{ provide: APP_GUARD, useClass: AuthGuard }] } });
       for (let n = 0; n < 2; n++) expect((await knocker(guarded, era)(headers)).status).toBe(401);
       expect(guarded.log.texts('log').filter((line) => line.includes('401'))).toEqual([
         expect.stringMatching(/"The app refused the token".*"decorators"/),
@@ -216,7 +217,9 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
 
     it('A6: a token gets 503 while the keys cannot be fetched', async () => {
       const away = 'http://127.0.0.1:9';
-      const app = await start({ auth: { authorizationServers: [idp().issuer], jwt: { jwksUri: `${away}/jwks` } } });
+      const app = await startAlone({
+        auth: { authorizationServers: [idp().issuer], jwt: { jwksUri: `${away}/jwks` } },
+      });
       const response = await knocker(app, era)(await bearer(idp()));
       expect([response.status, response.header('retry-after')]).toEqual([503, '5']);
       expect(response.header('www-authenticate')).toBeUndefined();

@@ -33,7 +33,7 @@ export function protectedApps(
   defaults: ProtectedAppOptions = {},
 ): (options?: ProtectedAppOptions) => Promise<TestApp> {
   const { auth: usual, ...others } = defaults;
-  const start = testApps(adapter, { guards: [], ...others });
+  const start = testApps(adapter, { guards: [], shared: true, ...others });
   return (given = {}) => {
     const { auth, ...options } = given;
     if ('auth' in given && auth === undefined) return start(options);

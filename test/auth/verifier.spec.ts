@@ -27,8 +27,12 @@ const infoOf = (token: string, more: Partial<AuthInfo> = {}): AuthInfo => ({
 
 describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
   const idp = authorizationServer();
-  const start = protectedApps(adapter, idp, { providers: [Tools] });
-  const startBare = protectedApps(adapter, idp);
+  const start = protectedApps(adapter, idp, { providers: [Tools], shared: false });
+  const startShared = protectedApps(adapter, idp, { providers: [Tools] });
+  const startBare = protectedApps(adapter, idp, { shared: false });
+  // An app remembers the tokens that it has seen.
+  let tokens = 0;
+  const fresh = () => `t${++tokens}`;
   const verify = vi.fn<OAuthTokenVerifier['verifyAccessToken']>();
   const verifier = { verifyAccessToken: verify };
   beforeEach(() => {
@@ -110,7 +114,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       ],
     ])('A5, A6: %s', async (_what, outcome, status, description) => {
       verify.mockImplementation(outcome as never);
-      const response = await knocker(await start({ auth: { verifier } }), era)(as('x'));
+      const response = await knocker(await startShared({ auth: { verifier } }), era)(as(fresh()));
       expect(response.status).toBe(status);
       if (status === 503) expect(response.header('www-authenticate')).toBeUndefined();
       else expect(challengeIn(response)['error_description']).toBe(description);
@@ -119,7 +123,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
   });
 
   it('an AuthInfo without an end or a resource is enough', async () => {
-    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('ann');
+    expect(await who(await startShared({ auth: { verifier } }), fresh())).toBe('ann');
   });
 
   it.each(ERAS)('A14: a token without a subject gets 500, and the log names what to set, once (%s)', async (era) => {
@@ -224,7 +228,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     verify.mockImplementation((token) =>
       Promise.resolve(infoOf(token, { resource: new URL('https://MCP.test/mcp/') })),
     );
-    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('ann');
+    expect(await who(await startShared({ auth: { verifier } }), fresh())).toBe('ann');
   });
 
   it('the verifier of the app may be a provider of the app, by its class or any token', async () => {

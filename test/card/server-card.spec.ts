@@ -40,7 +40,7 @@ class SecretTools {
 }
 
 describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
-  const start = testApps(adapter, { serverInfo, guards: [] });
+  const start = testApps(adapter, { shared: true, serverInfo, guards: [] });
 
   it('N1: the server card says who the server is, where, and which revisions it speaks, and nothing of what it has', async () => {
     const app = await start({ serverCard, providers: [SecretTools], instructions: 'secret instructions' });
@@ -160,7 +160,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
-  const start = testApps(adapter, { serverInfo, guards: [] });
+  const start = testApps(adapter, { shared: true, serverInfo, guards: [] });
   const apps: TestApp[] = [];
   afterEach(async () => {
     for (const app of apps.splice(0)) await app.app.close();

@@ -98,8 +98,8 @@ class LateView implements OnModuleInit {
 }
 
 describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [ViewTools, SalesTools] });
-  const startBare = testApps(adapter);
+  const start = testApps(adapter, { shared: true, providers: [ViewTools, SalesTools] });
+  const startBare = testApps(adapter, { shared: true });
   const connect = officialClients();
 
   it('X4: tools name their view in both forms, as the schemas of the extension have them', async () => {

@@ -48,7 +48,7 @@ class Denied {
 }
 
 describe.each(ONE_ADAPTER)('a guard that writes to the response before it denies, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Denied], errorDetails: false });
+  const start = testApps(adapter, { shared: true, providers: [Denied], errorDetails: false });
 
   const call = async (name: string) => {
     const app = await start();

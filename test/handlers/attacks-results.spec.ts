@@ -153,7 +153,11 @@ class Exceptions {
 }
 
 describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Entities, Lost, Mistakes, Exceptions], errorDetails: false });
+  const start = testApps(adapter, {
+    shared: true,
+    providers: [Entities, Lost, Mistakes, Exceptions],
+    errorDetails: false,
+  });
   const connect = officialClients();
 
   it.each<[string, object]>([

@@ -63,6 +63,7 @@ class ScopedInboxes {
 
 describe.each(ONE_ADAPTER)('subscriptions to resources with guards, on %s', (adapter) => {
   const start = testApps(adapter, {
+    shared: true,
     providers: [Inboxes, ScopedInboxes, OwnGuard, { provide: APP_GUARD, useClass: StaffGuard }],
     principal: (request) => (request as { user?: { sub: string } }).user?.sub,
   });

@@ -80,7 +80,7 @@ const toldOf = ({ stream }: Listener): string[] =>
   stream.messages.filter(({ method }) => method === 'notifications/resources/updated').map(({ params }) => params.uri);
 
 describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
-  const start = testApps(adapter, { sseAfterMs: 60_000, providers: [Orders] });
+  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, providers: [Orders] });
   const connect = officialClients();
   beforeEach(() => {
     [entered, hold] = [gate(), gate()];

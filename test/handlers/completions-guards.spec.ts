@@ -65,7 +65,7 @@ class Hidden {
 }
 
 describe.each(ONE_ADAPTER)('a completion for an entry with guards, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Hidden] });
+  const start = testApps(adapter, { shared: true, providers: [Hidden] });
 
   const asker = async () => {
     proposed = [];

@@ -53,7 +53,7 @@ interface Schema {
 }
 
 describe.each(ONE_ADAPTER)('the schema of a DTO, on %s', (adapter) => {
-  const start = testApps(adapter);
+  const start = testApps(adapter, { shared: true });
   /** Whether the tools say that there are no other arguments, by their names. */
   async function closed(options: TestAppsOptions): Promise<Record<string, unknown>> {
     const client = await (await start(options)).client().initialize();

@@ -44,7 +44,7 @@ function handlers(scope: Scope): Type {
 }
 
 describe.each(ONE_ADAPTER)('results that an interceptor of the app wraps, on %s', (adapter) => {
-  const start = testApps(adapter);
+  const start = testApps(adapter, { shared: true });
 
   it.each([
     ['tools/call', 'total', Scope.DEFAULT],

@@ -39,7 +39,7 @@ afterEach(() => {
 });
 
 describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Failing, Completed] });
+  const start = testApps(adapter, { shared: true, providers: [Failing, Completed] });
   const isTold = async (app: TestApp, headers: Record<string, string> = {}): Promise<boolean> => {
     const client = await app.client(headers).initialize();
     const { result } = await (await client.post(messageOf(client, 'tool', 'failing'))).json();

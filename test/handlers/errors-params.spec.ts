@@ -38,7 +38,7 @@ const UNKNOWN: [string, object][] = ['nothing', 'constructor', '__proto__', 'toS
 ]);
 
 describe.each(ONE_ADAPTER)('requests with wrong parameters, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [fourOf('four')] });
+  const start = testApps(adapter, { shared: true, providers: [fourOf('four')] });
 
   it.each(MALFORMED)('%s with the parameters %j gets "invalid params"', async (method, params) => {
     const app = await start();

@@ -130,7 +130,7 @@ const WRONG_PROMPTS: [string, object, RegExp][] = [
 ];
 
 describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Forms], errorDetails: false });
+  const start = testApps(adapter, { shared: true, providers: [Forms], errorDetails: false });
   const connect = officialClients();
 
   const ask = async (app: TestApp, kind: 'tool' | 'prompt', name: string, args: object) => {

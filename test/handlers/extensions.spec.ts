@@ -158,7 +158,7 @@ interface Answer {
 describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).map((era) => [adapter, era] as const)))(
   'methods of an extension, on %s, %s',
   (adapter, era) => {
-    const start = testApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
+    const start = testApps(adapter, { shared: true, providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
     const connect = ERAS[era];
 
     it('X3: methods of an extension are served with checked params, and the context of the call', async () => {
@@ -247,7 +247,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).m
 );
 
 describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [SearchMethods, StaffGuard] });
+  const start = testApps(adapter, { shared: true, providers: [SearchMethods, StaffGuard] });
   const connect = officialClients();
 
   it('methods of an extension report progress to the official client, and are cancelled by it', async () => {
@@ -308,7 +308,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     const { result } = await new ModernClient(url).ask('server/discover');
     expect(result.capabilities).not.toHaveProperty('extensions');
   });
-  const handlersApp = testApps(adapter);
+  const handlersApp = testApps(adapter, { shared: true });
 });
 
 /** As modules of this package add theirs. */
@@ -335,7 +335,7 @@ class ElsewhereExtension extends CountingExtension {
 }
 
 describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [CountingExtension] });
+  const start = testApps(adapter, { shared: true, providers: [CountingExtension] });
 
   it('X1: an extension of a module of the package is declared, and its methods are served to clients that declare it', async () => {
     const app = await start({ extensions: { [SEARCH]: {} } });
@@ -441,6 +441,7 @@ describeRedis('the extensions that a client declares at initialize', () => {
   // Before those of the apps, which go first.
   afterEach(() => room.close());
   const start = testApps(ONE_ADAPTER[0]!, {
+    shared: true,
     providers: [SearchMethods, StaffGuard],
     requestStateKeys: ['a secret that all nodes of a deployment know'],
   });

@@ -71,7 +71,7 @@ class ChartsController {
 }
 
 describe.each(ONE_ADAPTER)('the files that handlers return, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [FileTools] });
+  const start = testApps(adapter, { shared: true, providers: [FileTools] });
   const connect = officialClients();
   const content = async (name: string) => {
     const client = await connect(await start());

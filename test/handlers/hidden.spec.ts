@@ -63,7 +63,7 @@ class Hidden {
 }
 
 describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Hidden] });
+  const start = testApps(adapter, { shared: true, providers: [Hidden] });
 
   const asker = async () => {
     const client = await (await start()).client().initialize();

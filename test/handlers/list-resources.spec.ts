@@ -87,7 +87,7 @@ interface ListPage {
 }
 
 describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Notes] });
+  const start = testApps(adapter, { shared: true, providers: [Notes] });
   const connect = officialClients();
 
   async function pages(app: TestApp, era: Era, headers = as('ann')): Promise<string[][]> {

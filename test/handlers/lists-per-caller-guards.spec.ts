@@ -75,7 +75,7 @@ const Denied = fourOf('denied', { onClass: [UseGuards(DenyingGuard)] });
 const globalGuards = [Named, Unnamed].map((useClass) => ({ provide: APP_GUARD, useClass }));
 
 describe.each(ONE_ADAPTER)('a list whose entries have guards, on %s', (adapter) => {
-  const start = testApps(adapter, { denials: 'http', errorDetails: false });
+  const start = testApps(adapter, { shared: true, denials: 'http', errorDetails: false });
   const session = (app: TestApp, token = 'fresh'): Promise<RawClient> => app.client(as('anna', token)).initialize();
   beforeEach(() => {
     asked = [];

@@ -39,7 +39,7 @@ const withoutValidation = ({ steps, ...rest }: Order): Order => ({
 });
 
 describe.each(ONE_ADAPTER)('the order of what runs around handlers, on %s', (adapter) => {
-  const start = testApps(adapter, { denials: 'http' });
+  const start = testApps(adapter, { shared: true, denials: 'http' });
   beforeEach(() => void takeSights());
 
   const startEverything = async (): Promise<{ app: TestApp; client: RawClient }> => {

@@ -121,7 +121,7 @@ class ByClass {
 }
 
 describe('the parameters of handlers', () => {
-  const start = testApps('fastify');
+  const start = testApps('fastify', { shared: true });
   const log = new RecordedLog();
   afterEach(() => log.release());
 

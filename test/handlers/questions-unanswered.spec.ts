@@ -40,7 +40,7 @@ class Asking {
 }
 
 describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions cannot answer, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Asking], errorDetails: false });
+  const start = testApps(adapter, { shared: true, providers: [Asking], errorDetails: false });
 
   it.each([
     ['elicit', {}, 'elicitation'],

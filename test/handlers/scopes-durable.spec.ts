@@ -80,7 +80,7 @@ class MixedHost extends fourOf('mixed', {
 }
 
 describe.each(ONE_ADAPTER)('durable providers on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Connection, DurableHost, MixedHost] });
+  const start = testApps(adapter, { shared: true, providers: [Connection, DurableHost, MixedHost] });
   beforeEach(() => {
     made = [];
     ContextIdFactory.apply(new ByTenant());

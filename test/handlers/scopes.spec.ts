@@ -121,8 +121,8 @@ class Completing {
 const providers = [Basket, RequestHost, InheritedHost, TransientHost, GuardedHost, Plain, Completing];
 
 describe.each(ONE_ADAPTER)('providers of a request, on %s', (adapter) => {
-  const start = testApps(adapter, { providers, denials: 'http' });
-  const startBare = testApps(adapter, { denials: 'http' });
+  const start = testApps(adapter, { shared: true, providers, denials: 'http' });
+  const startBare = testApps(adapter, { shared: true, denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {
     made = 0;

@@ -106,7 +106,7 @@ const carted = async (caller: Caller, args: object = { item: 'tea', count: 1 }) 
 };
 
 describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet) => {
-  const start = testApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { shared: true, providers: [Tools] });
   /** Apps end their states by time, as nobody else does. */
   const withTime = async (options: TestAppsOptions = {}) => {
     const clock = new ManualClock();
@@ -225,7 +225,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
 });
 
 describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { shared: true, providers: [Tools] });
 
   it('a state is no session for a request with its handle as Mcp-Session-Id', async () => {
     const clock = new ManualClock();
@@ -258,7 +258,7 @@ describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
 
 /** Two apps of one module: what they share is in the Keyv, as a Redis or a database would keep it behind one. */
 describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Tools] });
+  const start = testApps(adapter, { shared: true, providers: [Tools] });
 
   it('state in a Keyv is kept from call to call and from node to node, is of one principal, and is deleted', async () => {
     const stateStore: McpStateStore = new Keyv({ throwOnErrors: true });
@@ -321,7 +321,12 @@ describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
 
 describe.each(ONE_ADAPTER)('the code of the guide to state, on %s', (adapter) => {
   const clock = new ManualClock();
-  const start = testApps(adapter, { providers: [Carts, Preferences, Checkout], clock, idleTimeoutMs: IDLE });
+  const start = testApps(adapter, {
+    shared: true,
+    providers: [Carts, Preferences, Checkout],
+    clock,
+    idleTimeoutMs: IDLE,
+  });
 
   it('a cart by its handle, preferences of a principal', async () => {
     const app = await start();

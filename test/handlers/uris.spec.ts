@@ -51,7 +51,7 @@ const completionOf = (uri: string): object => ({
 });
 
 describe.each(ONE_ADAPTER)('a URI that a client sends, on %s,', (adapter) => {
-  const start = testApps(adapter, { providers: [Days] });
+  const start = testApps(adapter, { shared: true, providers: [Days] });
   const refusal = { code: -32602, message: 'The URI has 2049 characters; the maximum is 2048. Use a shorter URI.' };
 
   it.each([
@@ -228,7 +228,7 @@ describe.each(ADAPTERS)('the spellings of a URI on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('the subscriptions to a URI on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Orders] });
+  const start = testApps(adapter, { shared: true, providers: [Orders] });
   const [spelled, form] = ['ORDERS://caf%c3%a9/7', 'orders://café/7'];
 
   it('D41: a session gets updates of a resource by the last spelling that it subscribed to', async () => {
@@ -267,7 +267,7 @@ describe.each(ONE_ADAPTER)('the subscriptions to a URI on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('handlers that become one on %s', (adapter) => {
-  const start = testApps(adapter);
+  const start = testApps(adapter, { shared: true });
 
   @Injectable()
   class Cafes {
