@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { McpRegistry } from 'nestjs-mcp-streamable';
 import type { McpAuditModuleOptions, McpAuditRecord } from 'nestjs-mcp-streamable/audit';
 import type { RawClient } from '../support/raw-client.js';
+import { sharedApp } from '../support/test-apps.js';
 import { AuditApp } from './audit-app.js';
 
 const SECRET = '4000-1234-hunter2';
@@ -11,13 +12,23 @@ const KEY = 'k'.repeat(32);
 describe('the arguments in an audit record', () => {
   let it_: AuditApp;
   let client: RawClient;
+  const usual = new AuditApp();
+  const startUsual = sharedApp(() => usual.start());
   beforeEach(() => {
     it_ = new AuditApp();
   });
-  afterEach(() => it_.app.close());
+  afterEach(async () => {
+    if (it_ !== usual) await it_.app.close();
+  });
 
   async function start(options?: McpAuditModuleOptions): Promise<void> {
-    await it_.start(options);
+    if (options) await it_.start(options);
+    else {
+      it_ = usual;
+      await startUsual();
+      usual.records.all.length = 0;
+      usual.tools.runs.length = 0;
+    }
     client = await it_.app.client().initialize();
   }
   async function recorded(name: string, args: object): Promise<Record<string, unknown>> {

@@ -79,10 +79,6 @@ class Mistakes {
   isError(): object {
     return { content: [text], isError: 'yes' };
   }
-  @Tool({ name: 'structuredContent' })
-  list(): object {
-    return { content: [text], structuredContent: [1] };
-  }
   @Tool({ name: 'content.0.data' })
   image(): object {
     return { type: 'image', data: 'no base64!', mimeType: 'image/png' };
@@ -178,7 +174,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
     expect([content, structuredContent]).toEqual([[text], SENT]);
   });
 
-  const mistakes = ['isError', 'structuredContent', 'content.0.data', 'content.1.annotations', 'is not an object'];
+  const mistakes = ['isError', 'content.0.data', 'content.1.annotations', 'is not an object'];
   it.each([...mistakes, 'generator that is not async'])(
     'unusual results that are none are the mistake of the server, not of the client (%s)',
     async (name) => {

@@ -6,6 +6,7 @@ import {
   Delete,
   type DynamicModule,
   Get,
+  type INestApplication,
   Injectable,
   Module,
   Param,
@@ -33,18 +34,12 @@ import { RouterModule } from '@nestjs/core';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiQuery, getSchemaPath } from '@nestjs/swagger';
 import { IsBoolean, IsInt, IsNotEmpty, IsOptional, IsString, MaxLength } from 'class-validator';
 import { Transform, Type as TypeOf } from 'class-transformer';
-import {
-  McpHandlers,
-  McpRegistry,
-  McpStreamableModule,
-  type McpStreamableOptions,
-  Tool,
-  Tools,
-} from 'nestjs-mcp-streamable';
+import { McpHandlers, McpRegistry, McpStreamableModule, Tool, Tools } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ProductsController } from '../../examples/snippets/products.controller.js';
-import { ONE_ADAPTER, TestApp, serverInfo, startFailure } from '../support/app.js';
+import { ONE_ADAPTER, TestApp, type TestAppOptions, serverInfo, startFailure } from '../support/app.js';
+import { testApps } from '../support/test-apps.js';
 
 enum Status {
   Open = 'open',
@@ -243,17 +238,18 @@ interface Listed {
   annotations?: object;
 }
 
+const ADAPTER = ONE_ADAPTER[0]!;
+const startShared = testApps(ADAPTER, { shared: true, guards: [] });
+/** For what an app logs at its start. */
+const startOwn = testApps(ADAPTER, { guards: [] });
+
 async function start(
-  adapter: (typeof ONE_ADAPTER)[number],
   controllers: Type[],
-  options: Partial<McpStreamableOptions> = {},
-  pipe?: ValidationPipe,
-  modules: (Type | DynamicModule)[] = [],
+  options: Partial<TestAppOptions> = {},
+  imports: (Type | DynamicModule)[] = [],
+  startApp = startShared,
 ) {
-  const imports = [McpStreamableModule.forRoot({ serverInfo, ...options }), ...modules];
-  const app = await TestApp.of(adapter, { imports, controllers }, (nest) => {
-    if (pipe) nest.useGlobalPipes(pipe);
-  });
+  const app = await startApp({ ...options, module: { controllers, imports } });
   const client = await app.client().initialize('2025-11-25');
   const { result } = await (await client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'tools/list' })).json();
   const tools = result.tools as Listed[];
@@ -271,16 +267,19 @@ async function start(
   };
 }
 
-describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapter) => {
-  const pipes = {
-    'without pipes': undefined,
-    'with a ValidationPipe': new ValidationPipe({ transform: true, whitelist: true }),
+describe('a route is a tool by @Tool() alone:', () => {
+  const pipes: Record<string, Partial<TestAppOptions>> = {
+    'without pipes': {},
+    'with a ValidationPipe': {
+      configure: (nest: INestApplication) =>
+        void nest.useGlobalPipes(new ValidationPipe({ transform: true, whitelist: true })),
+    },
   };
 
   it.each(Object.entries(pipes))(
     'its parameters are the schema and get the arguments, %s of the app',
     async (_, pipe) => {
-      const { app, tool, call } = await start(adapter, [OrdersController], {}, pipe);
+      const { tool, call } = await start([OrdersController], pipe);
       expect(tool('orders_update').inputSchema).toEqual({
         type: 'object',
         properties: { id: { type: 'integer' }, status: { type: 'string', maxLength: 20 }, note: { type: 'string' } },
@@ -336,18 +335,16 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
         properties: { page: { type: 'integer', default: 1 }, archived: { type: 'boolean' } },
       });
       expect(await call('orders_list', { page: 2 })).toMatchObject({ page: 2 });
-      await app.close();
     },
   );
 
   it('a query is in the request as in a URL, so that what its class does to texts is done', async () => {
-    const { app, call } = await start(adapter, [OrdersController], {}, pipes['with a ValidationPipe']);
+    const { call } = await start([OrdersController], pipes['with a ValidationPipe']);
     expect(await call('orders_list', { page: 2, archived: true })).toEqual({ page: 2, archived: true });
-    await app.close();
   });
 
   it('Standard Schemas of parameters and of classes are part of its schema, and are checked', async () => {
-    const { app, tool, call } = await start(adapter, [OrdersController]);
+    const { tool, call } = await start([OrdersController]);
     expect(tool('filter').inputSchema).toMatchObject({
       properties: { tenant: { type: 'string' }, text: { type: 'string' }, max: { type: 'number', maximum: 50 } },
       required: ['tenant'],
@@ -363,34 +360,30 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     });
     expect(await call('orders_zod', { title: 'a' })).toEqual({ title: 'a', stars: 3 });
     expect(await call('orders_zod', { title: '' })).toContain('title');
-    await app.close();
   });
 
   it('an argument has another name by "rename", and a schema by hand wins', async () => {
-    const { app, tool, call } = await start(adapter, [OrdersController]);
+    const { tool, call } = await start([OrdersController]);
     expect(Object.keys(tool('orders_move').inputSchema.properties)).toEqual(['id', 'newId']);
     expect(await call('orders_move', { id: 'a', newId: 'b' })).toEqual({ id: 'a', newId: 'b' });
     expect(await call('orders_move', { id: 'a', newId: 7 })).toContain('newId');
     expect(tool('orders_by_hand').inputSchema.properties).toEqual({ id: { type: 'string', description: 'By hand' } });
-    await app.close();
   });
 
   it('a pipe of the app gets the text of an argument, whatever it makes of it', async () => {
-    const { app, tool, call } = await start(adapter, [OrdersController]);
+    const { tool, call } = await start([OrdersController]);
     expect(tool('orders_entities').inputSchema).toMatchObject({
       properties: { key: { type: 'string' }, other: { type: 'string' } },
       required: ['key'],
     });
     expect(await call('orders_entities', { key: 'a', other: 'b' })).toEqual({ one: 'loaded a', other: 'loaded b' });
-    await app.close();
   });
 
   it('a path has all its parameters, and none of them is empty', async () => {
-    const { app, call } = await start(adapter, [OrdersController]);
+    const { call } = await start([OrdersController]);
     expect(await call('filter', {})).toContain('tenant: is missing');
     expect(await call('filter', { tenant: '' })).toContain('tenant: must not be empty');
     expect(await call('orders_remove', { id: '' })).toContain('id: must not be empty');
-    await app.close();
   });
 
   it('an argument in a path is a text: never null, and a list as its pipe splits it', async () => {
@@ -423,7 +416,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
         return { names };
       }
     }
-    const { app, call } = await start(adapter, [PathsController]);
+    const { call } = await start([PathsController]);
     for (const name of ['whole', 'dto', 'bare']) {
       expect(await call(`paths_${name}`, { id: null })).toContain('id: must be a text');
       expect(await call(`paths_${name}`, { id: 'a' })).toEqual(name === 'bare' ? { bare: true } : { id: 'a' });
@@ -433,7 +426,6 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     expect(await call('paths_lines', { names: ['a', 'b'] })).toEqual({ names: ['a', 'b'] });
     expect(seen).toEqual([{ ids: '1,2' }, { names: 'a;b' }]);
     expect(await call('paths_list', { ids: [] })).toContain('ids: must not be empty');
-    await app.close();
   });
 
   it('all names in the path are arguments, as guards read them on the route, also those that no parameter takes', async () => {
@@ -466,7 +458,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     }
     @Module({ controllers: [ItemsController] })
     class ItemsModule {}
-    const { app, tool, call } = await start(adapter, [ByHandController], {}, undefined, [
+    const { tool, call } = await start([ByHandController], {}, [
       ItemsModule,
       RouterModule.register([{ path: 'orgs/:org', module: ItemsModule }]),
     ]);
@@ -485,7 +477,6 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
     expect(await call('items_bare', { ...known, x: 'y' })).toEqual({ bare: true });
     expect(await call('by_hand_find', { org: 'mine' })).toEqual({ found: true });
     expect(await call('by_hand_find', { org: 'other' })).toContain('Forbidden');
-    await app.close();
   });
 
   it('a name that a path of the route does without is not required', async () => {
@@ -497,12 +488,11 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
         return { id: id ?? 'none' };
       }
     }
-    const { app, tool, call } = await start(adapter, [OptionalController]);
+    const { tool, call } = await start([OptionalController]);
     expect(tool('optional_list').inputSchema).toEqual({ type: 'object', properties: { id: { type: 'string' } } });
     expect(await call('optional_list')).toEqual({ id: 'none' });
     expect(await call('optional_list', { id: 'a' })).toEqual({ id: 'a' });
     expect(await call('optional_list', { id: '' })).toContain('id: must not be empty');
-    await app.close();
   });
 
   it.each(Object.entries(pipes))(
@@ -539,7 +529,7 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
           return query;
         }
       }
-      const { app, call } = await start(adapter, [LooseController], {}, pipe);
+      const { call } = await start([LooseController], pipe);
       for (const name of ['whole', 'dto', 'untyped', 'query']) {
         expect(await call(`loose_${name}`, { id: 'a' })).toEqual({ id: 'a' });
         expect(await call(`loose_${name}`, { id: { $ne: null } })).toContain('id: must be a text');
@@ -548,7 +538,6 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
       expect(await call('loose_list', { id: ['a'] })).toEqual({ id: ['a'] });
       expect(await call('loose_list', { id: [{ $ne: null }] })).toContain('id: must be a text or a list of texts');
       expect(await call('loose_nested', { id: { a: 'b' } })).toEqual({ id: { a: 'b' } });
-      await app.close();
     },
   );
 
@@ -588,43 +577,39 @@ describe.each(ONE_ADAPTER)('a route is a tool by @Tool() alone, on %s:', (adapte
         return query;
       }
     }
-    const { app, call } = await start(adapter, [OwnController]);
+    const { call } = await start([OwnController]);
     expect(await call('own_find', { who: 'ann' })).toEqual({ owner: 'ann' });
     expect(await call('own_find', { who: 'bob', owner: 'ann' })).toContain('Forbidden');
     for (const name of ['own_forced', 'own_by_hand']) {
       const given = { filter: { owner: 'bob' }, ids: ['a', 'b'] };
       expect(await call(name, given)).toEqual({ filter: { owner: 'ann' }, ids: ['a'] });
     }
-    await app.close();
   });
 
   it('parameters that exist in HTTP alone are no arguments', async () => {
-    const { app, tool, call } = await start(adapter, [OrdersController]);
+    const { tool, call } = await start([OrdersController]);
     expect(tool('orders_http').inputSchema.properties).toEqual({});
     expect(await call('orders_http')).toEqual({ request: 'object', session: 'undefined' });
-    await app.close();
   });
 
   it('arguments that an attacker adds reach neither prototypes nor parameters', async () => {
-    const { app, call } = await start(adapter, [OrdersController]);
+    const { call } = await start([OrdersController]);
     const args = JSON.parse('{"id":"a","newId":"b","__proto__":{"x":1},"constructor":"c","body.id":"d"}') as object;
     expect(await call('orders_move', args)).toEqual({ id: 'a', newId: 'b' });
-    await app.close();
   });
 });
 
-describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
+describe('a tool gets from its route:', () => {
   it('hints of its verb, which annotations override', async () => {
-    const { app, tool } = await start(adapter, [OrdersController]);
+    const { tool } = await start([OrdersController]);
     expect(tool('orders_list').annotations).toEqual({ readOnlyHint: true });
     expect(tool('orders_remove').annotations).toEqual({ idempotentHint: true, destructiveHint: true });
     expect(tool('orders_replace').annotations).toEqual({ idempotentHint: false, openWorldHint: false });
     expect(tool('orders_update').annotations).toBeUndefined();
-    await app.close();
   });
 
   it('texts and results of @nestjs/swagger and @SerializeOptions()', async () => {
-    const { app, tool, call } = await start(adapter, [DocumentedController]);
+    const { tool, call } = await start([DocumentedController]);
     expect(tool('documented_find')).toMatchObject({
       title: 'An order',
       description: 'Finds an order by its number.',
@@ -651,7 +636,6 @@ describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
       description: 'Counts orders.',
       outputSchema: { properties: { count: { type: 'number' } } },
     });
-    await app.close();
   });
 
   it("a result that is the route's is checked as it is sent: a date is a text", async () => {
@@ -667,10 +651,9 @@ describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
         return { at: at === 'now' ? new Date(0) : 7 };
       }
     }
-    const { app, call } = await start(adapter, [DatedController]);
+    const { call } = await start([DatedController]);
     expect(await call('dated_find', { at: 'now' })).toEqual({ at: '1970-01-01T00:00:00.000Z' });
     expect(await call('dated_find', { at: 'never' })).toContain('does not match its output schema');
-    await app.close();
   });
 
   it('no texts of @nestjs/swagger that refer to its document', async () => {
@@ -688,45 +671,40 @@ describe.each(ONE_ADAPTER)('a tool gets from its route, on %s:', (adapter) => {
         return { orders: [] };
       }
     }
-    const { app, tool, call } = await start(adapter, [ReferringController]);
+    const { tool, call } = await start([ReferringController]);
     expect(tool('referring_list').outputSchema).toMatchObject({ properties: { orders: { type: 'array' } } });
     expect(tool('referring_list').inputSchema.properties).toEqual({ filter: { type: 'string', description: 'Some' } });
     expect(await call('referring_list')).toEqual({ orders: [] });
-    await app.close();
   });
 
   it('a log line at the start when it has no description', async () => {
-    const { app } = await start(adapter, [NotesController, DocumentedController]);
+    const { app } = await start([NotesController, DocumentedController], {}, [], startOwn);
     const lines = app.log
       .texts('warn')
       .filter((line) => line.includes('Models choose tools by their descriptions, and these have none'));
     expect(lines).toEqual([
       'Models choose tools by their descriptions, and these have none: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
     ]);
-    await app.close();
   });
 });
 
-describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on %s:', (adapter) => {
+describe('@Tools() makes the routes of a controller tools:', () => {
   it('all of them, but those with @Tool(false)', async () => {
-    const { app, names, call } = await start(adapter, [NotesController]);
+    const { names, call } = await start([NotesController]);
     expect(names).toEqual(['notes_list', 'read_note', 'notes_remove']);
     expect(await call('notes_remove', { id: 'a' })).toEqual({ id: 'a' });
-    await app.close();
   });
 
   it('@Tools() makes the routes of a controller tools, as getting started shows it', async () => {
-    const { app, names, tool, call } = await start(adapter, [ProductsController]);
+    const { names, tool, call } = await start([ProductsController]);
     expect(names).toEqual(['products_find', 'products_update']);
     expect(Object.keys(tool('products_update').inputSchema.properties)).toEqual(['id', 'price', 'note']);
     expect(await call('products_update', { id: 7, price: 30 })).toEqual({ id: 7, price: 30 });
-    await app.close();
   });
 
   it('those in "only", or all but those in "except"', async () => {
-    const { app, names } = await start(adapter, [OnlyController, ExceptController]);
+    const { names } = await start([OnlyController, ExceptController]);
     expect(names).toEqual(['only_one', 'except_two']);
-    await app.close();
   });
 
   it('none in "except", also if the base class has made it a tool', async () => {
@@ -740,13 +718,12 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     @Controller('cats')
     @Tools({ except: ['clear'] })
     class CatsController extends BaseController {}
-    const { app, names } = await start(adapter, [CatsController]);
+    const { names } = await start([CatsController]);
     expect(names).toEqual(['cats_list']);
-    await app.close();
   });
 
   it('D34: @Tools() makes only the routes that read tools where "readOnly" is set: others do not exist', async () => {
-    const { app, names, raw } = await start(adapter, [NotesController], { readOnly: true });
+    const { app, names, raw } = await start([NotesController], { readOnly: true }, [], startOwn);
     expect(names).toEqual(['notes_list', 'read_note']);
     const [hidden, missing] = [await raw('notes_remove', { id: 'a' }), await raw('notes_x', { id: 'a' })];
     expect(hidden.error.message).toBe(missing.error.message.replace('notes_x', 'notes_remove'));
@@ -756,7 +733,6 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     const more = registry.registerTool({ name: 'more', annotations: { readOnlyHint: true }, handler: () => 'done' });
     expect(() => more.update({ annotations: {} })).toThrow('the option "readOnly"');
     expect(app.log.texts('log').filter((line) => line.includes('left out'))).toHaveLength(1);
-    await app.close();
   });
 
   it('D34: an endpoint that only reads stands beside one with all tools', async () => {
@@ -764,7 +740,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     @Tools()
     @McpHandlers({ endpoint: ['full', 'public'] })
     class Shared extends NotesController {}
-    const app = await TestApp.of(adapter, {
+    const app = await TestApp.of(ADAPTER, {
       imports: [
         McpStreamableModule.forRoot({ serverInfo, name: 'full', path: 'full' }),
         McpStreamableModule.forRoot({ serverInfo, name: 'public', path: 'public', readOnly: true }),
@@ -784,10 +760,10 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
   });
 });
 
-describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (adapter) => {
+describe('a route that is a tool stops the start,', () => {
   const failureOf = async (...controllers: Type[]): Promise<string> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo })];
-    return (await startFailure(adapter, () => ({ imports, controllers }))).message;
+    return (await startFailure(ADAPTER, () => ({ imports, controllers }))).message;
   };
 
   it('a route that is a tool stops the start when one name stands in two places, of which "rename" resolves one', async () => {
@@ -881,7 +857,7 @@ describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (ad
     }
     const failing = async (provider: Type): Promise<string> =>
       (
-        await startFailure(adapter, () => ({
+        await startFailure(ADAPTER, () => ({
           imports: [McpStreamableModule.forRoot({ serverInfo })],
           providers: [provider],
         }))
