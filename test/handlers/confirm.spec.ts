@@ -190,7 +190,16 @@ const effectsOf = ({ nodes }: TestApp): string[] =>
   nodes.flatMap(({ app }) => app.get(Shop, { strict: false }).effects);
 
 describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: [Shop], requestStateKeys: [KEY] });
+  const startShared = testApps(adapter, { providers: [Shop], requestStateKeys: [KEY], shared: true });
+  /** The shop has forgotten the tests before. */
+  const start = async (options?: Partial<TestAppOptions>): Promise<TestApp> => {
+    const app = await startShared(options);
+    for (const { app: node } of app.nodes) {
+      const { effects, questions } = node.get(Shop, { strict: false });
+      effects.length = questions.length = 0;
+    }
+    return app;
+  };
   const rounds = (app: TestApp, name: string, args?: object, user = 'anna') =>
     new Rounds(app.modern(as(user)), name, args);
 
@@ -399,7 +408,7 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
 
   it('two questions under one idempotency key, both accepted, run the tool once', async () => {
     const app = await start();
-    const call = rounds(app, 'once', { id: 'A1' });
+    const call = rounds(app, 'once', { id: 'A2' });
     const answers = [answering(await call.asked()), answering(await call.asked())];
     expect(await Promise.all(answers.map((answer) => call.text(answer)))).toEqual(['run 1', 'run 1']);
     expect(effectsOf(app)).toEqual(['once']);
@@ -569,8 +578,10 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
   const PRINCIPAL = ({ user }: { user?: { sub: string } }): string | undefined => user?.sub;
 
   describe('on a page of the app', () => {
+    // Pages and declined calls are remembered.
+    const startOwn = testApps(adapter, { providers: [Shop], requestStateKeys: [KEY] });
     const paged = async (capabilities: object = {}, options: Partial<TestAppOptions> = {}) => {
-      const app = await start({ providers: [ByPage], principal: PRINCIPAL, ...options });
+      const app = await startOwn({ providers: [ByPage], principal: PRINCIPAL, ...options });
       const call = (id = 'A1', user = 'anna') => new Rounds(app.modern(as(user)), 'paged', { id }, capabilities);
       return { app, call, pages: app.app.get(McpConfirmations) };
     };
