@@ -33,7 +33,7 @@ describe('parseAuthChallenge', () => {
     expect(challenge.scope).toBe(scope);
   });
 
-  it.each([null, '', ',', '"', 'x'.repeat(10_000)])('parseAuthChallenge finds nothing in %j', (header) => {
+  it.each([null, '', ',', '"', 'x'.repeat(10_000)])('parseAuthChallenge finds nothing in what is no challenge (%#)', (header) => {
     expect(parseAuthChallenge(header)).toBeUndefined();
   });
 

@@ -118,7 +118,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       'application/json+x',
       'application/x-www-form-urlencoded',
       'multipart/form-data; boundary=x',
-    ])('E4: a POST of %j is refused', async (type) => {
+    ])('E4: a POST of another type is refused (%#)', async (type) => {
       const client = app.client();
       const headers: Record<string, string> = { accept: BOTH, ...(type !== undefined && { 'content-type': type }) };
       const response = await send(app.url, { headers, body: client.initializeMessage() });
@@ -132,7 +132,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
     });
 
     it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/json;charset="x;y";z=1'])(
-      'E4: a POST of %j is fine',
+      'E4: a POST of JSON is fine, however its type is written (%#)',
       async (type) => {
         const client = app.client({ 'content-type': type });
         await client.initialize();
@@ -151,7 +151,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       'application/json, text/event-stream;q=0',
       '*/*;q=0',
       'text/*, application/*;q=0.0',
-    ])('E5: a POST that accepts %j is refused', async (accept) => {
+    ])('E5: a POST that does not accept both types is refused (%#)', async (accept) => {
       const client = app.client();
       const type = { 'content-type': 'application/json' };
       const headers: Record<string, string> = accept === undefined ? type : { ...type, accept };
@@ -167,7 +167,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
       'text/html;q=0, */*;q=0.5',
       'application/json;charset=utf-8, text/event-stream;charset=utf-8',
       [['application/json'], ['text/event-stream']].flat(),
-    ])('E5: a POST that accepts %j is served', async (accept) => {
+    ])('E5: a POST that accepts both types is served (%#)', async (accept) => {
       const client = app.client();
       const headers = { 'content-type': 'application/json', accept };
       const response = await send(app.url, { headers, body: client.initializeMessage() });
@@ -191,7 +191,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
     });
 
     it.each([undefined, '', 'application/json', 'text/html', 'text/event-stream;q=0', '*/*, text/event-stream;q=0'])(
-      'E5: a GET that accepts %j is refused',
+      'E5: a GET that does not accept event streams is refused (%#)',
       async (accept) => {
         const client = await app.client().initialize();
         const { accept: _, 'content-type': __, ...usual } = client.usualHeaders;
@@ -203,7 +203,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
     );
 
     it.each(['text/event-stream', '*/*', 'text/*', 'Text/Event-Stream;q=0.001', 'application/json, text/event-stream'])(
-      'E5: a GET that accepts %j is fine',
+      'E5: a GET that accepts event streams is fine (%#)',
       async (accept) => {
         const client = await app.client().initialize();
         const response = await client.get(undefined, { accept });

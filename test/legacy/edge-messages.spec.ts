@@ -30,7 +30,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
   }
 
   it.each(['', ' \n', '{', 'nonsense', '{"jsonrpc":"2.0",}', "{'jsonrpc':'2.0'}", '[{}'])(
-    'E7: %j is no JSON',
+    'E7: a body that is no JSON is refused (%#)',
     async (body) => {
       await refusedEitherWay(body, PARSE_ERROR);
     },
@@ -69,7 +69,7 @@ describe.each(ONE_ADAPTER)('the messages of a POST on %s', (adapter) => {
     [{ jsonrpc: '2.0', id: LONG, result: {} }, null, '257 characters'],
     [{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { _meta: { progressToken: LONG } } }, 1, '257 characters'],
     [{ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: LONG } }, null, '257 characters'],
-  ])('E8: a POST of %j is refused, as it is no JSON-RPC 2.0', async (body, id, named) => {
+  ])('E8: a POST of what is no JSON-RPC 2.0 is refused (%#)', async (body, id, named) => {
     await refusedEitherWay(JSON.stringify(body), { ...INVALID_REQUEST, id, says: [named] });
   });
 

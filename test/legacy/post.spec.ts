@@ -166,7 +166,7 @@ describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
   });
 
   it.each([0, -1, Number.MAX_SAFE_INTEGER, '', 'ümläut', '__proto__'])(
-    'P2: a request with the id %j is answered, and cancelled, under that id',
+    'P2: a request with an odd id is answered, and cancelled, under that id (%#)',
     async (id) => {
       let hold = gate();
       const app = await start({

@@ -322,7 +322,7 @@ describe('incoming messages', () => {
       ['prompts/get', { name: 'asks', arguments: { a: '1' } }, { name: 'asks', arguments: { a: '2' } }],
       ['prompts/get', { name: 'asks' }, { name: 'asks-too' }],
       ['resources/read', { uri: 'app://asks' }, { uri: 'app://asks-too' }],
-    ] as const)('a state binds what is asked for: %s %j is not %j', async (method, params, other) => {
+    ] as const)('a state binds what is asked for (%s, %#)', async (method, params, other) => {
       const app = await start();
       for (const name of ['asks', 'asks-too']) registerAll(app, name, asking);
       const caller = await Caller.of(app, 'modern', EVERYTHING);
@@ -361,7 +361,7 @@ describe('incoming messages', () => {
     });
 
     it.each(['x', 5, true, ['a', ACCEPTED]])(
-      'an answer of a client counts as no answer when it is %j',
+      'an answer of a client counts as no answer when it is no object (%#)',
       async (inputResponses) => {
         const caller = await started();
         const answer = await caller.ask('tools/call', { name: 'answers', inputResponses });

@@ -71,21 +71,26 @@ describe('requests and notifications of a server', () => {
   };
 
   describe('D20: capabilities count by mode', () => {
-    const rows: readonly (readonly [declared: object, question: McpQuestion, missing: object | undefined])[] = [
-      [{ elicitation: {} }, form, undefined],
-      [{ elicitation: {} }, page, { elicitation: { url: {} } }],
-      [{ elicitation: { form: {} } }, page, { elicitation: { url: {} } }],
-      [{ elicitation: { url: {} } }, page, undefined],
-      [{ elicitation: { url: {} } }, form, { elicitation: { form: {} } }],
-      [{ elicitation: { form: {}, url: {} } }, page, undefined],
-      [{ sampling: {} }, sample(), undefined],
-      [{ sampling: {} }, sample({ tools: [TOOL] }), { sampling: { tools: {} } }],
-      [{ sampling: {} }, sample({ toolChoice: { mode: 'auto' } }), { sampling: { tools: {} } }],
-      [{ sampling: { tools: {} } }, sample({ tools: [TOOL] }), undefined],
-      [{ roots: {} }, roots, undefined],
-      [{}, roots, { roots: {} }],
-      [{}, form, { elicitation: { form: {} } }],
-      [{ experimental: { elicitation: {} } }, sample(), { sampling: {} }],
+    const rows: readonly (readonly [what: string, declared: object, question: McpQuestion, missing?: object])[] = [
+      ['elicitation: a form', { elicitation: {} }, form],
+      ['elicitation: a page', { elicitation: {} }, page, { elicitation: { url: {} } }],
+      ['forms: a page', { elicitation: { form: {} } }, page, { elicitation: { url: {} } }],
+      ['pages: a page', { elicitation: { url: {} } }, page],
+      ['pages: a form', { elicitation: { url: {} } }, form, { elicitation: { form: {} } }],
+      ['forms and pages: a page', { elicitation: { form: {}, url: {} } }, page],
+      ['sampling: a sample', { sampling: {} }, sample()],
+      ['sampling: one with tools', { sampling: {} }, sample({ tools: [TOOL] }), { sampling: { tools: {} } }],
+      [
+        'sampling: one with a choice of tools',
+        { sampling: {} },
+        sample({ toolChoice: { mode: 'auto' } }),
+        { sampling: { tools: {} } },
+      ],
+      ['sampling with tools: one with tools', { sampling: { tools: {} } }, sample({ tools: [TOOL] })],
+      ['roots: roots', { roots: {} }, roots],
+      ['nothing: roots', {}, roots, { roots: {} }],
+      ['nothing: a form', {}, form, { elicitation: { form: {} } }],
+      ['something else: a sample', { experimental: { elicitation: {} } }, sample(), { sampling: {} }],
     ];
     /** Of the whole capability when nothing of it is declared. */
     const nameOf = (missing: object, declared: object): string => {
@@ -93,7 +98,7 @@ describe('requests and notifications of a server', () => {
       return [name, ...(name in declared ? Object.keys(members) : [])].join('.');
     };
 
-    it.each(rows)('the capabilities of a session that declares %j: %j', async (declared, question, missing) => {
+    it.each(rows)('a session declares %s', async (_, declared, question, missing) => {
       const app = await asking(question);
       const caller = await Caller.of(app, 'legacy', declared);
       const standalone = await caller.session.listen();
@@ -123,8 +128,8 @@ describe('requests and notifications of a server', () => {
     });
 
     it.each(rows)(
-      'the capabilities of a request of revision 2026-07-28 that declares %j: %j',
-      async (declared, question, missing) => {
+      'a request of revision 2026-07-28 declares %s',
+      async (_, declared, question, missing) => {
         const caller = await Caller.of(await asking(question), 'modern', declared);
         for (const tool of ['asks', 'returns']) {
           const { status, result, error } = await caller.call(tool);
@@ -271,35 +276,35 @@ describe('requests and notifications of a server', () => {
     const use = { type: 'tool_use', id: '1', name: 'look', input: {} };
     const said = (content: unknown): object => ({ role: 'assistant', model: 'm', content });
 
-    it.each<[McpQuestion, object]>([
-      [form, ACCEPTED],
-      [form, { action: 'decline' }],
-      [form, { action: 'cancel' }],
-      [page, { action: 'accept' }],
-      [sample(), said(text)],
-      [sample(), said([text, text])],
-      [sample({ tools: [TOOL] }), said([text, use])],
-      [roots, ROOTS],
-    ])('an answer to %j may be %j', async (question, answer) => {
+    it.each<[string, McpQuestion, object]>([
+      ['an accepted form', form, ACCEPTED],
+      ['a declined form', form, { action: 'decline' }],
+      ['a cancelled form', form, { action: 'cancel' }],
+      ['an accepted page', page, { action: 'accept' }],
+      ['a sample', sample(), said(text)],
+      ['a sample with a list', sample(), said([text, text])],
+      ['a use of a tool that the sample has', sample({ tools: [TOOL] }), said([text, use])],
+      ['roots', roots, ROOTS],
+    ])('an answer may be %s', async (_, question, answer) => {
       const { told, isError } = await answered(question, answer);
       expect([JSON.parse(told), isError]).toEqual([expect.objectContaining(answer), undefined]);
     });
 
-    it.each<[McpQuestion, object]>([
-      [form, {}],
-      [form, { action: 'maybe' }],
-      [form, { action: 'accept' }],
-      [form, { action: 'accept', content: { name: 5 } }],
-      [form, { action: 'accept', content: {} }],
-      [page, { content: {} }],
-      [sample(), {}],
-      [sample(), { role: 'assistant', content: text }],
-      [sample(), said([text, use])],
-      [sample(), said(use)],
-      [sample({ tools: [TOOL] }), said([{ type: 'video' }])],
-      [roots, { trees: [] }],
-      [roots, { roots: [{ uri: 'https://a.example' }] }],
-    ])('answers to %j that are %j are a typed error', async (question, answer) => {
+    it.each<[string, McpQuestion, object]>([
+      ['a form without an action', form, {}],
+      ['a form with an unknown action', form, { action: 'maybe' }],
+      ['an accepted form without content', form, { action: 'accept' }],
+      ['a form with another type', form, { action: 'accept', content: { name: 5 } }],
+      ['a form without what it requires', form, { action: 'accept', content: {} }],
+      ['a page without an action', page, { content: {} }],
+      ['an empty sample', sample(), {}],
+      ['a sample without a model', sample(), { role: 'assistant', content: text }],
+      ['a use of a tool beside a text, without tools', sample(), said([text, use])],
+      ['a use of a tool without tools', sample(), said(use)],
+      ['a sample with an unknown block', sample({ tools: [TOOL] }), said([{ type: 'video' }])],
+      ['no roots', roots, { trees: [] }],
+      ['roots that are no files', roots, { roots: [{ uri: 'https://a.example' }] }],
+    ])('%s is a typed error', async (_, question, answer) => {
       expect((await answered(question, answer)).told).toMatch(/^McpServerRequestError INVALID_ANSWER: .*"q"/);
       const { told, isError } = await answered(question, answer, 'returns');
       expect([told.includes('"q"'), isError]).toEqual([true, true]);

@@ -91,7 +91,7 @@ describe('outgoing results', () => {
     expect(app.log.texts('error')).toHaveLength(1);
   });
 
-  it.each(['task', 'other', 5, null])('D13: no method has the resultType %j', async (resultType) => {
+  it.each(['task', 'other', 5, null])('D13: no method has another resultType (%#)', async (resultType) => {
     const app = await start();
     registerAll(app, 'odd', () => whole({ resultType, task: { taskId: '1' } }));
     const caller = await Caller.of(app, 'modern', EVERYTHING);
@@ -175,7 +175,7 @@ describe('outgoing results', () => {
       { ttlMs: 1.5, cacheScope: 'everyone' },
       { ttlMs: '5', cacheScope: null },
       { ttlMs: Infinity, cacheScope: 5 },
-    ])('cache hints of a handler that are none are replaced: %j', async (hints) => {
+    ])('cache hints of a handler that are none are replaced (%#)', async (hints) => {
       const app = await startApp({ guards: [] });
       const cache = { ttlMs: 700, scope: 'public' as const };
       const handler = (): object => ({ contents: [{ text: 'x' }], ...hints });
@@ -269,7 +269,7 @@ describe('outgoing results', () => {
       ['resource', { contents: [{ text: 'x' }], _meta: [] }],
       ['prompt', { messages: ['x'], description: 5 }],
       ['prompt', { messages: [{ role: 'user', content: { ...SAID, annotations: { priority: 7 } } }] }],
-    ])('results are checked: a %s does not answer %j', async (kind, result) => {
+    ])('results are checked: a %s does not answer otherwise (%#)', async (kind, result) => {
       const { app, ...answer } = await ask(() => result, kind);
       if (kind === 'tool') expect(answer.result).toMatchObject({ isError: true });
       else expect(answer.error).toMatchObject({ code: -32603 });

@@ -99,7 +99,7 @@ describe.each(ONE_ADAPTER)('the _meta of a modern request, on %s', (adapter) => 
     expect(called).toEqual([]);
   });
 
-  it.each([[['a']], ['text'], [7]])('M2: a _meta that is %j counts as a missing one', async (meta) => {
+  it.each([[['a']], ['text'], [7]])('M2: a _meta that is no object counts as a missing one (%#)', async (meta) => {
     const response = await posted(meta);
     expect(response.status).toBe(400);
     expect((await response.json()).error.code).toBeLessThanOrEqual(-32600);
@@ -163,7 +163,7 @@ describe.each(ONE_ADAPTER)('the _meta of a modern request, on %s', (adapter) => 
     ['tools/call', { name: 'add', arguments: 'x' }],
     ['prompts/get', {}],
     ['resources/read', { uri: 7 }],
-  ])('M2: %s with params %j is invalid', async (method, params) => {
+  ])('M2: %s with malformed params is invalid (%#)', async (method, params) => {
     const made = await client();
     const response = await made.request(method, params, { id: 5 });
     expect((await response.json()).error.code).toBe(-32602);

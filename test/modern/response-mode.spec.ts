@@ -177,7 +177,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     ['debug', ['debug', 'info', 'notice', 'error']],
     ['notice', ['notice', 'error']],
     ['emergency', []],
-  ])('M9: a request with the logLevel %s gets the messages %j', async (logLevel, told) => {
+  ])('M9: a request with the logLevel %s gets the messages of that level', async (logLevel, told) => {
     const logs: Tool = async (_, ctx) => {
       for (const level of ['debug', 'info', 'notice', 'error'] as const) await ctx.log(level, level, 'of the test');
       return 'logged';

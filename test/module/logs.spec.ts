@@ -219,7 +219,7 @@ describe.each(ONE_ADAPTER)('refusals in the log on %s', (adapter) => {
   );
 
   it.each<Record<string, string>>([{ host: '***' }, { origin: 'nonsense' }])(
-    'refusals for what could not be listed are no warning: %j',
+    'refusals for what could not be listed are no warning (%#)',
     async (headers) => {
       await start();
       const client = app.clientAt('mcp', headers);

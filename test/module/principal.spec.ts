@@ -83,7 +83,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
   });
 
   it.each([undefined, null, '', Number.NaN])(
-    'the principal may be absent, as %j: that is the anonymous caller',
+    'the principal may be absent: that is the anonymous caller (%#)',
     async (nobody) => {
       await start(() => nobody, []);
       expect(await whoami(await app.client().initialize())).toBe('undefined');
@@ -247,7 +247,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
   });
 
   it.each([{}, { extra: {} }, { extra: { sub: '' } }, { extra: { sub: null } }])(
-    'S8: the principal is anonymous, with the warning, for a guard that leaves an OAuth client without a subject: %j',
+    'S8: the principal is anonymous, with the warning, for a guard that leaves an OAuth client without a subject (%#)',
     async (auth) => {
       await start();
       left = { auth: { clientId: 'app', ...auth } };

@@ -67,7 +67,7 @@ describe('McpSkillsModule', () => {
     [{ watch: 'yes' }, /"watch"/],
     [{ endpoint: '' }, /"endpoint"/],
     ['x', /"options"/],
-  ])('McpSkillsModule refuses the options %j', (options, message) => {
+  ])('McpSkillsModule refuses wrong options (%#)', (options, message) => {
     expect(() => McpSkillsModule.forRoot(options as McpSkillsOptions)).toThrow(message);
   });
 
@@ -180,7 +180,7 @@ describe('@Skill()', () => {
     [{ name: 'a', dynamic: true }, /"dynamic", and has no "description"/],
     [{ name: 'a', description: 'x', dynamic: 1 }, /"dynamic" must be true or false/],
     [{ name: 'a', description: 'x', timeoutMs: 0 }, /"timeoutMs"/],
-  ])('@Skill() refuses the options %j', async (options, message) => {
+  ])('@Skill() refuses wrong options (%#)', async (options, message) => {
     @Injectable()
     class Odd {
       @Skill(options as SkillOptions)

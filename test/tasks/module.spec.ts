@@ -74,7 +74,7 @@ describe('a tool with tasks', () => {
     { afterMs: -1 },
     { ttlMs: 0 },
     { pollIntervalMs: '1s' },
-  ])('a tool with tasks stops the start with the malformed option %j', async (task) => {
+  ])('a tool with tasks stops the start with a malformed option (%#)', async (task) => {
     @Injectable()
     class Tools {
       @Tool({ name: 'odd', task } as ToolOptions)
@@ -96,7 +96,7 @@ describe('McpTasksModule', () => {
     [{ endpoint: '' }, /"endpoint"/],
     [{ store: {} }, /"store".*no method "create"/],
     ['x', /"options"/],
-  ])('McpTasksModule refuses the options %j', (options, message) => {
+  ])('McpTasksModule refuses wrong options (%#)', (options, message) => {
     expect(() => McpTasksModule.forRoot(options as McpTasksOptions)).toThrow(message);
   });
 
