@@ -130,7 +130,7 @@ class KeptApp {
 }
 
 /** Whether two options mean the same: data that is equal, or one and the same function or instance of a class. */
-function isSame(one: unknown, other: unknown): boolean {
+export function isSame(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
   if (!isPlain(one) || !isPlain(other)) return false;
   const keys = Object.keys(one);

@@ -18,7 +18,7 @@ import { addressGuard, from as fromAddress } from '../support/users.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TaskCaller, someTurns, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
 
-const start = tasksApps();
+const start = tasksApps({ shared: true });
 const started = async (options: TasksAppOptions = {}) => {
   const made = await start({ providers: [TaskTools], ...options });
   return { ...made, tools: made.app.get(TaskTools), caller: await made.as() };

@@ -2,16 +2,21 @@ import type { INestApplication, ModuleMetadata, Provider } from '@nestjs/common'
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { McpTaskService, McpTasksModule, type McpTasksOptions } from 'nestjs-mcp-streamable/tasks';
 import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach, expect } from 'vitest';
+import { afterAll, afterEach, expect } from 'vitest';
 import type { Adapter } from '../support/adapters.js';
 import { MODERN, modernMeta } from '../support/modern-client.js';
+import { isSame } from '../support/test-apps.js';
+import { TaskTools } from './task-tools.js';
 import { LIMIT_MS } from '../support/eventually.js';
 
 export const TASKS = 'io.modelcontextprotocol/tasks';
+
+/** How long a task is kept by default, and a tick. */
+const LIFE_MS = 610_000;
 
 export interface TasksAppOptions {
   readonly adapter?: Adapter;
@@ -32,11 +37,15 @@ export interface TasksApp {
   as(user?: string): Promise<TaskCaller>;
 }
 
-/** Starts apps; each is closed after its test, with nothing of its tasks left. */
-export function tasksApps(): (options: TasksAppOptions) => Promise<TasksApp> {
-  const apps: TasksApp[] = [];
+/**
+ * Starts apps; each is closed after its test, with nothing of its tasks left. Those of equal options are one if `shared` says so, and
+ * are closed after the last test; their `TaskTools` begin anew.
+ */
+export function tasksApps({ shared = false } = {}): (options: TasksAppOptions) => Promise<TasksApp> {
+  const kept: { readonly options: TasksAppOptions; readonly its: TasksApp }[] = [];
+  const used: TasksApp[] = [];
   afterEach(async () => {
-    const ending = apps.splice(0);
+    const ending = used.splice(0);
     for (const { service } of ending) {
       // One that was closed by its test has no store any more.
       for (const { id } of await service.list().catch(() => [])) await service.cancel(id);
@@ -47,39 +56,68 @@ export function tasksApps(): (options: TasksAppOptions) => Promise<TasksApp> {
       // Of a clock that several apps share it is not known whose its timers are.
       if (ending.length === 1) await expectNothingLeft(app);
     }
-    for (const { app } of ending) await app.close();
-    for (const { clock } of ending) expect(clock.pending).toBe(0);
+    if (!shared) return closeAll(ending);
+    for (const each of ending) {
+      const closed = each.app.get(McpSessionService)['sessions'].closing;
+      if (closed)
+        kept.splice(
+          kept.findIndex(({ its }) => its === each),
+          1,
+        );
+      // Its tasks are forgotten.
+      else await each.clock.advance(LIFE_MS);
+    }
   });
-  return async ({ adapter = 'fastify', endpoint, tasks, providers = [], imports = [], clock = new ManualClock() }) => {
-    const testing = await Test.createTestingModule({
-      imports: [
-        McpStreamableModule.forRoot({
-          serverInfo: { name: 'tasks', version: '1.0.0' },
-          principal: ({ headers }: { headers: Record<string, string> }) => headers['x-user'],
-          ...endpoint,
-        }),
-        McpTasksModule.forRoot(tasks),
-        ...imports,
-      ],
-      providers,
-    })
-      .overrideProvider(McpClock)
-      .useValue(clock)
-      .compile();
-    const app =
-      adapter === 'express'
-        ? testing.createNestApplication(new ExpressAdapter(), { logger: false })
-        : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter(), { logger: false });
-    await app.init();
-    const started: TasksApp = {
-      app,
-      clock,
-      service: app.get(McpTaskService, { strict: false }),
-      as: async (user) => new TaskCaller(await createAppFetch(app), user),
-    };
-    apps.push(started);
-    return started;
+  afterAll(() => closeAll(kept.map(({ its }) => its)));
+  return async (options) => {
+    const free = kept.find((each) => !used.includes(each.its) && isSame(each.options, options));
+    if (free) Object.assign(free.its.app.get(TaskTools), new TaskTools());
+    const its = free?.its ?? (await started(options));
+    if (shared && !free) kept.push({ options, its });
+    used.push(its);
+    return its;
   };
+}
+
+async function started({
+  adapter = 'fastify',
+  endpoint,
+  tasks,
+  providers = [],
+  imports = [],
+  clock = new ManualClock(),
+}: TasksAppOptions): Promise<TasksApp> {
+  const testing = await Test.createTestingModule({
+    imports: [
+      McpStreamableModule.forRoot({
+        serverInfo: { name: 'tasks', version: '1.0.0' },
+        principal: ({ headers }: { headers: Record<string, string> }) => headers['x-user'],
+        ...endpoint,
+      }),
+      McpTasksModule.forRoot(tasks),
+      ...imports,
+    ],
+    providers,
+  })
+    .overrideProvider(McpClock)
+    .useValue(clock)
+    .compile();
+  const app =
+    adapter === 'express'
+      ? testing.createNestApplication(new ExpressAdapter(), { logger: false })
+      : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter(), { logger: false });
+  await app.init();
+  return {
+    app,
+    clock,
+    service: app.get(McpTaskService, { strict: false }),
+    as: async (user) => new TaskCaller(await createAppFetch(app), user),
+  };
+}
+
+async function closeAll(apps: readonly TasksApp[]): Promise<void> {
+  for (const { app } of apps) await app.close();
+  for (const { clock } of apps) expect(clock.pending).toBe(0);
 }
 
 /** What came of a request. */

@@ -8,7 +8,7 @@ import { TaskTools } from './task-tools.js';
 import { accept, TASKS, tasksApps, until } from './tasks-app.js';
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-const start = tasksApps();
+const start = tasksApps({ shared: true });
 const started = async (options: Parameters<typeof start>[0] = {}) => {
   const made = await start({ providers: [TaskTools], ...options });
   return { ...made, tools: made.app.get(TaskTools), caller: await made.as() };
