@@ -118,7 +118,7 @@ async function expectNoMixUp(app: TestApp): Promise<void> {
   const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
   const standalones = await Promise.all(clients.map((client) => client.listen()));
   const talks = clients.flatMap((client, which) =>
-    Array.from({ length: 25 }, async (_, id) => {
+    Array.from({ length: 8 }, async (_, id) => {
       const me = `${which}.${id}`;
       const stream = (await client.call('chats', { me }, { id })).sse();
       await stream.end();
@@ -337,7 +337,7 @@ describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
     });
     const calls = ['alice', 'bob'].map(async (user) => {
       const client = await app.client(as(user)).initialize();
-      const answers = Array.from({ length: 30 }, async (_, id) => {
+      const answers = Array.from({ length: 10 }, async (_, id) => {
         const nonce = `${user}-${id}`;
         const response = await client.post(client.toolCall('who am I', {}, { id }), { 'x-nonce': nonce });
         expect(gists([await response.json()])).toEqual([[user, id, client.sessionId, nonce, 'tools/call'].join()]);
