@@ -33,9 +33,12 @@ describe('parseAuthChallenge', () => {
     expect(challenge.scope).toBe(scope);
   });
 
-  it.each([null, '', ',', '"', 'x'.repeat(10_000)])('parseAuthChallenge finds nothing in what is no challenge (%#)', (header) => {
-    expect(parseAuthChallenge(header)).toBeUndefined();
-  });
+  it.each([null, '', ',', '"', 'x'.repeat(10_000)])(
+    'parseAuthChallenge finds nothing in what is no challenge (%#)',
+    (header) => {
+      expect(parseAuthChallenge(header)).toBeUndefined();
+    },
+  );
 
   it('parseAuthChallenge reads hostile headers in linear time', () => {
     const cpu = process.cpuUsage();

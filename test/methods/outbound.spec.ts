@@ -71,14 +71,19 @@ describe('requests and notifications of a server', () => {
   };
 
   describe('D20: capabilities count by mode', () => {
-    const rows: readonly (readonly [what: string, declared: object, question: McpQuestion, missing?: object])[] = [
-      ['elicitation: a form', { elicitation: {} }, form],
+    const rows: readonly (readonly [
+      what: string,
+      declared: object,
+      question: McpQuestion,
+      missing: object | undefined,
+    ])[] = [
+      ['elicitation: a form', { elicitation: {} }, form, undefined],
       ['elicitation: a page', { elicitation: {} }, page, { elicitation: { url: {} } }],
       ['forms: a page', { elicitation: { form: {} } }, page, { elicitation: { url: {} } }],
-      ['pages: a page', { elicitation: { url: {} } }, page],
+      ['pages: a page', { elicitation: { url: {} } }, page, undefined],
       ['pages: a form', { elicitation: { url: {} } }, form, { elicitation: { form: {} } }],
-      ['forms and pages: a page', { elicitation: { form: {}, url: {} } }, page],
-      ['sampling: a sample', { sampling: {} }, sample()],
+      ['forms and pages: a page', { elicitation: { form: {}, url: {} } }, page, undefined],
+      ['sampling: a sample', { sampling: {} }, sample(), undefined],
       ['sampling: one with tools', { sampling: {} }, sample({ tools: [TOOL] }), { sampling: { tools: {} } }],
       [
         'sampling: one with a choice of tools',
@@ -86,8 +91,8 @@ describe('requests and notifications of a server', () => {
         sample({ toolChoice: { mode: 'auto' } }),
         { sampling: { tools: {} } },
       ],
-      ['sampling with tools: one with tools', { sampling: { tools: {} } }, sample({ tools: [TOOL] })],
-      ['roots: roots', { roots: {} }, roots],
+      ['sampling with tools: one with tools', { sampling: { tools: {} } }, sample({ tools: [TOOL] }), undefined],
+      ['roots: roots', { roots: {} }, roots, undefined],
       ['nothing: roots', {}, roots, { roots: {} }],
       ['nothing: a form', {}, form, { elicitation: { form: {} } }],
       ['something else: a sample', { experimental: { elicitation: {} } }, sample(), { sampling: {} }],
@@ -127,24 +132,21 @@ describe('requests and notifications of a server', () => {
       standalone.destroy();
     });
 
-    it.each(rows)(
-      'a request of revision 2026-07-28 declares %s',
-      async (_, declared, question, missing) => {
-        const caller = await Caller.of(await asking(question), 'modern', declared);
-        for (const tool of ['asks', 'returns']) {
-          const { status, result, error } = await caller.call(tool);
-          if (!missing) {
-            expect(result).toMatchObject({
-              resultType: 'input_required',
-              inputRequests: { q: { method: question.method } },
-            });
-          } else {
-            expect(status).toBe(400);
-            expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
-          }
+    it.each(rows)('a request of revision 2026-07-28 declares %s', async (_, declared, question, missing) => {
+      const caller = await Caller.of(await asking(question), 'modern', declared);
+      for (const tool of ['asks', 'returns']) {
+        const { status, result, error } = await caller.call(tool);
+        if (!missing) {
+          expect(result).toMatchObject({
+            resultType: 'input_required',
+            inputRequests: { q: { method: question.method } },
+          });
+        } else {
+          expect(status).toBe(400);
+          expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
         }
-      },
-    );
+      }
+    });
   });
 
   describe('D21: tool uses and tool results of a sampling question are paired', () => {

@@ -71,11 +71,14 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  it.each(['', '{', 'null', '"text"', '[]', '{}'])('E7, E8: a body that is no request is refused (%#)', async (body) => {
-    const response = await client.post(body, client.headersOf(echoed({})));
-    const code = body === '' || body === '{' ? -32700 : -32600;
-    await expectRefusal(response, { status: 400, code });
-  });
+  it.each(['', '{', 'null', '"text"', '[]', '{}'])(
+    'E7, E8: a body that is no request is refused (%#)',
+    async (body) => {
+      const response = await client.post(body, client.headersOf(echoed({})));
+      const code = body === '' || body === '{' ? -32700 : -32600;
+      await expectRefusal(response, { status: 400, code });
+    },
+  );
 
   it.each<[string, object]>([
     ['an id that is null', { id: null }],
