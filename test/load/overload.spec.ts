@@ -1,8 +1,12 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { pbkdf2Sync } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ADAPTERS, ONE_ADAPTER, gate } from '../support/app.js';
 import type { McpRefusal } from 'nestjs-mcp-streamable';
 import { testApps } from '../support/test-apps.js';
+import { systemClock } from 'nestjs-mcp-streamable/stores';
 import { as, trustingGuard } from '../support/users.js';
 import { expectRefusal } from '../support/refusal.js';
 
@@ -125,5 +129,35 @@ describe.each(ONE_ADAPTER)('a node with too many calls, on %s', (adapter) => {
     await expectRefusal(refused, { ...BUSY, status: 503, id: null });
     hold.open();
     await first;
+  });
+});
+
+const tenants = new AsyncLocalStorage<string | undefined>();
+const TENANTS = Array.from({ length: 8 }, (_, index) => `tenant ${index}`);
+
+/** Keeps the processor, so that other calls wait for their turn, and says whose call it is. */
+function busyFor(): string {
+  pbkdf2Sync('a', 'b', 150_000, 64, 'sha512');
+  return `for ${tenants.getStore()}`;
+}
+
+describe.each(ADAPTERS)('a node whose calls wait for their turn, on %s', (adapter) => {
+  // Calls wait by the time of the process, which an app with a clock of its own does not look at.
+  const clock = systemClock as typeof systemClock & { readonly pending: number };
+  const start = testApps(adapter, { port: true, sseAfterMs: 60_000, maxLagMs: Infinity, clock });
+
+  it('E14: each call that waits for its turn has what middleware has stored for its own request', async () => {
+    const app = await start({
+      tools: { busy: busyFor },
+      configure: (nest) =>
+        void nest.use(({ headers }: IncomingMessage, _: unknown, next: () => void) =>
+          tenants.run(headers['x-tenant'] as string, next),
+        ),
+    });
+    const calls = TENANTS.map(async (tenant) => {
+      const { result } = await (await app.modern({ 'x-tenant': tenant }).call('busy')).json();
+      return result.content[0].text as string;
+    });
+    expect(await Promise.all(calls)).toEqual(TENANTS.map((tenant) => `for ${tenant}`));
   });
 });

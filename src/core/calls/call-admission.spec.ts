@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from 'vitest';
 import { LoopLag } from '../common/loop-lag.js';
 import { type CallingClient, McpCall, type McpSessionInfo } from './mcp-call.js';
@@ -7,7 +8,7 @@ import { CallAdmission } from './call-admission.js';
 const LONG_MS = 60;
 
 /** Admission in a process whose time stands still until the test says so. */
-function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> = {}) {
+function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> = {}, named = (id: string) => id) {
   const time = { ms: 0, idleMs: 0, cpuMs: 0, timers: [] as (() => void)[] };
   const lag = new LoopLag({
     now: () => time.ms,
@@ -18,7 +19,7 @@ function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> =
   const begun: string[] = [];
   const admission: CallAdmission = new CallAdmission(
     { maxRunningCalls: 100, maxRunningCallsPerPrincipal: 50, maxLagMs: 1_000, ...limits },
-    (call) => void begun.push(String(call.requestId)),
+    (call) => void begun.push(named(String(call.requestId))),
     lag,
   );
   const call = (id: string, principal?: string, sessionId?: string) => {
@@ -95,6 +96,15 @@ describe('admission of calls', () => {
     time.ms += 60;
     await turns(1);
     expect(begun).toEqual(['next']);
+  });
+
+  it('E14: a call that has waited for its turn begins in the async context of its request', async () => {
+    const tenant = new AsyncLocalStorage<string>();
+    const { begun, busy, call, dispatch, turns } = setup({}, (id) => `${id} for ${tenant.getStore()}`);
+    tenant.run('busy', busy);
+    for (const who of ['ann', 'bob']) tenant.run(who, () => dispatch(call('next', who)));
+    await turns(20);
+    expect(begun).toEqual(['next for ann', 'next for bob']);
   });
 
   it('E14: in a busy process, a caller with one call does not wait for the many calls of another', async () => {

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { LoopLag } from '../common/loop-lag.js';
 import type { CallPlace, McpCall } from './mcp-call.js';
 import { type McpError, retryLater } from '../protocol/errors.js';
@@ -159,7 +160,9 @@ export class CallAdmission {
       if (now - this.#turnAt < BUSY_MS) return false;
     }
     const caller = call.place as Caller;
-    if (caller.waiting.push({ call, at: now }) === 1) {
+    // Its turn comes in the async context of another request: what the app stored for this one must not be another tenant's.
+    const begin = AsyncResource.bind(() => this.begin(call));
+    if (caller.waiting.push({ call, at: now, begin }) === 1) {
       caller.begunAt = now;
       this.#turns.push(caller);
     }
@@ -199,7 +202,7 @@ export class CallAdmission {
   #beginSome(): void {
     for (let left = this.#starts; left > 0 && this.#turns.length > 0;) {
       const caller = this.#turns.shift()!;
-      const { call } = caller.waiting.shift()!;
+      const { call, begin } = caller.waiting.shift()!;
       if (caller.waiting.length > 0) this.#turns.push(caller);
       else this.#release(caller);
       if (call.state !== 'open') continue;
@@ -208,7 +211,7 @@ export class CallAdmission {
       caller.begunAt = now;
       this.#turnAt ??= now;
       left--;
-      this.begin(call);
+      begin();
     }
   }
 }
@@ -219,9 +222,9 @@ interface Caller extends CallPlace {
   calls: number;
   /**
    * Waiting calls are in the order of their arrival; `at` is the time since which a call waits, by the clock of the
-   * lag.
+   * lag, and `begin` begins it in the async context of its request.
    */
-  readonly waiting: { readonly call: McpCall; readonly at: number }[];
+  readonly waiting: { readonly call: McpCall; readonly at: number; readonly begin: () => void }[];
   /** Milliseconds pass from one begin of a waiting call to the next, on average. */
   paceMs: number;
   begunAt: number;
