@@ -172,26 +172,28 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       canActivate: (context: ExecutionContext) => Boolean((context.switchToHttp().getRequest().user = user)),
     });
 
-    it.each([{ sub: 'bob' }, { id: 'bob' }, { userId: 7 }])(
-      'a user of guards beside the token that is somebody else is refused with 403 (%j)',
-      async (user) => {
-        const app = await start({ auth: { verifier }, guards: [leaving(user)] });
-        for (const era of ERAS) {
-          const response = await knocker(app, era)(as('x'));
-          expect(response.status).toBe(403);
-          expect(response.header('www-authenticate')).toBeUndefined();
-        }
-        expect(app.log.texts('warn')).toEqual([expect.stringContaining('sets the option "principal"')]);
-      },
-    );
+    it.each([
+      ['sub', { sub: 'bob' }],
+      ['id', { id: 'bob' }],
+      ['userId', { userId: 7 }],
+    ])('a user of guards beside the token that is somebody else by its %s is refused with 403', async (_, user) => {
+      const app = await start({ auth: { verifier }, guards: [leaving(user)] });
+      for (const era of ERAS) {
+        const response = await knocker(app, era)(as('x'));
+        expect(response.status).toBe(403);
+        expect(response.header('www-authenticate')).toBeUndefined();
+      }
+      expect(app.log.texts('warn')).toEqual([expect.stringContaining('sets the option "principal"')]);
+    });
 
-    it.each([{ sub: 'ann' }, { id: 'https://a.test|ann' }, { tenant: 'acme' }])(
-      'a user of guards beside the token that is the same or has no id is served (%j)',
-      async (user) => {
-        verify.mockResolvedValue(infoOf('x', { extra: { iss: 'https://a.test', sub: 'ann' } }));
-        expect(await who(await start({ auth: { verifier }, guards: [leaving(user)] }), 'x')).toBe('https://a.test|ann');
-      },
-    );
+    it.each([
+      ['has the same subject', { sub: 'ann' }],
+      ['has the same principal', { id: 'https://a.test|ann' }],
+      ['has no id', { tenant: 'acme' }],
+    ])('a user of guards beside the token that %s is served', async (_, user) => {
+      verify.mockResolvedValue(infoOf('x', { extra: { iss: 'https://a.test', sub: 'ann' } }));
+      expect(await who(await start({ auth: { verifier }, guards: [leaving(user)] }), 'x')).toBe('https://a.test|ann');
+    });
 
     it('a user of guards beside the token may have ids of its own where the option "principal" decides', async () => {
       const principal = (request: { user: { id: number } }) => request.user.id;
@@ -212,17 +214,19 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     }
   });
 
-  it.each(['notes:readonly', null, [7], { 'notes:read': true }])(
-    'A7: scopes that are not an array of strings are a failure of the verifier (%j)',
-    async (scopes) => {
-      verify.mockImplementation((token) => Promise.resolve(infoOf(token, { scopes: scopes as never })));
-      const app = await start({ auth: { verifier, requiredScopes: ['notes:read'] } });
-      const response = await knocker(app, 'modern')(as('x'));
-      expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
-      const text = 'The scopes of a token must be an array of strings; the option "auth.verifier" gave ';
-      expect(app.log.texts('error')).toEqual([expect.stringContaining(text)]);
-    },
-  );
+  it.each([
+    ['a text', 'notes:readonly'],
+    ['null', null],
+    ['numbers', [7]],
+    ['an object', { 'notes:read': true }],
+  ])('A7: scopes that are %s are a failure of the verifier', async (_, scopes) => {
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { scopes: scopes as never })));
+    const app = await start({ auth: { verifier, requiredScopes: ['notes:read'] } });
+    const response = await knocker(app, 'modern')(as('x'));
+    expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
+    const text = 'The scopes of a token must be an array of strings; the option "auth.verifier" gave ';
+    expect(app.log.texts('error')).toEqual([expect.stringContaining(text)]);
+  });
 
   it('A5: the resource is compared in canonical form', async () => {
     verify.mockImplementation((token) =>

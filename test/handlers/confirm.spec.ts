@@ -247,20 +247,21 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual([]);
   });
 
-  it.each([{}, { sampling: {} }, { elicitation: { url: {} } }])(
-    'a client with the capabilities %j is refused, with a text for the model',
-    async (capabilities) => {
-      const app = await start();
-      const call = new Rounds(app.modern(), 'remove', { id: 'A1' }, capabilities);
-      const { isError, content } = await call.send();
-      expect(isError).toBe(true);
-      expect(content?.[0]?.text).toContain('this client cannot ask its user');
-      const session = await app.client().initialize('2025-11-25', capabilities);
-      const { result } = await (await session.call('remove', { id: 'A1' })).json();
-      expect(result).toMatchObject({ isError: true, content });
-      expect(effectsOf(app)).toEqual([]);
-    },
-  );
+  it.each([
+    ['without capabilities', {}],
+    ['with other capabilities', { sampling: {} }],
+    ['that opens URLs alone', { elicitation: { url: {} } }],
+  ])('a client %s is refused, with a text for the model', async (_, capabilities) => {
+    const app = await start();
+    const call = new Rounds(app.modern(), 'remove', { id: 'A1' }, capabilities);
+    const { isError, content } = await call.send();
+    expect(isError).toBe(true);
+    expect(content?.[0]?.text).toContain('this client cannot ask its user');
+    const session = await app.client().initialize('2025-11-25', capabilities);
+    const { result } = await (await session.call('remove', { id: 'A1' })).json();
+    expect(result).toMatchObject({ isError: true, content });
+    expect(effectsOf(app)).toEqual([]);
+  });
 
   it('a client without a session of 2025 is refused', async () => {
     const app = await start({ sessions: 'off' });

@@ -5,47 +5,49 @@ import { decodeHeaderValue, encodeHeaderValue, headerText } from './headers.js';
 const encoded = (text: string): string => `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 
 describe('encodeHeaderValue (C13)', () => {
-  it.each([
-    ['us-west1', 'us-west1'],
-    ['a b\tc', 'a b\tc'],
-    ['~', '~'],
-    ['=?base64?', '=?base64?'],
-    ['=?BASE64?eA==?=', '=?BASE64?eA==?='],
-    [42, '42'],
-    [-7, '-7'],
-    [0, '0'],
-    [1.5, '1.5'],
-    [Number.MAX_SAFE_INTEGER, '9007199254740991'],
-    [true, 'true'],
-    [false, 'false'],
-  ])('encodeHeaderValue sends %j as it is: %j', (value, sent) => {
-    expect(encodeHeaderValue(value)).toBe(sent);
+  it('encodeHeaderValue sends visible ASCII, numbers and booleans as they are', () => {
+    const cases = [
+      ['us-west1', 'us-west1'],
+      ['a b\tc', 'a b\tc'],
+      ['~', '~'],
+      ['=?base64?', '=?base64?'],
+      ['=?BASE64?eA==?=', '=?BASE64?eA==?='],
+      [42, '42'],
+      [-7, '-7'],
+      [0, '0'],
+      [1.5, '1.5'],
+      [Number.MAX_SAFE_INTEGER, '9007199254740991'],
+      [true, 'true'],
+      [false, 'false'],
+    ] as const;
+    for (const [value, sent] of cases) expect([value, encodeHeaderValue(value)]).toEqual([value, sent]);
   });
 
   // The examples of the specification, and more.
-  it.each([
-    ['Hello, 世界', '=?base64?SGVsbG8sIOS4lueVjA==?='],
-    [' padded ', '=?base64?IHBhZGRlZCA=?='],
-    ['line1\nline2', '=?base64?bGluZTEKbGluZTI=?='],
-    ['=?base64?literal?=', '=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?='],
-    ['', '=?base64??='],
-    ['=?base64?=', encoded('=?base64?=')],
-    ['a\t', encoded('a\t')],
-    ['a\r\nX-Evil: 1', encoded('a\r\nX-Evil: 1')],
-    ['\u007F', encoded('\u007F')],
-    ['\uFEFFa', encoded('\uFEFFa')],
-    ['👩‍🚀', encoded('👩‍🚀')],
-  ])('encodeHeaderValue encodes %j as %j', (value, sent) => {
-    expect(encodeHeaderValue(value)).toBe(sent);
+  it('encodeHeaderValue encodes all other texts', () => {
+    const cases = [
+      ['Hello, 世界', '=?base64?SGVsbG8sIOS4lueVjA==?='],
+      [' padded ', '=?base64?IHBhZGRlZCA=?='],
+      ['line1\nline2', '=?base64?bGluZTEKbGluZTI=?='],
+      ['=?base64?literal?=', '=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?='],
+      ['', '=?base64??='],
+      ['=?base64?=', encoded('=?base64?=')],
+      ['a\t', encoded('a\t')],
+      ['a\r\nX-Evil: 1', encoded('a\r\nX-Evil: 1')],
+      ['\u007F', encoded('\u007F')],
+      ['\uFEFFa', encoded('\uFEFFa')],
+      ['👩‍🚀', encoded('👩‍🚀')],
+    ] as const;
+    for (const [value, sent] of cases) expect([value, encodeHeaderValue(value)]).toEqual([value, sent]);
   });
 
-  it.each([undefined, null, {}, [], ['a'], NaN, Infinity, 2 ** 53, -1e300, 1n, Symbol('x'), () => 1])(
-    'encodeHeaderValue does not send %s',
-    (value) => {
+  it('encodeHeaderValue does not send what is no text, boolean or safe number', () => {
+    const cases = [undefined, null, {}, [], ['a'], NaN, Infinity, 2 ** 53, -1e300, 1n, Symbol('x'), () => 1] as const;
+    for (const value of cases) {
       expect(encodeHeaderValue(value)).toBeUndefined();
       expect(headerText(value)).toBeUndefined();
-    },
-  );
+    }
+  });
 
   it('encodeHeaderValue encodes what is long', () => {
     const long = 'ä'.repeat(200_000);
@@ -54,12 +56,18 @@ describe('encodeHeaderValue (C13)', () => {
 });
 
 describe('decodeHeaderValue (M4)', () => {
-  it.each(['us-west1', '', 'SGVsbG8=', '=?base64?SGVsbG8=', 'SGVsbG8=?=', '=?Base64?SGVsbG8=?=', 'a =?base64?eA==?='])(
-    'decodeHeaderValue takes %j literally',
-    (value) => {
-      expect(decodeHeaderValue(value)).toBe(value);
-    },
-  );
+  it('decodeHeaderValue takes a text without both marks literally', () => {
+    const cases = [
+      'us-west1',
+      '',
+      'SGVsbG8=',
+      '=?base64?SGVsbG8=',
+      'SGVsbG8=?=',
+      '=?Base64?SGVsbG8=?=',
+      'a =?base64?eA==?=',
+    ] as const;
+    for (const value of cases) expect(decodeHeaderValue(value)).toBe(value);
+  });
 
   it('decodeHeaderValue decodes what is marked', () => {
     expect(decodeHeaderValue('=?base64?SGVsbG8=?=')).toBe('Hello');
