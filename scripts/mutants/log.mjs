@@ -5,6 +5,8 @@ import { dirname, join } from 'node:path';
 const FOLDER = 'build/mutants';
 /** A test with a longer title is known by its file alone. */
 export const MAX_TITLE = 300;
+/** Stands for the title where each test of a file is to be tried with a mutant. */
+export const EACH_TEST = '*';
 
 /** Which folders of tests are about which folders of code, where they have other names. */
 const ABOUT = {

@@ -10,7 +10,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { chosen } from './choose.mjs';
-import { isNear, Log } from './log.mjs';
+import { EACH_TEST, isNear, Log } from './log.mjs';
 import { located, sources, switched } from './places.mjs';
 import { Runner } from './runners.mjs';
 
@@ -38,6 +38,7 @@ function write(mutants) {
   writeFileSync(RECORD, `{\n  "mutants": [\n${lines.join(',\n')}\n  ]\n}\n`);
 }
 
+/** @returns the files of killers, each once, with the titles of the tests */
 const casesOf = (killers) => {
   const titles = new Map();
   for (const { file, title } of killers) titles.set(file, [...(titles.get(file) ?? []), title]);
@@ -89,19 +90,28 @@ async function fails(runner, killer) {
   return failures.length > 0 || modules.every(({ titles }) => titles.length === 0);
 }
 
-/** Plants those with a killer again. @returns those that survive it */
+const filesOf = ({ killedBy }) => killedBy.map(({ file }) => ({ file }));
+
+/** Plants those with a killer again: with the test, with all tests of its file, and alone. @returns those that survive */
 async function plantAgain(mutants, mode) {
-  if (mutants.length === 0) return [];
-  const wanted = {};
-  for (const { id, killedBy } of mutants) {
-    for (const { file, title = '' } of killedBy) ((wanted[file] ??= {})[title] ??= []).push(id);
+  let rest = mutants;
+  // Titles change, and so do the tests of a file that find an error.
+  for (const killersOf of [({ killedBy }) => killedBy, filesOf]) {
+    if (rest.length === 0) return [];
+    const wanted = {};
+    for (const mutant of rest) {
+      for (const { file, title = EACH_TEST } of killersOf(mutant)) {
+        ((wanted[file] ??= {})[title] ??= []).push(mutant.id);
+      }
+    }
+    const log = await runSwitched(rest, { mode, cases: casesOf(rest.flatMap(killersOf)), wanted });
+    const { killers } = log;
+    console.log(`${killers.size} of ${rest.length} are killed.`);
+    for (const mutant of rest) if (killers.has(mutant.id)) mutant.killedBy = [killers.get(mutant.id)];
+    rest = rest.filter(({ id }) => !killers.has(id));
   }
-  const killers = mutants.flatMap(({ killedBy }) => killedBy);
-  const log = await runSwitched(mutants, { mode, cases: casesOf(killers), wanted });
-  const { killers: killed } = log;
-  console.log(`${killed.size} of ${mutants.length} are killed by their tests. Plants the others alone.`);
-  const rest = mutants.filter(({ id }) => !killed.has(id));
-  const found = await plantAlone(rest, { mode, casesOfOne: ({ killedBy }) => casesOf(killedBy) });
+  const found = await plantAlone(rest, { mode, casesOfOne: filesOf });
+  for (const [mutant, killer] of found) mutant.killedBy = [killer];
   return rest.filter((mutant) => !found.has(mutant));
 }
 

@@ -57,8 +57,6 @@ export class Runner {
     const child = fork(path, [JSON.stringify(this.options)], {
       detached: true,
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      // Until vitest.config.ts knows the mode.
-      env: { ...process.env, ...(this.options.mode === 'quick' && { QUICK: '1', ADAPTER: 'fastify' }) },
     });
     this.#child = child;
     this.#said = [];

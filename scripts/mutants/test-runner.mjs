@@ -3,7 +3,7 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { TestRunner } from 'vitest';
-import { isNear, MAX_TITLE } from './log.mjs';
+import { EACH_TEST, isNear, MAX_TITLE } from './log.mjs';
 
 /** So often a test runs, without the mutants: it ends earlier. */
 const MOST_RUNS = 1_000;
@@ -113,7 +113,7 @@ export default class MutantRunner extends TestRunner {
   }
 
   #toTry() {
-    const ids = plan.wanted ? (plan.wanted[this.#file]?.[this.#title] ?? []) : [...state.reached];
+    const ids = plan.wanted ? this.#wanted() : [...state.reached];
     const most = plan.wanted ? Infinity : BUDGET_MS / this.#ms;
     let count = 0;
     return ids.filter((id) => {
@@ -129,6 +129,11 @@ export default class MutantRunner extends TestRunner {
       tests.set(this.#file, ofFile + 1);
       return true;
     });
+  }
+
+  #wanted() {
+    const { [this.#title]: own = [], [EACH_TEST]: ofEach = [] } = plan.wanted[this.#file] ?? {};
+    return [...own, ...ofEach.filter((id) => state.reached.has(id))];
   }
 
   onAfterRunTask(test) {
