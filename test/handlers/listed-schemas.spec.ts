@@ -1,7 +1,7 @@
-import { Body, Controller, Injectable, Post } from '@nestjs/common';
+import { Body, Controller, Injectable, ParseArrayPipe, Post } from '@nestjs/common';
 import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import { type } from 'arktype';
-import { IsArray } from 'class-validator';
+import { IsArray, IsDateString, IsInt, IsOptional, IsString, IsUrl, Matches } from 'class-validator';
 import {
   McpArgs,
   McpCatalogue,
@@ -38,6 +38,20 @@ class Table {
   @IsArray() rows!: number[][];
 }
 
+/** Each of its values passes the rules, and not the format that stands for them in arguments. */
+class Visit {
+  @IsDateString() day!: string;
+  @IsUrl() page!: string;
+  @IsOptional() @IsInt() room?: number | null;
+  /** Its pattern is one of JavaScript without the flag `u`. */
+  @Matches(/^[\w-.]+$/) code!: string;
+}
+const VISIT = { day: '2026-01-31', page: 'example.com', room: null, code: 'a-1' };
+const Code = z.object({ code: z.string().regex(/^[\w-.]+$/) });
+class Line {
+  @IsString() item!: string;
+}
+
 /** A tool that answers with its arguments, of each kind of schema. */
 @Injectable()
 class Tools {
@@ -60,6 +74,14 @@ class Tools {
   @Tool({ name: 'table', inputSchema: Table })
   table(@McpArgs() { rows }: Table): string {
     return `${rows.length} rows`;
+  }
+  @Tool({ name: 'visit', outputSchema: Visit })
+  visit(@McpArgs() visit: Visit): Visit {
+    return visit;
+  }
+  @Tool({ name: 'code', inputSchema: Code, outputSchema: Code })
+  code(@McpArgs() code: z.infer<typeof Code>): z.infer<typeof Code> {
+    return code;
   }
   @Tool({ name: 'arktype', inputSchema: type({ 'any?': 'unknown[]', 'none?': 'never' }) })
   arktype(@McpArgs() args: object): object {
@@ -111,6 +133,11 @@ class Routes {
   @Tool({ name: 'route' })
   route(@Body() order: OrderBody): object {
     return order;
+  }
+  @Post('lines')
+  @Tool({ name: 'lines' })
+  lines(@Body('lines', new ParseArrayPipe({ items: Line })) lines: Line[], @Body('tags') tags: string[]): object {
+    return { items: lines.map((line) => line instanceof Line && line.item), tags };
   }
 }
 
@@ -204,6 +231,42 @@ describe.each(ONE_ADAPTER)('listed schemas on %s', (adapter) => {
       expect(tools['arktype']!.inputSchema).toMatchObject({ properties: { none: { not: {} } } });
       for (const schema of [tools['valibot']!.inputSchema, tools['valibot']!.outputSchema])
         expect(schema).toMatchObject({ properties: { none: { type: 'string', not: {} } } });
+    });
+
+    it('D38: a client accepts all results that the rules of a class let pass', async () => {
+      const string = { type: 'string' };
+      expect(tools['visit']!.outputSchema).toEqual({
+        type: 'object',
+        properties: {
+          day: string,
+          page: string,
+          room: { anyOf: [{ type: 'integer' }, { type: 'null' }] },
+          code: string,
+        },
+        required: ['day', 'page', 'code'],
+      });
+      expect(tools['visit']!.inputSchema).toMatchObject({
+        properties: { day: { format: 'date-time' }, page: { format: 'uri' }, room: { type: 'integer' } },
+      });
+      expect((await client.call('visit', VISIT)).structuredContent).toEqual(VISIT);
+    });
+
+    it('D38: a pattern that is none of JSON Schema is not listed, and still checked', async () => {
+      for (const schema of [tools['code']!.inputSchema, tools['code']!.outputSchema])
+        expect(schema).toMatchObject({ properties: { code: { type: 'string' } } });
+      expect(JSON.stringify([tools['code'], tools['visit']])).not.toContain('"pattern"');
+      expect((await client.call('code', { code: 'a-1' })).structuredContent).toEqual({ code: 'a-1' });
+      expect(await client.call('code', { code: 'a b' })).toMatchObject({ isError: true });
+      expect(await client.call('visit', { ...VISIT, code: 'a b' })).toMatchObject({ isError: true });
+    });
+
+    it('D38: a list of a route has the schema of its items, as its pipe names it', async () => {
+      const item = { type: 'object', properties: { item: { type: 'string' } }, required: ['item'] };
+      expect(tools['lines']!.inputSchema).toMatchObject({
+        properties: { lines: { type: 'array', items: item }, tags: { type: 'array', items: {} } },
+      });
+      const result = await client.call('lines', { lines: [{ item: 'lamp' }], tags: ['a'] });
+      expect(result.structuredContent).toEqual({ items: ['lamp'], tags: ['a'] });
     });
 
     it('D38: a client of either draft accepts a result with a tuple, and the tool still cannot return a longer one', async () => {

@@ -1,9 +1,10 @@
 import type { Type } from '@nestjs/common';
 import type { ClassTransformOptions } from 'class-transformer';
-import type { MetadataStorage, ValidationError, ValidatorOptions } from 'class-validator';
+import type { ValidationError, ValidatorOptions } from 'class-validator';
 import { isObject } from '../../protocol/json-rpc.js';
 import { ClassDefinitions } from './class-definitions.js';
 import { type ClassPackages, type ClassUse, knownErrors, problemsOf, wireNames } from './class-names.js';
+import { CONDITIONAL, jsonOfRules, type ValidationRule } from './class-rules.js';
 import type { JsonSchema, Misfit, Validate } from './handler-schema.js';
 
 /**
@@ -12,8 +13,6 @@ import type { JsonSchema, Misfit, Validate } from './handler-schema.js';
  */
 const API_PROPERTY = 'swagger/apiModelProperties';
 
-/** Validators of this type only switch others on or off, such as `IsOptional`. */
-const CONDITIONAL = 'conditionalValidation';
 const WHITELIST = 'whitelistValidation';
 const NESTED = 'nestedValidation';
 const DEFINED = 'isDefined';
@@ -40,7 +39,11 @@ export function jsonOfClass(
       assertDates(dto, name, rules, packages, as);
       const isNested = rules.some(({ type }) => type === NESTED);
       const inner = isNested ? jsonOfNested(dto, name, packages, as, definitions) : undefined;
-      const json = { ...jsonOfRules(designType(dto, name), rules, inner), ...documented(dto, name), ...defaults[name] };
+      const json = {
+        ...jsonOfRules(designType(dto, name), rules, as.use, inner),
+        ...documented(dto, name),
+        ...defaults[name],
+      };
       return [wire, json] as const;
     });
     const required = Array.from(names).filter(
@@ -141,19 +144,6 @@ function copied(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(copied);
   if (!isObject(value) || ![Object.prototype, null].includes(Object.getPrototypeOf(value) as null)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each)]));
-}
-
-function jsonOfRules(designType: unknown, rules: readonly ValidationRule[], nested?: JsonSchema): JsonSchema {
-  const keywords = (each: boolean): JsonSchema =>
-    Object.assign(
-      {},
-      ...rules.filter((rule) => rule.each === each).map((rule) => keywordsOf(rule.name ?? '', rule.constraints)),
-    ) as JsonSchema;
-  const whole: JsonSchema = { ...DESIGN_TYPES.get(designType), ...keywords(false) };
-  const many = whole.type === 'array' || rules.some(({ each }) => each);
-  if (!many) return { ...whole, ...nested };
-  const items = { ...keywords(true), ...nested };
-  return { ...whole, type: 'array', ...(Object.keys(items).length > 0 && { items }) };
 }
 
 /**
@@ -283,69 +273,3 @@ function isJson(value: unknown): boolean {
     return false;
   }
 }
-
-type ValidationRule = ReturnType<MetadataStorage['getTargetValidationMetadatas']>[number];
-
-/** Converts a rule of class-validator to keywords of JSON Schema, by the arguments of the decorator. */
-type Keywords = (constraints: readonly unknown[]) => JsonSchema;
-
-const always =
-  (keywords: JsonSchema): Keywords =>
-  () =>
-    keywords;
-const text = (format?: string): Keywords => always({ type: 'string', ...(format && { format }) });
-
-/**
- * Converts the common decorators of class-validator to JSON Schema. Other rules are still checked when a handler is
- * called, but clients do not learn of them beforehand.
- */
-const KEYWORDS: Readonly<Record<string, Keywords>> = {
-  isString: text(),
-  isNumber: always({ type: 'number' }),
-  isInt: always({ type: 'integer' }),
-  isBoolean: always({ type: 'boolean' }),
-  isArray: always({ type: 'array' }),
-  isObject: always({ type: 'object' }),
-  isNotEmptyObject: always({ type: 'object', minProperties: 1 }),
-  isDate: text('date-time'),
-  isDateString: text('date-time'),
-  isIso8601: text('date-time'),
-  isRFC3339: text('date-time'),
-  isEmail: text('email'),
-  isUrl: text('uri'),
-  isUuid: text('uuid'),
-  isIp: ([version]) =>
-    version === undefined ? { type: 'string' } : { type: 'string', format: `ipv${version as number}` },
-  isIn: ([values]) => ({ enum: values }),
-  isEnum: ([, values]) => ({ enum: values }),
-  // JSON Schema applies it to strings only.
-  isNotEmpty: always({ minLength: 1 }),
-  equals: ([value]) => ({ const: value }),
-  min: ([minimum]) => ({ minimum }),
-  max: ([maximum]) => ({ maximum }),
-  isPositive: always({ exclusiveMinimum: 0 }),
-  isNegative: always({ exclusiveMaximum: 0 }),
-  isDivisibleBy: ([multipleOf]) => ({ multipleOf }),
-  minLength: ([minLength]) => ({ minLength }),
-  maxLength: ([maxLength]) => ({ maxLength }),
-  isLength: ([minLength, maxLength]) => ({ minLength, ...(maxLength !== undefined && { maxLength }) }),
-  matches: ([pattern]) => (pattern instanceof RegExp && pattern.flags === '' ? { pattern: pattern.source } : {}),
-  arrayMinSize: ([minItems]) => ({ minItems }),
-  arrayMaxSize: ([maxItems]) => ({ maxItems }),
-  arrayNotEmpty: always({ minItems: 1 }),
-  arrayUnique: always({ uniqueItems: true }),
-};
-
-/** Returns the keywords of one rule; none for a rule that JSON Schema cannot express. */
-function keywordsOf(name: string, constraints: readonly unknown[] = []): JsonSchema {
-  return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name]!(constraints) : {};
-}
-
-/** Maps the types that TypeScript emits for properties to JSON Schema. */
-const DESIGN_TYPES = new Map<unknown, JsonSchema>([
-  [String, { type: 'string' }],
-  [Number, { type: 'number' }],
-  [Boolean, { type: 'boolean' }],
-  [Date, { type: 'string', format: 'date-time' }],
-  [Array, { type: 'array' }],
-]);

@@ -32,7 +32,7 @@ export function listedSchema(json: JsonSchema, { use, written }: ListedAs): Json
   const { $schema, ...others } = whole;
   const root = $schema === DIALECT && !written ? others : whole;
   return mapSchemas(root, (schema) => {
-    const readable = withReadableItems(withoutEmptyLists(withObjectProperties(schema)), use);
+    const readable = withReadableItems(withoutEmptyLists(withoutOldPattern(withObjectProperties(schema))), use);
     return written || !hasType(readable, 'array') || 'items' in readable ? readable : { ...readable, items: {} };
   }) as JsonSchema;
 }
@@ -87,6 +87,21 @@ function withObjectProperties(schema: SchemaNode): SchemaNode {
     return [name, each ? {} : { not: {} }];
   });
   return { ...schema, properties: Object.fromEntries(objects) };
+}
+
+/** Leaves out a pattern that JSON Schema does not have, such as `[\w-.]`: clients of 2025 lose the whole list by one. */
+function withoutOldPattern(schema: SchemaNode): SchemaNode {
+  const { pattern, ...others } = schema;
+  return typeof pattern !== 'string' || isUnicodePattern(pattern) ? schema : others;
+}
+
+/** Returns whether clients can compile a pattern: Ajv takes patterns as JSON Schema defines them, with the flag `u`. */
+function isUnicodePattern(pattern: string): boolean {
+  try {
+    return new RegExp(pattern, 'u') instanceof RegExp;
+  } catch {
+    return false;
+  }
 }
 
 /** Writes a list without alternatives, which accepts nothing, as such. */

@@ -25,6 +25,8 @@ export interface PipeSays {
   readonly json: JsonSchema;
   /** Whether the pipe refuses a call without the value. */
   readonly needed: boolean;
+  /** The class of the items of a list, which the pipe checks. */
+  readonly items?: Type | undefined;
   /** Separates the values of a list that is one text. */
   readonly separator?: string | undefined;
 }
@@ -59,8 +61,9 @@ export function pipesSay(pipes: readonly unknown[]): PipeSays[] {
       return [{ json, needed: false }];
     }
     const found = PIPES.find(([type]) => isPipe(pipe, type));
-    const { optional, separator } = like.options ?? {};
-    return found ? [{ json: found[1](like), needed: !defaulted && optional !== true, separator }] : [];
+    const { optional, separator, items } = like.options ?? {};
+    const ofItems = typeof items === 'function' && !TYPES.has(items) ? (items as Type) : undefined;
+    return found ? [{ json: found[1](like), needed: !defaulted && optional !== true, items: ofItems, separator }] : [];
   });
 }
 

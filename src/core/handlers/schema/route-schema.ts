@@ -192,11 +192,13 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   ) as JsonSchema;
   const check = checkOf(json, compiler, origin, param.type === Date && pipes.length === 0);
   const required = optional || defaulted ? [] : [field];
+  const { $defs, ...listed } = withItems(json, pipes.find(({ items }) => items)?.items, use);
   return {
     part,
     field,
-    properties: { [field]: json },
+    properties: { [field]: listed },
     required,
+    $defs,
     separator,
     check: (value) => {
       if (part === 'params') assertInPath(value, inPath);
@@ -204,6 +206,14 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
       return check(value);
     },
   };
+}
+
+/** Returns the schema of a list with that of its items: `ParseArrayPipe` checks their class. */
+function withItems(json: JsonSchema, type: Type | undefined, { compiler, origin }: RouteUse): JsonSchema {
+  if (json['type'] !== 'array' || 'items' in json) return json;
+  if (!type) return { ...json, items: {} };
+  const { $defs, ...items } = compiler.compile(type, 'input', origin, { option: 'class of ParseArrayPipe' }).json;
+  return { ...json, items, ...($defs !== undefined && { $defs }) };
 }
 
 /**
