@@ -37,7 +37,7 @@ class Notes {
 }
 
 describe.each(ONE_ADAPTER)('attacks on the state of modern callers, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, providers: [Notes] });
+  const start = testApps(adapter, { providers: [Notes] });
 
   it('state: a tenant cannot read the states of another one, be they named by a handle, kept for a principal, or sealed', async () => {
     const clock = new ManualClock();
