@@ -19,7 +19,7 @@ const ALONE = [
 
 /** What `npm test` leaves to `npm run test:all`: volume, other processes, browsers, Redis. */
 const REST = [
-  '**/*.fuzz.spec.ts',
+  '{src,test}/**/*.fuzz.spec.ts',
   'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**/*.spec.ts',
   'src/core/http/edge/http-edge.spec.ts',
   'test/architecture/loaded.spec.ts',
