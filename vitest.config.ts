@@ -56,7 +56,7 @@ function withPartsLeftOut(): string[] {
 /** Unless isolated, its files share processes. */
 const projectOf = (name: string, include: string[], exclude: string[], isolate = false) => ({
   extends: true as const,
-  test: { name, include, exclude, isolate, setupFiles: SETUP },
+  test: { name, include, exclude: ['**/node_modules/**', ...exclude], isolate, setupFiles: SETUP },
 });
 
 /** `--mode quick`: what `npm test` runs, on one adapter. `--mode rest`: what that leaves out. Without a mode: all tests. */
