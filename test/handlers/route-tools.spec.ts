@@ -428,6 +428,29 @@ describe('a route is a tool by @Tool() alone:', () => {
     expect(await call('paths_list', { ids: [] })).toContain('ids: must not be empty');
   });
 
+  it('a class for the parameters requires the names in the path, and of the names of other routes what its rules require', async () => {
+    class SharedDto {
+      @IsOptional() @IsString() id?: string;
+      @IsOptional() @IsString() part?: string;
+    }
+    @Controller('wholes')
+    @Tools()
+    class WholesController {
+      @Get(':id')
+      one(@Param() params: SharedDto): object {
+        return { ...params };
+      }
+      @Get(':id/parts/:part')
+      part(@Param() params: SharedDto): object {
+        return { ...params };
+      }
+    }
+    const { tool, call } = await start([WholesController]);
+    expect(tool('wholes_one').inputSchema.required).toEqual(['id']);
+    expect(tool('wholes_part').inputSchema.required).toEqual(['id', 'part']);
+    expect(await call('wholes_one', { id: 'a' })).toEqual({ id: 'a' });
+  });
+
   it('all names in the path are arguments, as guards read them on the route, also those that no parameter takes', async () => {
     const ofOrg = ({ params }: Requested): boolean => params['org'] === undefined || params['org'] === 'mine';
     @Controller('items/:shop')

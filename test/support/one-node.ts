@@ -63,6 +63,7 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
   [/legacy\/bounds-and-endings/, /gets 429/, PER_NODE],
   [/legacy\/bounds-and-endings/, /a subscription beyond/, LARGE],
   [/handlers\/observables-back-pressure/, /./, MEMORY],
+  [/handlers\/route-tools/, /a log line at the start|where "readOnly" is set/, WARNINGS],
   [/handlers\/uris/, /is switched off/, KEPT],
   [
     /handlers\/idempotency/,

@@ -9,6 +9,9 @@ import { loneFetch } from './ways.js';
 
 export { eventually } from './eventually.js';
 
+/** Two nodes share what they hold: what a test leaves in one of them the other may learn later. */
+const SPREAD = process.env['NODES'] !== undefined;
+
 export interface TestAppsOptions extends Partial<TestAppOptions> {
   /**
    * Tests that ask for the same options have one app together, one after the other; tools, and what a test registers, are there for
@@ -53,7 +56,7 @@ export function testApps(
   };
   return async (options = {}) => {
     const { tools = defaults.tools ?? {}, ...others } = options;
-    if (shared) {
+    if (shared && !SPREAD) {
       const app = await keep(others).use();
       await registerTools(app, tools);
       return app;

@@ -237,6 +237,11 @@ describe('toToolResult of what says what it is', () => {
     expect(await toolResults(onlyId)(structured({ id: 1, content: blocks }))).toEqual(sent);
   });
 
+  it('toToolResult of what says that it is a result has content, though JavaScript may leave it out', async () => {
+    const result = toolResult({ structuredContent: { id: 1 } } as never);
+    expect(await toolResults()(result)).toEqual({ content: [], structuredContent: { id: 1 } });
+  });
+
   it('toToolResult of what says that it is a result passes it, though it would be data', async () => {
     class Answer {
       content = blocks;

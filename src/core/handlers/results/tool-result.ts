@@ -64,7 +64,7 @@ export function toolResults(
     const data = dataIn(returned);
     if (data) return dataResult(plainData(data.value), check, textMirror);
     const said = resultIn(returned);
-    if (said) return wholeResult(plain(said) as CallToolResult, check);
+    if (said) return wholeResult({ content: [], ...(plain(said) as Partial<CallToolResult>) }, check);
     const value = isWholeResult(returned, declared) ? plain(returned) : returned;
     if (isWholeResult(value, declared)) return wholeResult(value, check);
     return check ? dataResult(plain(value), check, textMirror) : resultOf(value, textMirror);

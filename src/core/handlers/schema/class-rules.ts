@@ -40,6 +40,8 @@ function jsonOfValue(
   const whole: JsonSchema = { ...DESIGN_TYPES.get(designType), ...keywords(false) };
   const many = whole.type === 'array' || rules.some(({ each }) => each);
   if (!many) return { ...whole, ...nested };
+  // A rule with `each` takes a value that is no list, too: `string | string[]`.
+  if (use === 'output' && whole.type !== 'array' && designType !== Array) return {};
   const items = { ...keywords(true), ...nested };
   return { ...whole, type: 'array', ...(Object.keys(items).length > 0 && { items }) };
 }

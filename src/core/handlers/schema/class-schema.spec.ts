@@ -206,6 +206,14 @@ describe('the JSON Schema of a class', () => {
     });
   });
 
+  it('the JSON Schema of a class leaves a result open whose rules with "each" take one value too', () => {
+    class OneOrMany {
+      @IsString({ each: true }) tags!: string | string[];
+    }
+    expect(compile(OneOrMany, 'output').json.properties).toEqual({ tags: {} });
+    expect(compile(OneOrMany, 'input').json.properties).toEqual({ tags: { type: 'array', items: { type: 'string' } } });
+  });
+
   it('the JSON Schema of a class needs to know what an array contains', () => {
     class Untyped {
       @ValidateNested({ each: true }) items!: Address[];

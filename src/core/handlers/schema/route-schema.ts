@@ -260,8 +260,9 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
   const standard = standardOf(param.schema) ?? standardOf(type);
   const wholeOf = (json: JsonSchema, check: Validate | undefined): RoutePiece => {
     const properties = (json['properties'] ?? {}) as Record<string, JsonSchema>;
-    const names = part === 'params' ? Object.keys(properties).filter((name) => pathNames.get(name) ?? true) : undefined;
-    const required = names ?? ((json['required'] ?? []) as string[]);
+    const declared = (json['required'] ?? []) as string[];
+    const isRequired = (name: string): boolean => pathNames.get(name) ?? declared.includes(name);
+    const required = part === 'params' ? Object.keys(properties).filter(isRequired) : declared;
     return { part, field: undefined, properties, required, json, ...(check && { check }) };
   };
   if (standard) {
