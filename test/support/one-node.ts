@@ -80,7 +80,11 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
   [/legacy\/edge-caps/, /once its client had 5 seconds/, TIME],
   [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],
   [/legacy\/edge-origin/, /the first refusal is logged/, WARNINGS],
-  [/modern\/subscriptions/, /above the total limit|why its subscription was refused|while guards decide about it/, PER_NODE],
+  [
+    /modern\/subscriptions/,
+    /above the total limit|why its subscription was refused|while guards decide about it/,
+    PER_NODE,
+  ],
   [/modern\/own-server/, /has a server of its own until the session ends/, SERVERS],
   [/modern\/(own-server|attacks-servers)/, /when the app stops|however its request ends$/, CLOSED],
 ];
