@@ -438,11 +438,11 @@ describe('a route is a tool by @Tool() alone:', () => {
     class WholesController {
       @Get(':id')
       one(@Param() params: SharedDto): object {
-        return { ...params };
+        return params;
       }
       @Get(':id/parts/:part')
       part(@Param() params: SharedDto): object {
-        return { ...params };
+        return params;
       }
     }
     const { tool, call } = await start([WholesController]);
