@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { anyOf, outcomeText, reasonOf } from './details.js';
+import { treeOf } from './schema.js';
 
 describe('the outcome of an event', () => {
   it('the outcome of an event is said in words, or as it is, also where a client has the name of a property of all objects', () => {
@@ -16,7 +17,8 @@ describe('the outcome of an event', () => {
 
 describe('a result without properties', () => {
   it('a result without properties has the type of its schema', () => {
-    expect([{ type: 'object' }, { type: 'string' }, { type: 'array', items: { type: 'number' } }].map(anyOf)).toEqual([
+    const schemas = [{ type: 'object' }, { type: 'string' }, { type: 'array', items: { type: 'number' } }];
+    expect(schemas.map((schema) => anyOf(treeOf(schema)))).toEqual([
       'Any object.',
       'Any value of this type: string.',
       'Any value of this type: number[].',

@@ -2,7 +2,7 @@ import { make } from './dom.js';
 import { age, clock, count, duration, plural, size } from './format.js';
 import { bdi, chips, facts, histogram, json, note, type Section, tree } from './parts.js';
 import { hashOf } from './route.js';
-import { type Schema, treeOf } from './schema.js';
+import { type Schema, type SchemaNode, treeOf } from './schema.js';
 import type { CallRow, Endpoint, EventRow, LiveState, SessionRow } from './state.js';
 
 /* What is shown of a tool, a resource or prompt, a session, a call, an event. */
@@ -85,8 +85,9 @@ export function handlerSections(kind: string, key: string, details: HandlerDetai
   sections.push({ id: 'about', data: about, make: () => [make('p', { class: 'prose' }, bdi(about))] });
   if (advice.length > 0)
     sections.push({ id: 'advice', title: 'Advice', data: advice, make: () => [adviceList(advice)] });
-  if (wire.inputSchema) sections.push(schemaSection('input', 'Arguments', wire.inputSchema, 'It takes no arguments.'));
-  if (wire.outputSchema) sections.push(schemaSection('output', 'Result', wire.outputSchema, anyOf(wire.outputSchema)));
+  if (wire.inputSchema)
+    sections.push(schemaSection('input', 'Arguments', wire.inputSchema, () => 'It takes no arguments.'));
+  if (wire.outputSchema) sections.push(schemaSection('output', 'Result', wire.outputSchema, anyOf));
   if (wire.arguments) sections.push(argumentsSection(wire.arguments));
   const row = context.endpoint.tools.get(`tool ${key}`);
   if (row && row.calls > 0) {
@@ -117,18 +118,17 @@ function adviceList(findings: NonNullable<HandlerDetails['advice']>): HTMLElemen
   return make('ul', { class: 'advice' }, ...items);
 }
 
-function schemaSection(id: string, title: string, schema: Schema, none: string): Section {
+function schemaSection(id: string, title: string, schema: Schema, none: (root: SchemaNode) => string): Section {
   const draw = () => {
     const root = treeOf(schema);
     const raw = make('details', {}, make('summary', {}, 'JSON Schema'), json(schema));
-    return [root.children.length > 0 ? tree(root.children) : note(none), raw];
+    return [root.children.length > 0 ? tree(root.children) : note(none(root)), raw];
   };
   return { id, title, data: schema, make: draw };
 }
 
 /** What a result is whose schema names no property. */
-export function anyOf(schema: Schema): string {
-  const { type } = treeOf(schema);
+export function anyOf({ type }: SchemaNode): string {
   return type === 'object' ? 'Any object.' : `Any value of this type: ${type}.`;
 }
 
