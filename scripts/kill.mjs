@@ -1,4 +1,4 @@
-// Worlds in which nodes are killed: `npm run x -- kill --worlds 1000 --seed 1`. See test/redis/kill.spec.ts.
+// Worlds in which nodes are killed, on a quiet machine: `npm run x -- kill --worlds 1000 --seed 1`. See test/redis/kill.spec.ts.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -10,7 +10,7 @@ const { values } = parseArgs({
     'at-a-time': { type: 'string', default: '10' },
   },
 });
-const env = { ...process.env, WORLDS: values.worlds, AT_A_TIME: values['at-a-time'] };
+const env = { ...process.env, WORLDS: values.worlds, AT_A_TIME: values['at-a-time'], QUIET_MACHINE: '1' };
 if (values.seed !== undefined) env.SEED = values.seed;
 const cwd = fileURLToPath(new URL('..', import.meta.url));
 const { status } = spawnSync('npx', ['vitest', 'run', '--silent=false', 'test/redis/kill.spec.ts'], {

@@ -2,7 +2,7 @@ import { RedisServer } from '../../support/redis.js';
 import { WorldClient, type Ended, type Surroundings } from './client.js';
 import { DEAD_AFTER_MS, WorldNode } from './node.js';
 import { Pair } from './pair.js';
-import { Waits } from './waits.js';
+import { MOST_MS, Waits } from './waits.js';
 import { seededRandom } from '../../support/share.js';
 
 const NODES = 3;
@@ -11,7 +11,7 @@ const CLIENTS = 3;
 const AT_A_TIME = 2;
 const FAULTS = 5;
 /** After all faults are over; what lasts longer has been found late long before. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = MOST_MS + 15_000;
 
 /** Real time: nodes and Redis are processes that are killed, paused and cut off for so long. */
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
