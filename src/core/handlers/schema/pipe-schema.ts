@@ -10,15 +10,19 @@ import {
   type Type,
 } from '@nestjs/common';
 import type { JsonSchema } from './handler-schema.js';
+import type { RequestPart } from './route-values.js';
 
-/** Maps the types that TypeScript emits for parameters to JSON Schema. */
+/** Maps the types that TypeScript emits for parameters to JSON Schema. A route takes any text for a date, so no format is listed. */
 export const TYPES = new Map<unknown, JsonSchema>([
   [String, { type: 'string' }],
   [Number, { type: 'number' }],
   [Boolean, { type: 'boolean' }],
-  [Date, { type: 'string', format: 'date-time' }],
+  [Date, { type: 'string' }],
   [Array, { type: 'array' }],
 ]);
+
+/** Examples show the usual texts of a date, and refuse no other one. */
+const DATES: JsonSchema = { examples: ['2026-01-31', '2026-01-31T12:00:00Z'] };
 
 /** Describes the value of a pipe of Nest. */
 export interface PipeSays {
@@ -31,25 +35,36 @@ export interface PipeSays {
   readonly separator?: string | undefined;
 }
 
-const PIPES: readonly (readonly [Type, (pipe: PipeLike) => JsonSchema])[] = [
+const PIPES: readonly (readonly [Type, (pipe: PipeLike, part: RequestPart) => JsonSchema])[] = [
   [ParseIntPipe, () => ({ type: 'integer' })],
   [ParseFloatPipe, () => ({ type: 'number' })],
   [ParseBoolPipe, () => ({ type: 'boolean' })],
   [ParseUUIDPipe, () => ({ type: 'string', format: 'uuid' })],
   [ParseEnumPipe as Type, ({ enumType }) => enumJson(enumType)],
-  [ParseDatePipe as Type, () => ({ type: 'string', format: 'date-time' })],
+  // The number of milliseconds in a URL is a text, which is no date.
+  [ParseDatePipe as Type, (_, part) => ({ type: part === 'body' ? ['string', 'number'] : 'string' })],
   [ParseArrayPipe, ({ options }) => ({ type: 'array', ...itemsOf(options?.items) })],
 ];
 
 /** Nest's pipes keep their options in these protected members. */
 interface PipeLike {
-  readonly options?: { readonly optional?: boolean; readonly items?: unknown; readonly separator?: string };
+  readonly options?: {
+    readonly optional?: boolean;
+    readonly default?: unknown;
+    readonly items?: unknown;
+    readonly separator?: string;
+  };
   readonly enumType?: object;
   readonly defaultValue?: unknown;
 }
 
+/** Returns examples of a date for a parameter that is one. */
+export function dateExamples(type: unknown, pipes: readonly unknown[]): JsonSchema {
+  return type === Date || pipes.some((pipe) => isPipe(pipe, ParseDatePipe as Type)) ? DATES : {};
+}
+
 /** Describes the values of pipes, in their order: behind a default, nothing is absent. */
-export function pipesSay(pipes: readonly unknown[]): PipeSays[] {
+export function pipesSay(pipes: readonly unknown[], part: RequestPart): PipeSays[] {
   let defaulted = false;
   return pipes.flatMap((pipe): PipeSays[] => {
     const like = (typeof pipe === 'function' ? {} : pipe) as PipeLike;
@@ -61,9 +76,10 @@ export function pipesSay(pipes: readonly unknown[]): PipeSays[] {
       return [{ json, needed: false }];
     }
     const found = PIPES.find(([type]) => isPipe(pipe, type));
-    const { optional, separator, items } = like.options ?? {};
+    const { optional, default: ofPipe, separator, items } = like.options ?? {};
     const ofItems = typeof items === 'function' && !TYPES.has(items) ? (items as Type) : undefined;
-    return found ? [{ json: found[1](like), needed: !defaulted && optional !== true, items: ofItems, separator }] : [];
+    const needed = !defaulted && optional !== true && ofPipe === undefined;
+    return found ? [{ json: found[1](like, part), needed, items: ofItems, separator }] : [];
   });
 }
 

@@ -2,7 +2,7 @@ import { ParseArrayPipe, type Type } from '@nestjs/common';
 import { isThenable } from '../../common/promises.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { JsonSchema, Validate } from './handler-schema.js';
-import { isPipe, pipesSay, TYPES } from './pipe-schema.js';
+import { dateExamples, isPipe, pipesSay, TYPES } from './pipe-schema.js';
 import {
   keyOf,
   type RequestPart,
@@ -149,7 +149,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const standard = standardOf(param.schema) ?? standardOf(param.type);
   const place = { part, field };
   const documentation = documented(place);
-  const pipes = pipesSay(param.pipes);
+  const pipes = pipesSay(param.pipes, part);
   const inPath = use.pathNames.get(field) ?? true;
   const optional = part === 'params' ? !inPath : !pipes.some(({ needed }) => needed);
   const defaulted = pipes.find(({ json }) => 'default' in json) !== undefined;
@@ -185,12 +185,13 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const separator = isWild ? '/' : pipes.find((pipe) => pipe.separator !== undefined)?.separator;
   const json: JsonSchema = Object.assign(
     {},
+    dateExamples(param.type, param.pipes),
     TYPES.get(param.type) ?? (part === 'params' || (isClass(param.type) && isText) ? { type: 'string' } : undefined),
     isWild && param.type === Array ? { items: { type: 'string' } } : undefined,
     documentation,
     ...pipes.map((pipe) => pipe.json),
   ) as JsonSchema;
-  const check = checkOf(json, compiler, origin, param.type === Date && pipes.length === 0);
+  const check = checkOf(json, compiler, origin);
   const required = optional || defaulted ? [] : [field];
   const { $defs, ...listed } = withItems(json, pipes.find(({ items }) => items)?.items, use);
   return {
@@ -203,6 +204,8 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
     check: (value) => {
       if (part === 'params') assertInPath(value, inPath);
       else if (value === undefined && required.length > 0) throw missing();
+      // A body can have null, which optional pipes take for absent.
+      if (value === null && part === 'body' && pipes.length > 0 && optional) return value;
       return check(value);
     },
   };
@@ -233,12 +236,7 @@ function missing(): McpArgumentsError {
 }
 
 /** Returns the check of one value: Ajv checks objects, so it is the property of one. */
-function checkOf(
-  json: JsonSchema,
-  compiler: SchemaCompiler,
-  origin: string,
-  toDate: boolean,
-): (value: unknown) => unknown {
+function checkOf(json: JsonSchema, compiler: SchemaCompiler, origin: string): (value: unknown) => unknown {
   const { validate } = compiler.compile({ type: 'object', properties: { value: json } }, 'input', origin);
   return (value) => {
     if (value === undefined) return undefined;
@@ -250,7 +248,7 @@ function checkOf(
         problems.map(({ path, message }) => ({ path: path.split('.').slice(1).join('.'), message })),
       );
     }
-    return toDate && typeof value === 'string' ? new Date(value) : value;
+    return value;
   };
 }
 
