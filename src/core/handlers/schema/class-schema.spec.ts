@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
+import { Transform, Type } from 'class-transformer';
 import {
   Allow,
   ArrayMaxSize,
@@ -12,12 +12,14 @@ import {
   IsDate,
   IsDateString,
   IsDefined,
+  IsDivisibleBy,
   IsEmail,
   IsEnum,
   IsIn,
   IsInt,
   IsIP,
   IsNotEmpty,
+  IsNotIn,
   IsNumber,
   IsOptional,
   IsPositive,
@@ -189,7 +191,7 @@ describe('the JSON Schema of a class', () => {
       once: {},
     });
     expect(await validate({ after: 'x' })).toMatchObject({ limit: 10, tags: [], to: { street: 'Main' } });
-    expect(compile(Page, 'output').json.required).toEqual(['limit', 'after', 'to', 'tags']);
+    expect(compile(Page, 'output').json.required).toEqual(['limit', 'after', 'tags']);
   });
 
   it('the JSON Schema of a class has no defaults of a class that cannot be made without arguments', () => {
@@ -206,12 +208,114 @@ describe('the JSON Schema of a class', () => {
     });
   });
 
-  it('the JSON Schema of a class leaves a result open whose rules with "each" take one value too', () => {
-    class OneOrMany {
-      @IsString({ each: true }) tags!: string | string[];
+  describe.each<SchemaUse>(['input', 'output'])(
+    'the JSON Schema of a class takes what class-validator does: %s',
+    (use) => {
+      const both = (one: object) => ({ anyOf: [one, { type: 'array', items: one }] });
+      const text = { type: 'string' };
+
+      it('the JSON Schema of a class has one value beside a list where a rule with "each" takes both', () => {
+        class OneOrMany {
+          @IsString({ each: true }) union!: string | string[];
+          @IsString({ each: true }) one!: string;
+          @IsString({ each: true }) list!: string[];
+          @IsNotEmpty({ each: true }) @IsDefined() anything!: unknown;
+        }
+        const { union, one, list } = compile(OneOrMany, use).json.properties as Record<string, JsonSchema>;
+        expect([union, one, list]).toEqual([both(text), both(text), { type: 'array', items: text }]);
+      });
+
+      it('the JSON Schema of a class has lists of lists of objects where the items are arrays', () => {
+        class Grid {
+          @IsArray() @IsArray({ each: true }) @ValidateNested({ each: true }) @Type(() => Base) rows!: Base[][];
+        }
+        const item = { type: 'object', properties: { id: expect.objectContaining(text) }, required: ['id'] };
+        const items = use === 'input' ? item : { anyOf: [item, { type: 'array', items: {} }] };
+        const rows = { type: 'array', items: { type: 'array', items } };
+        expect(compile(Grid, use).json.properties).toEqual({ rows });
+      });
+
+      it('the JSON Schema of a class has one object beside a list of objects where the type may be both', () => {
+        class Union {
+          @ValidateNested({ each: true }) @Type(() => Base) to!: Base | Base[];
+        }
+        const { to } = compile(Union, use).json.properties as { to: { anyOf: JsonSchema[] } };
+        expect(to.anyOf.map(({ type }) => type)).toEqual(['object', 'array']);
+      });
+
+      it('the JSON Schema of a class has the divisor that class-validator uses', () => {
+        class Steps {
+          @IsDivisibleBy(2.5) half!: number;
+          @IsDivisibleBy(-3) below!: number;
+          @IsDivisibleBy(0.5) none!: number;
+        }
+        expect(compile(Steps, use).json.properties).toEqual({
+          half: { type: 'number', multipleOf: 2 },
+          below: { type: 'number', multipleOf: 3 },
+          none: { type: 'number' },
+        });
+      });
+
+      it('the JSON Schema of a class demands different items only where class-validator compares them by value', () => {
+        class Unique {
+          @ArrayUnique() @IsInt({ each: true }) numbers!: number[];
+          @ArrayUnique() @ValidateNested({ each: true }) @Type(() => Base) objects!: Base[];
+          @ArrayUnique() @IsDate({ each: true }) @Type(() => Date) days!: Date[];
+          @ArrayUnique() any!: unknown[];
+        }
+        const properties = compile(Unique, use).json.properties as Record<string, JsonSchema>;
+        const names = Object.keys(properties).filter((name) => properties[name]!.uniqueItems);
+        expect(names).toEqual(use === 'input' ? ['numbers'] : []);
+      });
+
+      it('the JSON Schema of a class has the items of a Set and the values of a Map', () => {
+        class Collections {
+          @ValidateNested({ each: true }) @Type(() => Base) set!: Set<Base>;
+          @ValidateNested({ each: true }) @Type(() => Base) map!: Map<string, Base>;
+        }
+        expect(compile(Collections, use).json.properties).toMatchObject({
+          set: { type: 'array', items: {} },
+          map: { type: 'object', additionalProperties: {} },
+        });
+      });
+    },
+  );
+
+  it('the JSON Schema of a class describes a result by what its rules demand, and nothing narrower', () => {
+    class Result {
+      @MinLength(1) @MaxLength(5) @Matches(/^.{2}$/) text!: string;
+      @IsUUID() id!: string;
+      @IsNumber({ allowNaN: true }) ratio!: number;
+      @IsDate() at!: Date;
+      @Allow() note!: string;
+      @IsNotIn(['x']) other!: string;
+      @ValidateIf(() => false) @IsString() sometimes!: string;
+      @IsString({ validateIf: () => false }) rarely!: string;
+      @Transform(({ value }) => Number(value)) @IsString() made!: string;
+      @ValidateNested({ each: true }) @Type(() => Base) list!: Base[];
+      @ValidateNested() @Type(() => Base) union!: Base | Base[];
     }
-    expect(compile(OneOrMany, 'output').json.properties).toEqual({ tags: {} });
-    expect(compile(OneOrMany, 'input').json.properties).toEqual({ tags: { type: 'array', items: { type: 'string' } } });
+    const orNull = (schema: object) => ({ anyOf: [schema, { type: 'null' }] });
+    const base = { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] };
+    const items = { anyOf: [base, { type: 'array', items: {} }] };
+    expect(compile(Result, 'output').json).toEqual({
+      type: 'object',
+      properties: {
+        text: { type: 'string', minLength: 1 },
+        id: { type: 'string' },
+        ratio: { type: ['number', 'null'] },
+        at: { type: 'string', format: 'date-time' },
+        note: orNull({ type: 'string' }),
+        other: orNull({ type: 'string' }),
+        sometimes: {},
+        rarely: orNull({ type: 'string' }),
+        made: {},
+        list: { type: 'array', items },
+        union: { anyOf: [base, { type: 'array', items }] },
+      },
+      required: expect.arrayContaining(['text', 'id', 'ratio', 'at']),
+    });
+    expect((compile(Result, 'output').json.required as string[]).length).toBe(4);
   });
 
   it('the JSON Schema of a class needs to know what an array contains', () => {

@@ -4,8 +4,8 @@ import type { ValidationError, ValidatorOptions } from 'class-validator';
 import { isObject } from '../../protocol/json-rpc.js';
 import { ClassDefinitions } from './class-definitions.js';
 import { type ClassPackages, type ClassUse, knownErrors, problemsOf, wireNames } from './class-names.js';
-import { CONDITIONAL, jsonOfRules, type ValidationRule } from './class-rules.js';
-import type { JsonSchema, Misfit, Validate } from './handler-schema.js';
+import { CONDITIONAL, jsonOfRules, refusesNothing, type ValidationRule } from './class-rules.js';
+import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
 /**
  * @nestjs/swagger stores the options of `@ApiProperty()` here: texts, examples and defaults, which class-validator has
@@ -33,26 +33,25 @@ export function jsonOfClass(
   return definitions.of(dto, () => {
     const byProperty = rulesOf(dto, packages, as);
     const names = wireNames(dto, [...byProperty.keys()], packages, as);
+    const ruleNames = new Set<unknown>(Object.values(packages.validator));
     const defaults = as.use === 'input' ? defaultsOf(dto, [...names.keys()], packages, as) : {};
+    const required: string[] = [];
     const properties = Array.from(names, ([name, wire]) => {
       const rules = byProperty.get(name)!;
       assertDates(dto, name, rules, packages, as);
       const isNested = rules.some(({ type }) => type === NESTED);
-      const inner = isNested ? jsonOfNested(dto, name, packages, as, definitions) : undefined;
-      const json = {
-        ...jsonOfRules(designType(dto, name), rules, as.use, inner),
-        ...documented(dto, name),
-        ...defaults[name],
-      };
-      return [wire, json] as const;
+      const nested = isNested ? jsonOfNested(dto, name, packages, as, definitions) : undefined;
+      const isDemanded = rules.some((rule) => refusesNothing(rule, ruleNames));
+      const isTransformed = as.use === 'output' && hasTransform(dto, name, as.use, packages);
+      const property = { designType: designType(dto, name), rules, nested, isDemanded, isTransformed };
+      const isSent = as.use === 'input' || (isDemanded && !isTransformed);
+      if (isSent && isRequired(rules, as.validation) && !Object.hasOwn(defaults, name)) required.push(wire);
+      return [wire, { ...jsonOfRules(property, as.use), ...documented(dto, name), ...defaults[name] }] as const;
     });
-    const required = Array.from(names).filter(
-      ([name]) => isRequired(byProperty.get(name)!, as.validation) && !Object.hasOwn(defaults, name),
-    );
     return {
       type: 'object',
       properties: Object.fromEntries(properties),
-      ...(required.length > 0 && { required: required.map(([, wire]) => wire) }),
+      ...(required.length > 0 && { required }),
       ...(as.closed && { additionalProperties: false }),
     };
   });
@@ -200,19 +199,24 @@ function assertDates(
   dto: Type,
   name: string,
   rules: readonly ValidationRule[],
-  { storage, transformer }: ClassPackages,
+  packages: ClassPackages,
   { use, transform }: ClassUse,
 ): void {
   if (use === 'output' || rules.every((rule) => rule.name !== 'isDate')) return;
-  const { PLAIN_TO_CLASS } = transformer.TransformationType;
   const isConverted =
-    storage.findTypeMetadata(dto, name) !== undefined ||
-    storage.findTransformMetadatas(dto, name, PLAIN_TO_CLASS).length > 0 ||
+    packages.storage.findTypeMetadata(dto, name) !== undefined ||
+    hasTransform(dto, name, use, packages) ||
     (transform?.enableImplicitConversion === true && designType(dto, name) === Date);
   if (isConverted) return;
   throw new Error(
     `${dto.name}.${name} has @IsDate(), while clients send dates as texts. Add @Type(() => Date) of class-transformer.`,
   );
+}
+
+/** Returns whether `@Transform()` makes the value of a property. */
+function hasTransform(dto: Type, name: string, use: SchemaUse, { storage, transformer }: ClassPackages): boolean {
+  const { PLAIN_TO_CLASS, CLASS_TO_PLAIN } = transformer.TransformationType;
+  return storage.findTransformMetadatas(dto, name, use === 'input' ? PLAIN_TO_CLASS : CLASS_TO_PLAIN).length > 0;
 }
 
 function designType(dto: Type, name: string): unknown {
