@@ -88,16 +88,9 @@ export class EndpointAudit implements McpInstrumentation {
   call<T>(info: McpCallInfo, run: () => T): T {
     if (QUIET.has(info.method)) return run();
     const call = currentMcpCall();
-    const begin = (record: McpAuditRecord): void => {
-      this.#begun.set(info, record);
-      if (call) this.#begun.set(call, record);
-    };
     const record = this.#recordOf(info);
-    begin(record);
-    // The tool is one of a catalogue, or is registered while the call waits: its schema is not known yet.
-    if (call && record.kind === 'tool' && !('arguments' in record)) {
-      call.onTool = (schema) => begin(Object.freeze({ ...record, ...this.redaction.of(info, schema) }));
-    }
+    this.#begun.set(info, record);
+    if (call) this.#begun.set(call, record);
     return run();
   }
 
@@ -167,11 +160,11 @@ export class EndpointAudit implements McpInstrumentation {
    * is sensitive in them. The client may have misspelt its name.
    */
   #argumentsOf(info: McpCallInfo): Partial<McpAuditRecord> {
-    const { method, name } = info;
+    const { method } = info;
     const { server } = this.#get<{ readonly server?: unknown }>(MCP_OPTIONS);
     if (kindOf(method) !== 'tool' || server !== undefined) return this.redaction.of(info, undefined);
-    const tool = name === undefined ? undefined : this.#get(HandlerTable).get('tool', name);
-    return tool ? this.redaction.of(info, tool.wire.inputSchema) : {};
+    const target = currentMcpCall()?.target;
+    return target ? this.redaction.of(info, target.inputSchema) : {};
   }
 
   /** Returns the URI of a resource without what the record must not have; its template says what its parts are. */

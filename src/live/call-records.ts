@@ -64,10 +64,8 @@ class CallRecord implements CallWatcher {
   readonly #steps: Step[] = [];
   readonly #begin: number;
   readonly #traceId: string | undefined;
-  /** The call, until its tool is found or it ends. */
-  #info: McpCallInfo | undefined;
   #tool: ToolSchemas | undefined;
-  #arguments: unknown;
+  readonly #arguments: unknown;
   #left = 0;
   #entered: number | undefined;
   #returned: number | undefined;
@@ -78,24 +76,15 @@ class CallRecord implements CallWatcher {
 
   constructor(
     readonly key: string,
-    { info, at }: RunningCall,
+    { call, info, at }: RunningCall,
     private readonly payloads: Payloads | undefined,
   ) {
     this.#begin = at;
     const { traceparent } = info.meta ?? {};
     this.#traceId = typeof traceparent === 'string' ? TRACE.exec(traceparent)?.[1] : undefined;
     if (!payloads) return;
-    this.#tool = payloads.toolOf(info);
+    this.#tool = call.target?.kind === 'tool' ? call.target : undefined;
     this.#arguments = payloads.arguments(info, this.#tool);
-    if (!this.#tool) this.#info = info;
-  }
-
-  /** The tool may be one of a catalogue, whose schemas were not known at the begin. */
-  toolFound(tool: ToolSchemas): void {
-    if (!this.#info) return;
-    this.#tool = tool;
-    this.#arguments = this.payloads?.arguments(this.#info, tool);
-    this.#info = undefined;
   }
 
   entered(): void {
@@ -130,7 +119,7 @@ class CallRecord implements CallWatcher {
     this.#ended = this.#now;
     this.#outcome = outcome;
     if (result) this.#result = this.payloads?.result(result, this.#tool);
-    this.#info = this.#tool = undefined;
+    this.#tool = undefined;
   }
 
   shown(): object {

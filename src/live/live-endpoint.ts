@@ -121,10 +121,9 @@ export class LiveEndpoint {
     const audit = all.find(({ providers }) => providers.has(AUDIT_OPTIONS))?.providers.get(AUDIT_OPTIONS)?.instance;
     const found = all.filter(({ providers }) => providers.has(LiveSessions));
     return found.map((module, index) => {
-      const table = module.providers.get(HandlerTable)!.instance as HandlerTable;
       const { server } = module.providers.get(MCP_OPTIONS)!.instance as { readonly server?: unknown };
       const hasOwnTools = server !== undefined;
-      const copies = payloads ? new Payloads(table, audit as ResolvedAuditOptions | undefined, hasOwnTools) : undefined;
+      const copies = payloads ? new Payloads(audit as ResolvedAuditOptions | undefined, hasOwnTools) : undefined;
       return new LiveEndpoint(module, index, clock, events, copies);
     });
   }

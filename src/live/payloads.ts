@@ -1,7 +1,7 @@
 import { type ResolvedAuditOptions, resolveAuditOptions } from '../audit/audit.options.js';
 import { Redaction } from '../audit/redaction.js';
+import type { McpTarget } from '../core/calls/mcp-target.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
-import type { HandlerTable } from '../core/handlers/registry/handler-table.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 
 /** Longer copies are cut, in characters of JSON. */
@@ -11,10 +11,7 @@ const LONGEST_STEP = 1_000;
 const LONGEST_JSON = 64 * 1024;
 
 /** The parts of a tool that say what is sensitive in its calls. */
-export interface ToolSchemas {
-  readonly inputSchema: object;
-  readonly outputSchema?: object | undefined;
-}
+export type ToolSchemas = Pick<McpTarget, 'inputSchema' | 'outputSchema'>;
 
 /**
  * Copies what is in calls, for the option `payloads`: redacted by the rules of the audit log, and bounded. With a function of the
@@ -26,7 +23,6 @@ export class Payloads {
 
   /** @param audit the options of the app's audit log, if it has one */
   constructor(
-    private readonly table: HandlerTable,
     audit: ResolvedAuditOptions | undefined,
     /** Whether the tools are those of a server of the app: their schemas are not known. */
     private readonly hasOwnTools: boolean,
@@ -37,11 +33,6 @@ export class Payloads {
       new Redaction(resolveAuditOptions({ maxArgumentLength, ...(redact && { redact }) }), () => {});
     this.#whole = of(LONGEST);
     this.#short = of(LONGEST_STEP);
-  }
-
-  /** @returns `undefined` for a tool that the endpoint does not have, or not yet */
-  toolOf({ method, name = '' }: McpCallInfo): ToolSchemas | undefined {
-    return method === 'tools/call' ? this.table.get('tool', name)?.wire : undefined;
   }
 
   /** @returns `undefined` while it is not known what is sensitive in the arguments of a tool */

@@ -5,7 +5,6 @@ import { Subject } from 'rxjs';
 import type { BusNodes } from '../core/nodes/bus-nodes.js';
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { assertReadable, FORMATS } from '../core/common/formats.js';
-import { isThenable } from '../core/common/promises.js';
 import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
 import { type McpCall, routeText } from '../core/calls/mcp-call.js';
@@ -110,16 +109,13 @@ export class EndpointTasks implements TaskRunner, TaskNode {
   // ---- calls -----------------------------------------------------------------------------------------------------
 
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object> {
-    const tool = call.method === 'tools/call' ? String(call.message.params?.['name']) : undefined;
-    const task = tool === undefined ? undefined : this.access.taskOf(tool, call);
-    // The next time it is known.
-    if (isThenable(task)) return task.then(() => this.serve(call, work));
+    const task = this.access.taskOf(call);
     if (!task || !this.#state.takes) return work();
     if (!supportsTasks(call)) {
       if (task.support === 'required') call.takeover = refusing(call);
       return work();
     }
-    const taskCall = new TaskCall(this, call, tool!, task);
+    const taskCall = new TaskCall(this, call, call.target!.key, task);
     call.takeover = taskCall;
     return taskCall.serve(work);
   }

@@ -107,7 +107,7 @@ class World {
       options,
       {
         permits: () => true,
-        taskOf: (tool) => this.#works.find(({ name }) => name === tool)?.task,
+        taskOf: ({ target }) => this.#works.find(({ name }) => name === target?.key)?.task,
       },
       () => {},
     );
@@ -157,6 +157,7 @@ class World {
     const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
     const client = { identity: () => ({ protocolVersion: '2026-07-28', capabilities, clientInfo: {} }) };
     const call = new McpCall({ era: 'modern', principal: undefined, request: {} }, message, client as never);
+    call.target = { kind: 'tool', key: name };
     const afterMs = this.#one([0, 0, 500, Infinity]);
     const work: Work = {
       name,

@@ -28,7 +28,7 @@ describe('tools of a catalogue', () => {
   beforeEach(async () => {
     records = new Records();
     app = await TestApp.of('fastify', {
-      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot({ sink: records })],
+      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot({ sink: records, required: true })],
       providers: [Plugins],
     });
     client = new ModernClient(app.url);
@@ -36,10 +36,12 @@ describe('tools of a catalogue', () => {
   afterEach(() => app.close());
   const pay = async () => client.ask('tools/call', { name: 'pay', arguments: { pin: SECRET, order: 'A' } });
 
-  it('tools of a catalogue are audited without what their schemas mark, as the client sent the rest', async () => {
+  it('tools of a catalogue are audited, before the call and after it, without what their schemas mark, as the client sent the rest', async () => {
     expect((await pay()).result).toMatchObject({ content: [{ text: 'pay done' }] });
+    const recorded = { name: 'pay', arguments: { pin: '[redacted]', order: 'A' } };
     expect(records.all).toMatchObject([
-      { outcome: 'served', name: 'pay', arguments: { pin: '[redacted]', order: 'A' } },
+      { outcome: 'attempt', ...recorded },
+      { outcome: 'served', ...recorded },
     ]);
     expect(JSON.stringify(records.all)).not.toContain(SECRET);
   });

@@ -28,6 +28,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { gate, serverInfo, TestApp } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
+import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 import { eventually } from '../support/test-apps.js';
 
@@ -316,7 +317,7 @@ describe('a catalogue of tools per caller', () => {
     ];
     const more: unknown[] = [
       { name: 'huge', description: 'x'.repeat(300_000) },
-      { name: 'mirrored', inputSchema: { type: 'object', properties: { a: { type: 'string', 'x-mcp-header': 'A' } } } },
+      { name: 'mirrored', inputSchema: { type: 'object', properties: { a: { type: 'number', 'x-mcp-header': 'A' } } } },
       { name: 'slow', task: 'optional' },
       { name: '__proto__' },
       { name: '__proto__', description: 'second' },
@@ -332,6 +333,20 @@ describe('a catalogue of tools per caller', () => {
     expect(result.content[0].text).toBe('__proto__ of bob: {}');
     expect(app.log.texts().filter((line) => line.includes('A tool is left out'))).toHaveLength(8);
     expect(app.log.texts().filter((line) => line.includes('twice'))).toHaveLength(1);
+  });
+
+  it('M4: headers that repeat arguments of a tool of a catalogue must equal them', async () => {
+    const inputSchema = { type: 'object', properties: { zone: { type: 'string', 'x-mcp-header': 'Zone' } } };
+    lists = () => [{ name: 'mirrored', inputSchema }];
+    await start();
+    const call = (headers = {}) => client('ann').call('mirrored', { zone: 'a' }, { headers, id: 1 });
+    // The list is asked for by the first call, and known to the others.
+    for (const headers of [{}, {}, { 'mcp-param-zone': 'b' }]) {
+      await expectRefusal(await call(headers), { status: 400, code: -32020, id: 1, says: ['Mcp-Param-Zone'] });
+    }
+    expect(called).toEqual([]);
+    const served = await (await call({ 'mcp-param-zone': 'a' })).json();
+    expect(served.result.content[0].text).toBe('mirrored of ann: {"zone":"a"}');
   });
 
   it('a catalogue of tools per caller leaves out a tool that would run without the confirmation, the key or the limit that it asks for', async () => {

@@ -33,41 +33,50 @@ export class CallObserver {
   readonly #begun = new Map<McpCall, RunningCall>();
   #count = 0;
 
-  /** Called with each observed call before it is served; set while a page shows what happens in calls. */
+  /** Called with each observed call when its target is known, before it is served; set while a page shows what happens in calls. */
   onBegin: ((running: RunningCall) => void) | undefined;
 
   readonly #instrumentations: McpInstrumentation[];
-  readonly #gates = new Map<McpInstrumentation, CallGate>();
+  /** They record what a call is for, and may have it wait. */
+  readonly #recorders = new Map<McpInstrumentation, CallGate | undefined>();
 
   constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
     this.#instrumentations = [...instrumentation];
   }
 
   /**
-   * Adds an instrumentation inside all others: a span of theirs is active when it is called.
+   * Adds an instrumentation inside all others, where the target of a call is known: a span of theirs is active when it is called.
    *
    * @param gate decides, before guards and handler, whether a call is served
    */
   add(instrumentation: McpInstrumentation, gate?: CallGate): void {
-    this.#instrumentations.push(instrumentation);
-    if (gate) this.#gates.set(instrumentation, gate);
+    this.#recorders.set(instrumentation, gate);
   }
 
   get active(): boolean {
-    return this.#instrumentations.length > 0 || this.#ended$.observed;
+    return this.#instrumentations.length > 0 || this.#recorders.size > 0 || this.#ended$.observed;
   }
 
-  /** Runs `serve` inside all instrumentations. A gate has only calls wait whose result may be a promise. */
-  around<T>(call: McpCall, serve: () => T): T {
+  /**
+   * Runs `serve` inside all instrumentations. Only calls wait whose result may be a promise.
+   *
+   * @param serve finds the target of the call, and runs what serves it inside `record`
+   */
+  around<T>(call: McpCall, serve: (record: Recorded) => T): T {
     const info = new ObservedCall(call);
     const running = { call, info, at: performance.now(), number: ++this.#count };
     this.#begun.set(call, running);
-    this.onBegin?.(running);
-    return this.#instrumentations.reduceRight<() => T>((inner, instrumentation) => {
-      const gate = this.#gates.get(instrumentation);
-      const run = gate ? () => admitted(gate, info, call, inner) : inner;
-      return () => observed(instrumentation, info, run);
-    }, serve)();
+    const record: Recorded = (request) => {
+      this.onBegin?.(running);
+      return [...this.#recorders].reduceRight<typeof request>((inner, [instrumentation, gate]) => {
+        const run = gate ? () => admitted(gate, info, call, inner) : inner;
+        return () => observed(instrumentation, info, run);
+      }, request)();
+    };
+    return this.#instrumentations.reduceRight<() => T>(
+      (run, instrumentation) => () => observed(instrumentation, info, run),
+      () => serve(record),
+    )();
   }
 
   /** Returns the calls that run, listens among them, if their begin was observed; the oldest first. */
@@ -80,8 +89,9 @@ export class CallObserver {
     const begun = this.#begun.get(call);
     if (!begun || !this.#begun.delete(call)) return;
     const durationMs = performance.now() - begun.at;
-    const handled = call.handled || outcome === 'ok';
-    const { source } = call;
+    const { target } = call;
+    const handled = target !== undefined || outcome === 'ok';
+    const source = target?.source;
     const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, source, result };
     this.#notify((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
@@ -93,7 +103,7 @@ export class CallObserver {
    * @param answer settles as its sender sees it
    */
   asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
-    if (!this.#instrumentations.some((one) => 'question' in one)) return;
+    if (![...this.#instrumentations, ...this.#recorders.keys()].some((one) => 'question' in one)) return;
     const { id: sessionId, principal, protocolVersion } = session;
     const question = { method, requestId: id, sessionId, principal, protocolVersion };
     const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
@@ -113,7 +123,7 @@ export class CallObserver {
 
   /** Notifies the instrumentations; their errors and rejections are logged. */
   #notify(call: (instrumentation: McpInstrumentation) => unknown): void {
-    for (const instrumentation of this.#instrumentations) {
+    for (const instrumentation of [...this.#instrumentations, ...this.#recorders.keys()]) {
       try {
         const returned = call(instrumentation);
         if (isThenable(returned)) returned.then(undefined, logError);
@@ -171,6 +181,9 @@ async function reportRejection(returned: PromiseLike<unknown>, served: Served<un
   const [own, call] = await Promise.allSettled([returned, outcome]);
   if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
 }
+
+/** Runs what serves a call inside what records it, when its target is known. */
+export type Recorded = <T>(request: () => T) => T;
 
 /** A running call that is observed. */
 export interface RunningCall {

@@ -22,7 +22,7 @@ import { ipOf } from '../protocol/local-caller.js';
 import { sdk } from '../protocol/spec.js';
 import { assertUri, URI_OF } from '../protocol/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
-import { CallObserver } from './call-observer.js';
+import { CallObserver, type Recorded } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
 
@@ -121,11 +121,7 @@ export class Calls {
   #begin(call: McpCall): void {
     call.begun = true;
     try {
-      const serve = () => {
-        const uriOf = URI_OF.get(call.method);
-        if (uriOf) assertUri(uriOf(call.received.params));
-        return this.dispatcher.request(call);
-      };
+      const serve = (record?: Recorded) => this.#serve(call, record);
       const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);
       if (!isThenable(outcome)) return this.#succeeded(call, outcome);
       outcome.then(
@@ -135,6 +131,29 @@ export class Calls {
     } catch (error) {
       this.#failed(call, error);
     }
+  }
+
+  /**
+   * Serves a call when its target is known.
+   *
+   * @returns a promise also while the list of a catalogue is asked for
+   */
+  #serve(call: McpCall, record?: Recorded): object | Promise<object> {
+    const { dispatcher } = this;
+    const uriOf = URI_OF.get(call.method);
+    const request = () => {
+      if (uriOf) assertUri(uriOf(call.received.params));
+      return dispatcher.request(call);
+    };
+    const found = dispatcher.find?.(call);
+    if (isThenable(found)) {
+      return found.then((target) => {
+        call.target = target;
+        return record ? record(request) : request();
+      });
+    }
+    call.target = found;
+    return record ? record(request) : request();
   }
 
   /** Ends a call without an answer: its client has cancelled it, or cannot be reached. */

@@ -3,9 +3,11 @@ import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
 import type { McpError } from '../protocol/errors.js';
+import type { RequestHeaders } from '../protocol/headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import { withCanonicalUri } from '../protocol/uris.js';
 import type { McpExchange } from './mcp-exchange.js';
+import type { McpTarget } from './mcp-target.js';
 import type { Takeover } from './mcp-task.js';
 
 /*
@@ -42,8 +44,8 @@ export interface McpHttpCall {
   readonly routeParams?: RouteParams | undefined;
   /** Counts the bytes of the body of the request while calls use it. @internal */
   readonly held?: { share(): void; release(): void } | undefined;
-  /** The fault of headers that repeat arguments of a tool; only callers whom its guards admit receive it. @internal */
-  readonly fault?: Error | undefined;
+  /** The headers in which a modern client repeats arguments of tools; absent: its transport has none. @internal */
+  readonly headers?: RequestHeaders | undefined;
 }
 
 /** The parameters of the path of an endpoint, which also separate what its callers own. @internal */
@@ -86,8 +88,6 @@ export interface OutboundOptions {
 
 /** Sees what happens in a call while it is served: the live page shows it. Its methods do not throw. @internal */
 export interface CallWatcher {
-  /** Its tool is found, and has not run. */
-  toolFound(tool: { readonly inputSchema: object; readonly outputSchema?: object | undefined }): void;
   /** The guards have accepted the caller and the arguments are valid: the method runs. */
   entered(): void;
   /** The method has returned, or its promise has settled. */
@@ -168,8 +168,8 @@ export class McpCall implements McpHttpCall {
   readonly request: unknown;
   /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
   readonly routeParams: RouteParams | undefined;
-  /** The fault of its headers, see {@link McpHttpCall.fault}. @internal */
-  readonly fault: Error | undefined;
+  /** See {@link McpHttpCall.headers}. @internal */
+  readonly headers: RequestHeaders | undefined;
   /** The session of the client; `undefined` where there are no sessions. */
   readonly session: McpSessionInfo | undefined;
   readonly method: string;
@@ -188,16 +188,12 @@ export class McpCall implements McpHttpCall {
   /** Counts what holds its place: the call until it has ended, and work that may outlive it. */
   #holders = 1;
 
-  /** Called with the schema of the arguments when its tool is found, before the tool runs; an observer sets it. @internal */
-  onTool: ((inputSchema: object) => void) | undefined;
+  /** What the call is for, once it is served; `undefined`: there is no such thing, or a server of the app serves it. @internal */
+  target: McpTarget | undefined;
 
   // Each of these fields is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
   /** Whether a guard of the handler refused the caller. @internal */
   denied = false;
-  /** Whether a handler was found for the call. @internal */
-  handled = false;
-  /** Where its handler is from, if not from a decorator or the registry: the class of a catalogue. @internal */
-  source: string | undefined;
   /** Set if the results of its tool have a size limit. @internal */
   bound: ResultBound | undefined;
   /** Writes the result of its tool as its client reads it; absent: as it is (D18). @internal */
@@ -230,7 +226,7 @@ export class McpCall implements McpHttpCall {
     this.principal = http.principal;
     this.request = http.request;
     this.routeParams = http.routeParams;
-    this.fault = http.fault;
+    this.headers = http.headers;
     this.session = from.info;
     this.method = received.method;
     this.requestId = 'id' in received ? received.id : undefined;

@@ -1,5 +1,7 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server';
+import type { MaybePromise } from '../common/promises.js';
 import type { McpCall, McpHttpCall, McpSessionInfo } from './mcp-call.js';
+import type { McpTarget } from './mcp-target.js';
 
 /**
  * # The port between the transport and what serves a method
@@ -9,6 +11,12 @@ import type { McpCall, McpHttpCall, McpSessionInfo } from './mcp-call.js';
  * of the application (option `server`).
  */
 export interface McpDispatcher {
+  /**
+   * Finds what a call is for, before it is served. Its parameters are unchecked. Without this method it is not known.
+   *
+   * @returns `undefined`: there is no such thing
+   */
+  find?(call: McpCall): MaybePromise<McpTarget | undefined>;
   /**
    * Serves a request, in the async context of its call. A result that comes after the call was cancelled is dropped.
    *

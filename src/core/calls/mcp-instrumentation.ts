@@ -45,8 +45,8 @@ export interface McpCallEnd {
   /** Milliseconds from the dispatch to the outcome, with fractions. */
   readonly durationMs: number;
   /**
-   * Whether there is a handler of this name. Clients may send any other name: do not use those as labels of metrics,
-   * which would grow without bound. With the option `server` only calls that succeeded are known to have one.
+   * Whether there is what it is for: a handler of its name, or a method of the endpoint. Clients may send any other name: do not use
+   * those as labels of metrics, which would grow without bound. With the option `server` only calls that succeeded are known to have one.
    */
   readonly handled: boolean;
   /**

@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall } from '../../calls/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../calls/mcp-exchange.js';
-import { HandlerTable } from '../../handlers/registry/handler-table.js';
 import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../protocol/era.js';
 import { excerpt, McpError, type McpErrorCode, shown } from '../../protocol/errors.js';
 import {
@@ -19,12 +18,7 @@ import {
   type JsonRpcNotification,
   type JsonRpcRequest,
 } from '../../protocol/json-rpc.js';
-import {
-  checkStandardHeaders,
-  differentHeader,
-  mirrorHeaders,
-  paramHeadersFault,
-} from '../../protocol/modern-headers.js';
+import { checkStandardHeaders, differentHeader, mirrorHeaders } from '../../protocol/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../protocol/revisions.js';
 import { sdk } from '../../protocol/spec.js';
 import { BareRequests } from '../bare-requests.js';
@@ -42,7 +36,6 @@ export class ModernEndpoint {
   constructor(
     @Inject(BareRequests) private readonly requests: BareRequests,
     @Inject(ModernClient) private readonly client: ModernClient,
-    @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(Subscriptions) private readonly subscriptions: Subscriptions,
   ) {}
 
@@ -55,8 +48,7 @@ export class ModernEndpoint {
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
-    const fault = this.#paramsFault(message, headers);
-    return this.#serve(fault ? { ...http, fault } : http, message);
+    return this.#serve(http, message);
   }
 
   /**
@@ -66,24 +58,12 @@ export class ModernEndpoint {
    */
   postWithoutHeaders(http: McpHttpCall, body: IncomingBody): PendingReply {
     const message = modernRequest(body, mirrorHeaders(loneCall(body)));
-    return message ? this.#serve(http, message) : ACCEPTED;
+    return message ? this.#serve({ ...http, headers: undefined }, message) : ACCEPTED;
   }
 
   #serve(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     if (message.method === 'subscriptions/listen') return this.subscriptions.listen(http, message);
     return this.requests.serve(http, [message], false, this.client);
-  }
-
-  /**
-   * Compares the arguments that a tool mirrors into headers with these headers (M4).
-   *
-   * @returns HEADER_MISMATCH if they differ
-   */
-  #paramsFault({ method, params }: JsonRpcRequest, headers: RequestHeaders): McpError | undefined {
-    if (method !== 'tools/call') return undefined;
-    const { name, arguments: args } = (params ?? {}) as { name?: unknown; arguments?: unknown };
-    const declared = typeof name === 'string' ? this.table.get('tool', name)?.paramHeaders : undefined;
-    return declared && declared.length > 0 ? paramHeadersFault(declared, args, headers) : undefined;
   }
 }
 

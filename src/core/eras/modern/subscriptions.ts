@@ -7,6 +7,7 @@ import { deferred, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../calls/mcp-call.js';
 import { McpDispatcher } from '../../calls/mcp-dispatcher.js';
 import { TaskHost } from '../../calls/mcp-tasks.js';
+import type { McpTarget } from '../../calls/mcp-target.js';
 import type { McpCallOutcome } from '../../calls/mcp-instrumentation.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../calls/mcp-exchange.js';
 import { logError } from '../../calls/operator-log.js';
@@ -34,6 +35,7 @@ import {
  * At most so many guards of URIs run at the same time. One begins in a turn of the event loop: there may be a thousand.
  */
 const ASKED_AT_ONCE = 50;
+const LISTEN: McpTarget = { kind: 'method', key: 'subscriptions/listen' };
 
 interface SubscriptionOptions extends Pick<
   ResolvedProtocolOptions,
@@ -102,7 +104,8 @@ export class Subscriptions {
     const subscription = new Subscription(call, this);
     this.#open.add(subscription);
     this.#hold(http.principal, 1);
-    if (this.observer.active) this.observer.around(call, () => subscription.ask(requested));
+    call.target = LISTEN;
+    if (this.observer.active) this.observer.around(call, (record) => record(() => subscription.ask(requested)));
     else subscription.ask(requested);
     return subscription;
   }

@@ -245,12 +245,6 @@ export class ToolCatalogue {
       clock,
       runner: (validate) => this.invoker.named(options.name, validate),
     });
-    if (entry.paramHeaders.length > 0) {
-      throw new McpHandlerDefinitionError(
-        origin,
-        'a tool of a catalogue cannot have "x-mcp-header" in its "inputSchema".',
-      );
-    }
     table.assertServable(entry);
     return { ...entry, source: this.type.name };
   }

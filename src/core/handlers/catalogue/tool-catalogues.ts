@@ -39,8 +39,6 @@ export class ToolCatalogues {
   readonly #all: ToolCatalogue[] = [];
   readonly #changes$ = new Subject<CatalogueChange>();
   readonly #schemas = new SharedSchemas();
-  /** What calls have found. */
-  readonly #found = new WeakMap<McpCall, ToolEntry | undefined>();
 
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
@@ -89,20 +87,20 @@ export class ToolCatalogues {
   }
 
   /**
-   * Looks for the tool of a call in the list of its caller, once: what it finds the call keeps.
+   * Looks for the tool of a call in the list of its caller.
    *
    * @returns a promise while the list is asked for; `undefined`: there is none
    */
   find(name: string, call: McpCall): MaybePromise<ToolEntry | undefined> {
-    if (this.empty || this.#found.has(call)) return this.#found.get(call);
+    if (this.empty) return undefined;
     const caller = callerOf(call);
     for (const [index, catalogue] of this.#all.entries()) {
       const tools = catalogue.toolsOf(caller, call.request);
       if (isThenable(tools)) return this.#findFrom(index, name, call);
       const tool = tools.get(name);
-      if (tool) return this.#keep(tool, call);
+      if (tool) return tool;
     }
-    return this.#keep(undefined, call);
+    return undefined;
   }
 
   /** Returns a tool of a caller if it is known without asking. */
@@ -174,13 +172,8 @@ export class ToolCatalogues {
     const lists = this.#all.slice(first).map((catalogue) => catalogue.toolsOf(caller, call.request));
     for (const list of lists) {
       const tool = (await list).get(name);
-      if (tool) return this.#keep(tool, call);
+      if (tool) return tool;
     }
-    return this.#keep(undefined, call);
-  }
-
-  #keep(tool: ToolEntry | undefined, call: McpCall): ToolEntry | undefined {
-    this.#found.set(call, tool);
-    return tool;
+    return undefined;
   }
 }

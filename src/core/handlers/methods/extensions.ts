@@ -94,7 +94,7 @@ export class EndpointExtensions {
     if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
     for (const { wire, origin } of this.table.all('tool')) {
       const uri = viewOf(wire._meta);
-      const view = uri === undefined ? undefined : findResource(this.table, uri)?.entry;
+      const view = uri === undefined ? undefined : findResource(this.table, uri);
       if (uri === undefined || view?.wire.mimeType === VIEW_MIME_TYPE) continue;
       const found = view
         ? `is not of the type "${VIEW_MIME_TYPE}", but ${shown(view.wire.mimeType)}. Declare it with @AppView().`
@@ -162,6 +162,7 @@ function methodOf(entry: MethodEntry, calls: HandlerCalls): ServedMethod<Record<
   return {
     extension: entry.extension,
     era: entry.era,
+    find: () => entry,
     read: ({ params: { _meta, ...params } = {} }) => params,
     serve: (params, call) => calls.serve(call, (context) => entry.invoke(params, context)),
   };

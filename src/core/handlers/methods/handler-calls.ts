@@ -56,6 +56,7 @@ export class HandlerCalls {
    * @param target the name of the tool or prompt, the URI of the resource
    * @param params the parameters that the request state is bound to, in addition to the target
    * @param args the arguments of the handler
+   * @param fault of the request, which only callers receive whom the guards admit
    */
   run<Args, T>(
     call: McpCall,
@@ -63,22 +64,22 @@ export class HandlerCalls {
     params: Readonly<Record<string, unknown>>,
     handler: CalledHandler<Args, T>,
     args: Args,
+    fault?: Error,
   ): Promise<T | InputRequiredResult> {
-    call.handled = true;
     const { off } = this.table;
     if (off.active) {
-      if (off.learn) return this.#whenKnown(off.learn).then(() => this.run(call, target, params, handler, args));
+      if (off.learn) return this.#whenKnown(off.learn).then(() => this.run(call, target, params, handler, args, fault));
       const switchedOff = off.get(handler.kind, handler.key);
       if (switchedOff) return this.#refused(call, handler, args, switchedOff);
     }
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
     let run: HandlerRun;
     try {
-      if (call.fault) throw call.fault;
+      if (fault) throw fault;
       run = new HandlerRun(call, this.parts, request);
-    } catch (fault) {
+    } catch (error) {
       // A caller from which guards hide the handler would learn that it exists (D31).
-      return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(fault));
+      return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(error));
     }
     if (handler.effects) return this.#gated(call, run, target, handler, handler.effects, args);
     const context = new McpContext(call, run);
@@ -126,7 +127,6 @@ export class HandlerCalls {
 
   /** Runs a handler that cannot ask: the result is that of its method. */
   serve<T>(call: McpCall, handler: (context: McpContext) => Promise<T>): Promise<T> {
-    call.handled = true;
     return handler(this.context(call));
   }
 }

@@ -1,9 +1,10 @@
 import { ERAS, SERVER_INFO_META_KEY } from '../../protocol/era.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
-import { isThenable } from '../../common/promises.js';
+import { isThenable, type MaybePromise } from '../../common/promises.js';
 import type { McpCall, McpHttpCall } from '../../calls/mcp-call.js';
 import type { McpDispatcher } from '../../calls/mcp-dispatcher.js';
+import type { McpTarget } from '../../calls/mcp-target.js';
 import type { TaskHost } from '../../calls/mcp-tasks.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
@@ -23,7 +24,7 @@ import { type ServedMethod, type ServedMethods } from './method.js';
  * with {@link add}.
  */
 export class MethodDispatcher implements McpDispatcher {
-  readonly #methods = new Map<string, ServedMethod>();
+  readonly #methods = new Map<string, KnownMethod>();
 
   constructor(
     private readonly serverInfo: Implementation,
@@ -40,9 +41,15 @@ export class MethodDispatcher implements McpDispatcher {
   add(methods: ServedMethods): this {
     for (const [name, method] of Object.entries(methods)) {
       if (this.#methods.has(name)) throw new Error(`There are two methods with the name "${name}".`);
-      this.#methods.set(name, method);
+      this.#methods.set(name, { ...method, target: { kind: 'method', key: name } });
     }
     return this;
+  }
+
+  find(call: McpCall): MaybePromise<McpTarget | undefined> {
+    const method = this.#methods.get(call.method);
+    if (!method || (method.era && method.era !== call.era)) return undefined;
+    return method.find ? method.find(call.message.params ?? NO_PARAMS, call) : method.target;
   }
 
   request(call: McpCall): object | Promise<object> {
@@ -85,6 +92,11 @@ export class MethodDispatcher implements McpDispatcher {
     return { ...result, resultType, _meta: { ..._meta, [SERVER_INFO_META_KEY]: this.serverInfo } };
   }
 }
+
+/** A method, and the target of calls that have no other. */
+type KnownMethod = ServedMethod & { readonly target: McpTarget };
+
+const NO_PARAMS = Object.freeze({});
 
 /** Replaces the error that asks for a URL: revision 2026-07-28 asks in its results. */
 export function withoutUrlRequired(error: unknown): unknown {

@@ -1,5 +1,7 @@
 import { isObject } from '../../protocol/json-rpc.js';
+import type { MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
+import type { McpTarget } from '../../calls/mcp-target.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 import { checkedBySpec, type ProtocolError, sdk, type SpecTypeName } from '../../protocol/spec.js';
@@ -19,6 +21,12 @@ export interface ServedMethod<Params = unknown> {
    * @throws ProtocolError -32602 that names the field
    */
   read(request: JsonRpcRequest, era: McpEra): Params;
+  /**
+   * Finds what a call is for. Its parameters are unchecked.
+   *
+   * @returns `undefined`: there is no such thing
+   */
+  find?(params: RawParams, call: McpCall): MaybePromise<McpTarget | undefined>;
   /**
    * Serves a request.
    *

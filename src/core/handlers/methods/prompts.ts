@@ -1,10 +1,17 @@
 import { isObject } from '../../protocol/json-rpc.js';
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
-import type { HandlerTable } from '../registry/handler-table.js';
+import type { McpTarget } from '../../calls/mcp-target.js';
+import {
+  entryOf,
+  type HandlerTable,
+  type PromptEntry,
+  type ResourceEntry,
+  type ResourceTemplateEntry,
+} from '../registry/handler-table.js';
 import { shown } from '../../protocol/errors.js';
 import { notFound } from '../results/handler-failure.js';
 import { sdk } from '../../protocol/spec.js';
-import { canonicalUri } from '../../protocol/uris.js';
+import { canonicalUri, MAX_URI_CHARACTERS } from '../../protocol/uris.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
@@ -27,16 +34,21 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
     read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
       typeof name === 'string' && (args === undefined || isRecordOfTexts(args)) ? { name, arguments: args } : undefined,
     ),
+    find: ({ name }) => (typeof name === 'string' ? table.get('prompt', name) : undefined),
     serve({ name, arguments: args }, call) {
-      const prompt = table.get('prompt', name);
+      const prompt = entryOf(call, 'prompt');
       if (!prompt) throw notFound('prompt', name);
       return calls.run(call, name, { name, arguments: args }, prompt, args ?? NO_ARGUMENTS);
     },
   };
   const complete: ServedMethod<CompleteParams> = {
     read: paramsReader('CompleteRequest', plainCompletion),
+    find({ ref }) {
+      const about = isRecordOfTexts(ref) ? referred(table, ref as CompleteParams['ref']) : undefined;
+      return about && ({ kind: 'completion', key: about.key, about } satisfies CompletionTarget);
+    },
     async serve({ ref, argument, context: known }, call) {
-      const entry = referred(table, ref);
+      const entry = (call.target as CompletionTarget | undefined)?.about;
       if (!entry || table.isOff(entry)) throw missingReference(ref);
       const context = calls.context(call);
       // The guards must see what the method sees: another value of the argument that is completed counts for neither.
@@ -70,8 +82,14 @@ function isMissing(error: unknown): boolean {
   return error instanceof sdk.ProtocolError;
 }
 
-function referred(table: HandlerTable, ref: CompleteParams['ref']) {
-  if (ref.type === 'ref/prompt') return table.get('prompt', ref.name);
+/** A completion is about a prompt or a template; a resource has none. */
+type Completed = PromptEntry | ResourceTemplateEntry | ResourceEntry;
+type CompletionTarget = McpTarget & { readonly about: Completed };
+
+/** @param ref unchecked, but for its texts */
+function referred(table: HandlerTable, ref: CompleteParams['ref']): Completed | undefined {
+  if (ref.type === 'ref/prompt') return ref.name === undefined ? undefined : table.get('prompt', ref.name);
+  if (ref.uri === undefined || ref.uri.length > MAX_URI_CHARACTERS) return undefined;
   return table.get('template', ref.uri) ?? table.get('resource', ref.uri);
 }
 

@@ -1,8 +1,14 @@
 import type { ReadResourceResult } from '@modelcontextprotocol/server';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
-import type { HandlerTable, ResourceEntry, ResourceTemplateEntry, TemplateMatch } from '../registry/handler-table.js';
-import { canonicalUri } from '../../protocol/uris.js';
+import {
+  entryOf,
+  type HandlerTable,
+  type ResourceEntry,
+  type ResourceTemplateEntry,
+  type TemplateMatch,
+} from '../registry/handler-table.js';
+import { canonicalUri, MAX_URI_CHARACTERS } from '../../protocol/uris.js';
 import { notFound } from '../results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
@@ -22,13 +28,14 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
   const read: ServedMethod<UriParams> = {
     asks: true,
     read: paramsReader('ReadResourceRequest', uriOnly),
+    find: ({ uri }) => (isUri(uri) ? findResource(table, uri) : undefined),
     async serve({ uri }, call) {
-      const found = findResource(table, uri);
-      if (!found) throw notFound('resource', uri);
-      const result = await calls.run(call, uri, { uri }, found.entry, found.args);
+      const entry = entryOf(call, 'resource') ?? entryOf(call, 'template');
+      if (!entry) throw notFound('resource', uri);
+      const result = await calls.run(call, uri, { uri }, entry, argsOf(entry, uri));
       const params: RawParams = call.message.params ?? {};
       const repeated = params['inputResponses'] !== undefined || params['requestState'] !== undefined;
-      return withReadHints(call, spelled(result, uri, call), found.entry, cache, repeated);
+      return withReadHints(call, spelled(result, uri, call), entry, cache, repeated);
     },
   };
   return { 'resources/read': read };
@@ -57,8 +64,8 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
  * list, the guards have the arguments.
  */
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
-  const found = findResource(table, uri);
-  return found && !table.isOff(found.entry) ? found.entry.admits(found.args, context) : false;
+  const entry = findResource(table, uri);
+  return entry && !table.isOff(entry) ? entry.admits(argsOf(entry, uri), context) : false;
 }
 
 /** Returns a result in which the URI of the resource is spelled as in the request: clients compare it with theirs. */
@@ -71,19 +78,20 @@ function spelled<Result extends object>(result: Result, form: string, { received
   return { ...result, contents: contents.map(spell) };
 }
 
-/** Returns the resource with this URI, or the first template that matches it. */
-export function findResource(table: HandlerTable, uri: string): Found | undefined {
-  const entry = table.get('resource', uri);
-  if (entry) return { entry, args: { uri } as TemplateMatch };
-  for (const template of table.all('template')) {
-    const variables = template.template.match(uri);
-    if (variables) return { entry: template, args: { uri, variables } };
-  }
-  return undefined;
+/** Returns whether it can be the URI of a resource: one that is too long is compared with no template. */
+function isUri(uri: unknown): uri is string {
+  return typeof uri === 'string' && uri.length <= MAX_URI_CHARACTERS;
 }
 
-/** A resource, or a template that matches, with its arguments. */
-interface Found {
-  readonly entry: ResourceEntry | ResourceTemplateEntry;
-  readonly args: TemplateMatch;
+/** Returns the arguments of the handler of a resource, or of a template that matches its URI. */
+function argsOf(entry: ResourceEntry | ResourceTemplateEntry, uri: string): TemplateMatch {
+  return entry.kind === 'template' ? { uri, variables: entry.template.match(uri)! } : ({ uri } as TemplateMatch);
+}
+
+/** Returns the resource with this URI, or the first template that matches it. */
+export function findResource(table: HandlerTable, uri: string): ResourceEntry | ResourceTemplateEntry | undefined {
+  const entry = table.get('resource', uri);
+  if (entry) return entry;
+  for (const template of table.all('template')) if (template.template.match(uri)) return template;
+  return undefined;
 }

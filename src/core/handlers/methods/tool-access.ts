@@ -1,9 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { isThenable, type MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
-import { HandlerTable, type ToolEntry } from '../registry/handler-table.js';
+import { entryOf, HandlerTable, type ToolEntry } from '../registry/handler-table.js';
 import { HandlerCalls } from './handler-calls.js';
 
 /**
@@ -19,10 +18,9 @@ export class ToolAccess {
     @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
   ) {}
 
-  /** Returns when a call of a tool becomes a task; `undefined`: never. It is a promise while the list of the caller is asked for. */
-  taskOf(name: string, call: McpCall): MaybePromise<ToolTask | undefined> {
-    const tool = this.table.get('tool', name) ?? this.catalogues.find(name, call);
-    return isThenable(tool) ? tool.then((found) => found?.task) : tool?.task;
+  /** Returns when a call becomes a task; `undefined`: never. */
+  taskOf(call: McpCall): ToolTask | undefined {
+    return entryOf(call, 'tool')?.task;
   }
 
   permits(tool: string, call: McpCall): boolean {

@@ -1,10 +1,11 @@
-import { isThenable } from '../../common/promises.js';
-import type { ResultBound } from '../../calls/mcp-call.js';
+import type { McpCall, ResultBound } from '../../calls/mcp-call.js';
 import type { HandlerTable, ToolEntry } from '../registry/handler-table.js';
 import type { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { notFound } from '../results/handler-failure.js';
 import { ERAS, type McpEra } from '../../protocol/era.js';
+import type { McpError } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
+import { paramHeadersFault } from '../../protocol/modern-headers.js';
 import { wrappedResult } from '../../protocol/structured-content.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { type RawParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
@@ -39,21 +40,28 @@ export function toolMethods(
           : undefined,
       withoutTask,
     ),
-    serve(params, served) {
-      const { name, arguments: args } = params;
-      const tool = table.get('tool', name) ?? catalogues.find(name, served);
+    find({ name }, served) {
+      return typeof name === 'string' ? (table.get('tool', name) ?? catalogues.find(name, served)) : undefined;
+    },
+    serve({ name, arguments: args }, served) {
+      const tool = served.target as ToolEntry | undefined;
       if (!tool) throw notFound('tool', name);
-      // The next time it is known.
-      if (isThenable(tool)) return tool.then(() => call.serve(params, served));
       served.bound = tool.bound ?? boundOf?.(tool);
-      served.source = tool.source;
       if (!served.takesAnyStructure) served.write = tool.legacyWire ? wrapAll : wrapOthers;
-      served.onTool?.(tool.wire.inputSchema);
-      served.watcher?.toolFound(tool.wire);
-      return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS);
+      const fault = tool.paramHeaders.length > 0 ? headersFault(tool, args, served) : undefined;
+      return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS, fault);
     },
   };
   return { 'tools/call': call };
+}
+
+/**
+ * Compares the arguments that a tool mirrors into headers with these headers (M4).
+ *
+ * @returns HEADER_MISMATCH if they differ
+ */
+function headersFault({ paramHeaders }: ToolEntry, args: unknown, { era, headers }: McpCall): McpError | undefined {
+  return era === 'modern' && headers ? paramHeadersFault(paramHeaders, args, headers) : undefined;
 }
 
 const wrapAll = (result: object): object => wrappedResult(result, true);

@@ -131,6 +131,8 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     key: name,
     wire,
     legacyWire: wrapped && wireOf('Tool', { ...fields, outputSchema: wrapped }, origin),
+    inputSchema: wire.inputSchema,
+    outputSchema: wire.outputSchema,
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
     ...effectsOf(options, wire.inputSchema, origin),

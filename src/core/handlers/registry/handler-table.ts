@@ -11,7 +11,7 @@ import type {
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/options.js';
-import type { ResultBound } from '../../calls/mcp-call.js';
+import type { McpCall, ResultBound } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
 import type { McpEra } from '../../protocol/era.js';
@@ -72,6 +72,9 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly reads?: boolean | undefined;
   /** The class of the catalogue that it is from. */
   readonly source?: string;
+  /** The schemas, as lists show them. */
+  readonly inputSchema: Tool['inputSchema'];
+  readonly outputSchema: Tool['outputSchema'] | undefined;
   /** Names the library of its schema, if a newer version checks large arguments within limits. */
   readonly outdated?: string | undefined;
 }
@@ -168,6 +171,11 @@ export type Completion = (
 /** Describes a list of the endpoint that has changed. @internal */
 export interface McpHandlerListChange {
   readonly list: 'tools' | 'resources' | 'prompts';
+}
+
+/** Returns the entry that a call is for; `undefined` if it is for something else, or nothing. @internal */
+export function entryOf<Kind extends HandlerKind>({ target }: McpCall, kind: Kind): EntryOf<Kind> | undefined {
+  return target?.kind === kind ? (target as unknown as EntryOf<Kind>) : undefined;
 }
 
 /** An entry with its place in the order of its kind. */

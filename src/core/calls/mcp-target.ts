@@ -1,0 +1,20 @@
+import type { McpHandlerKind } from './mcp-execution-context.js';
+
+/**
+ * What a call is for: found once, when the call is served, and kept on it. A call of what does not exist has none.
+ *
+ * A handler is compared by identity. Its `key` is not unique among the callers of a catalogue.
+ *
+ * @internal
+ */
+export interface McpTarget {
+  /** The kind of its handler; of a completion `completion`, of every other method that the endpoint serves `method`. */
+  readonly kind: McpHandlerKind | 'completion';
+  /** The name of the tool or prompt, the URI of the resource, the URI template of the template, the name of the method. */
+  readonly key: string;
+  /** Where its handler is from, if not from a decorator or the registry: the class of a catalogue. */
+  readonly source?: string | undefined;
+  /** The schemas of a tool, as lists show them. */
+  readonly inputSchema?: object;
+  readonly outputSchema?: object | undefined;
+}
