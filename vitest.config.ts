@@ -33,7 +33,7 @@ const REST = [
 ];
 
 /** Runs for each file, in each process. */
-const SETUP = ['test/support/quiet.ts', 'test/support/sdk.ts', 'test/support/file-setup.ts'];
+const SETUP = ['test/support/costs.ts', 'test/support/quiet.ts', 'test/support/sdk.ts', 'test/support/file-setup.ts'];
 
 /** Files of a folder one after the other: its line is printed when the last one has ended. */
 class ByFolder extends BaseSequencer {

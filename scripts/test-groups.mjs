@@ -47,6 +47,21 @@ export default class GroupsReporter extends MinimalReporter {
     for (const text of new Set(skipped)) {
       this.log(`${skipped.filter((other) => other === text).length} skipped: ${text}`);
     }
+    if (process.env.COSTS) this.#sayCosts(modules);
+  }
+
+  /** The dearest files. */
+  #sayCosts(modules) {
+    const files = modules
+      .map((module) => ({ name: relative(process.cwd(), module.moduleId), ...module.meta().costs }))
+      .filter(({ cpuMs }) => cpuMs !== undefined)
+      .toSorted((one, other) => other.cpuMs - one.cpuMs);
+    for (const { name, apps, cpuMs } of files.slice(0, Number(process.env.COSTS))) {
+      this.log(`${(cpuMs / 1000).toFixed(2).padStart(8)} CPU s ${String(apps).padStart(5)} apps  ${name}`);
+    }
+    const sum = (values) => values.reduce((total, value) => total + value, 0);
+    const seconds = sum(files.map(({ cpuMs }) => cpuMs)) / 1000;
+    this.log(`${seconds.toFixed(0)} CPU s, ${sum(files.map(({ apps }) => apps))} apps in ${files.length} files`);
   }
 
   #group(file) {
