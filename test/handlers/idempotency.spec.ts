@@ -5,7 +5,6 @@ import {
   McpCtx,
   McpHandlerDefinitionError,
   McpRegistry,
-  McpStreamableModule,
   McpToolCaller,
   Tool,
 } from 'nestjs-mcp-streamable';
@@ -13,7 +12,7 @@ import { InMemorySessionStore, InMemoryStateStore } from 'nestjs-mcp-streamable/
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { gate, ONE_ADAPTER, startFailure, type TestApp, type TestAppOptions } from '../support/app.js';
+import { gate, ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
 import { double, shared } from '../support/doubles.js';
 import { NodeBackend } from '../support/node-backend.js';
 import { Deployment, type Member } from '../support/nodes.js';
@@ -150,20 +149,41 @@ interface Answer {
 
 const textOf = ({ result, error }: Answer): string => result?.content[0]?.text ?? `error ${JSON.stringify(error)}`;
 
+/** Keys belong to their caller, and outlive a test: the users of each test are others. */
+let round = 0;
+const user = (name = 'anna'): Record<string, string> => as(`${name}_${round}`);
+
 /** Calls a tool in the modern era. */
-async function call(app: TestApp, name: string, args: object, user = 'anna', more: object = {}): Promise<string> {
-  const client = app.modern(user === '' ? {} : as(user));
+async function call(app: TestApp, name: string, args: object, by = user(), more: object = {}): Promise<string> {
+  const client = app.modern(by);
   return textOf(await client.ask('tools/call', { name, arguments: args, ...more }, { capabilities: CAPABILITIES }));
 }
 
 const effectsOf = ({ nodes }: TestApp): string[] =>
   nodes.flatMap(({ app }) => app.get(Bank, { strict: false }).effects);
 
+/** What another version, or another program, may have left under a key. */
+const NO_RECORDS = [
+  null,
+  5,
+  'running',
+  [],
+  {},
+  { args: 'a', run: 'r' },
+  { args: 'a', run: 'r', state: 'paused' },
+  { args: 'a', run: 'r', state: 'running', node: null },
+  { args: 'a', run: 'r', state: 'done', result: 'paid' },
+];
+
 describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
-  const launch = testApps(adapter, { providers: [Bank] });
-  const start = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+  const launch = testApps(adapter, { providers: [Bank], shared: true });
+  const clock = new ManualClock();
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
     [Bank.door, Bank.began, Mood.refuses] = [gate(), gate(), false];
-    return launch(options);
+    round++;
+    const app = await launch(options);
+    for (const node of app.nodes) node.app.get(Bank, { strict: false }).effects.length = 0;
+    return app;
   };
 
   it('a repeat gets the result of the first call, and the tool has run once', async () => {
@@ -171,7 +191,7 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     const args = { requestId: 'r1', amount: 5 };
     expect(await call(app, 'pay', args)).toBe('paid 5, number 1');
     expect(await call(app, 'pay', { amount: 5, requestId: 'r1' })).toBe('paid 5, number 1');
-    const session = await app.client(as('anna')).initialize();
+    const session = await app.client(user()).initialize();
     expect(textOf(await (await session.call('pay', args)).json())).toBe('paid 5, number 1');
     expect(await call(app, 'pay', { requestId: 'r2', amount: 5 })).toBe('paid 5, number 2');
     expect(effectsOf(app)).toEqual(['pay 5', 'pay 5']);
@@ -208,8 +228,8 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     const app = await start();
     const args = { requestId: 'r', amount: 1 };
     await call(app, 'pay', args);
-    await call(app, 'pay', args, 'ben');
-    await call(app, 'pay', args, '');
+    await call(app, 'pay', args, user('ben'));
+    await call(app, 'pay', args, {});
     await call(app, 'other', args);
     // Anonymous callers are their sessions.
     for (const _ of [1, 2]) await (await (await app.client().initialize()).call('pay', args)).text();
@@ -256,7 +276,6 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
   });
 
   it('what was interrupted is unknown to the next caller, and then the key is free', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock });
     const args = { requestId: 'r', amount: 1 };
     const calls = [call(app, 'obeys', args), call(app, 'obeys', args)];
@@ -277,7 +296,7 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
   it('a client that has left finds the result when it repeats its call', async () => {
     const app = await start({ sseAfterMs: 0 });
     const args = { requestId: 'r', amount: 1 };
-    const response = await app.modern(as('anna')).call('slow', args);
+    const response = await app.modern(user()).call('slow', args);
     await Bank.began.promise;
     response.destroy();
     await app.settled({ inFlight: 0 });
@@ -293,7 +312,7 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     const args = { requestId: 'r', amount: 1 };
     const first = call(app, 'slow', args);
     await Bank.began.promise;
-    const response = await app.modern(as('anna')).call('slow', args);
+    const response = await app.modern(user()).call('slow', args);
     await eventually(async () => expect((await app.service.counts()).inFlight).toBe(2));
     response.destroy();
     await app.settled({ inFlight: 1 });
@@ -314,9 +333,8 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
   });
 
   it('a caller has a bounded number of keys, which expire', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock });
-    const few = (requestId: string, user?: string) => call(app, 'few', { requestId, amount: 1 }, user);
+    const few = (requestId: string, by?: string) => call(app, 'few', { requestId, amount: 1 }, user(by));
     expect([await few('1'), await few('2')]).toEqual(['few', 'few']);
     expect(await few('3')).toContain('"maxKeys"');
     expect([await few('2'), await few('3', 'ben')]).toEqual(['few', 'few']);
@@ -362,7 +380,7 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
 
   it('a handler that asks keeps its key free between the rounds, and its result is that of repeats', async () => {
     const app = await start();
-    const client = app.modern(as('anna'));
+    const client = app.modern(user());
     const params = { name: 'asks', arguments: { requestId: 'r', amount: 1 } };
     const ask = (more: object = {}) => client.ask('tools/call', { ...params, ...more }, { capabilities: CAPABILITIES });
     const { result } = await ask();
@@ -420,31 +438,22 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
     expect(effectsOf(app)).toEqual(['slow 1']);
   });
 
-  it.each([
-    ['null', null],
-    ['a number', 5],
-    ['a text', 'running'],
-    ['a list', []],
-    ['an empty object', {}],
-    ['a record without a state', { args: 'a', run: 'r' }],
-    ['a state of another version', { args: 'a', run: 'r', state: 'paused' }],
-    ['a call of no node', { args: 'a', run: 'r', state: 'running', node: null }],
-    ['a result that is none', { args: 'a', run: 'r', state: 'done', result: 'paid' }],
-  ])('a call whose key has %s in the store does not run, and asks the store once', async (_what, value) => {
+  it('a call whose key has no record of a call in the store does not run, and asks the store once', async () => {
     const store = new InMemoryStateStore();
     const asked: string[] = [];
-    const stateStore = reported(store, (method, key) => asked.push(`${method} ${key}`));
-    const app = await start({ stateStore });
-    const args = { requestId: 'r', amount: 1 };
-    await call(app, 'pay', args);
-    const [key = ''] = asked.flatMap((each) => /^add (.*:i\..*)$/.exec(each)?.[1] ?? []);
-    await store.set(key, value);
-    asked.length = 0;
-    const texts = await Promise.all(Array.from({ length: 5 }, () => call(app, 'pay', args)));
-    for (const text of texts) expect(text).toContain('an entry for this call that the server cannot read');
-    expect(asked.length).toBeLessThan(20);
-    expect(await store.get(key)).toEqual(value);
-    expect(effectsOf(app)).toEqual(['pay 1']);
+    const app = await start({ stateStore: reported(store, (method, key) => asked.push(`${method} ${key}`)) });
+    for (const [at, value] of NO_RECORDS.entries()) {
+      const args = { requestId: `r${at}`, amount: at };
+      await call(app, 'pay', args);
+      const key = asked.flatMap((each) => /^add (.*:i\..*)$/.exec(each)?.[1] ?? []).at(-1)!;
+      await store.set(key, value);
+      asked.length = 0;
+      const texts = await Promise.all(Array.from({ length: 5 }, () => call(app, 'pay', args)));
+      for (const text of texts) expect(text).toContain('an entry for this call that the server cannot read');
+      expect(asked.length).toBeLessThan(20);
+      expect(await store.get(key)).toEqual(value);
+    }
+    expect(effectsOf(app)).toEqual(NO_RECORDS.map((_, at) => `pay ${at}`));
     expect(app.log.texts('error').join()).toContain('is no record of a call');
   });
 
@@ -474,23 +483,21 @@ describe.each(ONE_ADAPTER)('idempotent tools, on %s', (adapter) => {
   });
 
   it.each([
-    [{}, 'neither "key" nor "argument"'],
-    [{ key: () => 'k', argument: 'id' }, 'both "key" and "argument"'],
-    [{ argument: 'nothing' }, 'Available: "id", "count".'],
-    [{ argument: 'count' }, 'A key is a string.'],
-    [{ argument: 'id', ttl: 5 }, 'ttl'],
-    [{ argument: 'id', ttlMs: 0 }, 'at least 1'],
-    [{ argument: 'id', errors: 'drop' }, 'one of "keep", "free"'],
-    ['requestId', '"idempotency" cannot be used'],
-  ])('the app does not start with the option %j', async (given, text) => {
-    class Tools {
-      @Tool({ name: 'a', inputSchema: z.object({ id: z.string(), count: z.number() }), idempotency: given as never })
-      a(): void {}
-    }
-    const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } })];
-    const failure = await startFailure(adapter, () => ({ imports, providers: [Tools] }));
-    expect(failure).toBeInstanceOf(McpHandlerDefinitionError);
-    expect(failure.message).toContain(text);
+    ['of no kind', {}, 'neither "key" nor "argument"'],
+    ['of two kinds', { key: () => 'k', argument: 'id' }, 'both "key" and "argument"'],
+    ['with an argument that the tool does not have', { argument: 'nothing' }, 'Available: "id", "count".'],
+    ['with an argument that is no text', { argument: 'count' }, 'A key is a string.'],
+    ['with an option that does not exist', { argument: 'id', ttl: 5 }, 'ttl'],
+    ['that no time is kept', { argument: 'id', ttlMs: 0 }, 'at least 1'],
+    ['with an unknown use of errors', { argument: 'id', errors: 'drop' }, 'one of "keep", "free"'],
+    ['that is no object', 'requestId', '"idempotency" cannot be used'],
+  ])('a tool with keys %s is no tool', async (_what, given, text) => {
+    const registry = (await start()).app.get(McpRegistry);
+    const inputSchema = z.object({ id: z.string(), count: z.number() });
+    const register = () =>
+      registry.registerTool({ name: 'a', inputSchema, idempotency: given as never, handler: () => 'done' });
+    expect(register).toThrow(McpHandlerDefinitionError);
+    expect(register).toThrow(text);
   });
 });
 
@@ -557,7 +564,7 @@ describe('idempotent tools on several nodes', () => {
     const options = { adapter, stateStore, providers: [Bank], ...limits };
     const nodes = [await deployment.member(options), await deployment.member(options)];
     const calls = Array.from({ length: 100 }, (_, n) =>
-      call(nodes[n % 2]!.app, 'slow', { requestId: `r${n % 10}`, amount: n % 10 }, ''),
+      call(nodes[n % 2]!.app, 'slow', { requestId: `r${n % 10}`, amount: n % 10 }, {}),
     );
     const effects = (): string[] => nodes.flatMap(({ app }) => effectsOf(app));
     await eventually(() => expect(effects()).toHaveLength(10));

@@ -1,9 +1,10 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { ForsakenPost, connectionsGone } from '../support/raw-socket.js';
+import { recordedEvents, testApps } from '../support/test-apps.js';
 
 const IDLE = 60_000;
 /** A session ends at the first look after its time, and looks are a tenth of it apart. */
@@ -12,29 +13,26 @@ const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, log
 
 describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   let app: TestApp;
-  let clock: ManualClock;
   let events: McpSessionEvent[];
   let release: ReturnType<typeof gate<void>>;
+  const clock = new ManualClock();
+  const waits = () => release.promise.then(() => 'waited');
+  const launch = testApps(adapter, {
+    shared: true,
+    clock,
+    idleTimeoutMs: IDLE,
+    tools: { quick: () => 'quick', waits },
+  });
 
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     release = gate();
-    clock = new ManualClock();
-    const waits = () => release.promise.then(() => 'waited');
-    app = await TestApp.start({
-      adapter,
-      clock,
-      idleTimeoutMs: IDLE,
-      tools: { quick: () => 'quick', waits },
-      ...options,
-    });
-    events = [];
-    app.service.events$.subscribe((event) => events.push(event));
+    app = await launch(options);
+    events = recordedEvents(app);
   };
   const ends = (): McpSessionEvent[] => events.filter(({ type }) => type === 'closed');
-  beforeEach(() => start());
-  afterEach(() => app.close());
 
   it('S13: a session without activity ends as by DELETE', async () => {
+    await start();
     const client = await app.client().initialize();
     await app.service.notify(client.sessionId!, {
       method: 'notifications/message',
@@ -57,6 +55,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     ['a response', (client) => client.respond('nobody-asked', {})],
     ['a stream that is opened and closed', async (client) => (await client.listen()).destroy()],
   ])('S13: %s counts as activity', async (_, sign) => {
+    await start();
     const client = await app.client().initialize();
     for (let i = 0; i < 5; i++) {
       await clock.advance(IDLE - 1);
@@ -71,6 +70,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   });
 
   it('S13: a request that is refused does not count as activity', async () => {
+    await start();
     const client = await app.client().initialize();
     await clock.advance(IDLE - 1);
     const stranger = app.client({ 'mcp-session-id': client.sessionId!, 'mcp-protocol-version': 'nonsense' });
@@ -82,7 +82,6 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   it.each(['auto', 'sse'] as const)(
     'S13: a running call keeps its session, client gone or not (%s)',
     async (responseMode) => {
-      await app.close();
       await start({ responseMode });
       const client = await app.client().initialize();
       const post = new ForsakenPost(client, client.toolCall('waits'));
@@ -103,6 +102,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   );
 
   it('S13: an open stream keeps its session, which is idle from the end of the stream', async () => {
+    await start();
     const client = await app.client().initialize();
     const stream = await client.listen();
     await clock.advance(10 * IDLE);
@@ -116,6 +116,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   });
 
   it('S13: sessions that are idle end, and no other', async () => {
+    await start();
     const idle = await Promise.all(Array.from({ length: 10 }, () => app.client().initialize()));
     const active = await Promise.all(Array.from({ length: 10 }, () => app.client().initialize()));
     await clock.advance(IDLE / 2);
@@ -129,6 +130,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   });
 
   it('S13: a session whose live copy was released ends too', async () => {
+    await start();
     const client = await app.client().initialize();
     await app.service.notify(client.sessionId!, {
       method: 'notifications/message',
@@ -142,7 +144,6 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   });
 
   it('S13: an ended session makes room for another', async () => {
-    await app.close();
     await start({ maxSessions: 1 });
     await app.client().initialize();
     const other = app.client();
@@ -158,7 +159,6 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     const LATEST = MINUTE + 15_000;
 
     const unused = async () => {
-      await app.close();
       await start({ idleTimeoutMs: 30 * MINUTE });
       const client = app.client();
       const response = await client.post(client.initializeMessage());
@@ -201,7 +201,6 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   });
 
   it('S13: without a timeout no session ends by itself', async () => {
-    await app.close();
     await start({ idleTimeoutMs: Infinity });
     const client = await app.client().initialize();
     await clock.advance(24 * 3_600_000);
@@ -209,6 +208,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   });
 
   it('S16: sessions that come and go leave no timer', async () => {
+    await start();
     for (let i = 0; i < 3; i++) {
       const client = await app.client().initialize();
       await app.settled({ sessions: 1, timers: 0 });

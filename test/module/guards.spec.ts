@@ -14,10 +14,11 @@ import {
 import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { currentMcpCall, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { from, of } from 'rxjs';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp, serverInfo, whoami } from '../support/app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { serverSaying } from '../support/scripted-server.js';
+import { sharedApp } from '../support/test-apps.js';
 
 const CHALLENGE = 'Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"';
 
@@ -64,17 +65,28 @@ const adminsOnly: CanActivate = {
 
 describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
   let app: TestApp;
-  afterEach(() => app.close());
+  let decide: CanActivate['canActivate'];
+  /** Does what the test says. */
+  const decided: CanActivate = { canActivate: (context) => decide(context) };
 
-  async function start(
-    guards: (Type<CanActivate> | CanActivate)[],
-    options: Partial<McpStreamableOptions> = {},
-    providers: Provider[] = [],
-  ): Promise<void> {
-    const server = () => serverSaying(() => userOf(currentMcpCall()?.request)?.sub);
-    const imports = [McpStreamableModule.forRoot({ serverInfo, server, guards, imports: [AuthModule], ...options })];
-    app = await TestApp.of(adapter, { imports: [AuthModule, ...imports], providers });
-  }
+  const launch = sharedApp(
+    (
+      guards: (Type<CanActivate> | CanActivate)[],
+      options: Partial<McpStreamableOptions> = {},
+      providers: Provider[] = [],
+    ) => {
+      const server = () => serverSaying(() => userOf(currentMcpCall()?.request)?.sub);
+      const imports = [McpStreamableModule.forRoot({ serverInfo, server, guards, imports: [AuthModule], ...options })];
+      return TestApp.of(adapter, { imports: [AuthModule, ...imports], providers });
+    },
+  );
+  const start = async (...args: Parameters<typeof launch>): Promise<void> => {
+    app = await launch(...args);
+  };
+  const startDeciding = (canActivate: CanActivate['canActivate']): Promise<void> => {
+    decide = canActivate;
+    return start([decided]);
+  };
 
   const as = (user: string) => app.clientAt('mcp', { authorization: `Bearer ${user}` });
   const initialize = (user: string) => {
@@ -117,7 +129,7 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     ['an Observable', () => of(false)],
     ['an Observable of a promise', () => from(Promise.resolve(false))],
   ])('guards of the endpoint may take their time: %s of false is 403', async (_, canActivate) => {
-    await start([{ canActivate }]);
+    await startDeciding(canActivate);
     await expectRefusal(await initialize('ann'), { status: 403, code: -32000 });
     await expectNothing();
   });
@@ -128,61 +140,51 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
       new HttpException('Slow down.', 429),
       new HttpException({ reason: 'a teapot' }, 418),
     ];
-    await start([
-      {
-        canActivate: () => {
-          throw exceptions.shift() ?? new Error('one too many');
-        },
-      },
-    ]);
+    await startDeciding(() => {
+      throw exceptions.shift() ?? new Error('one too many');
+    });
     await expectRefusal(await initialize('ann'), { status: 403, code: -32000, says: ['Not on Sundays.'] });
     await expectRefusal(await initialize('ann'), { status: 429, code: -32000, says: ['Slow down.'] });
     await expectRefusal(await initialize('ann'), { status: 418, code: -32000 });
   });
 
   it('guards of the endpoint that throw an Error fail the request: generic to the client, with the reason in the log', async () => {
-    const canActivate = (): never => {
+    await startDeciding(() => {
       throw new Error('the directory is down at ldap://secret');
-    };
-    await start([{ canActivate }]);
+    });
     const { message } = await expectGenericFailure(await initialize('ann'), null);
     expect(message).not.toContain('secret');
     expect(app.log.texts('error')).toEqual(['the directory is down at ldap://secret']);
     await expectNothing();
   });
 
-  it.each([200, 0, NaN, 999])(
-    'guards of the endpoint that refuse with the status %s are an error of ours',
-    async (status) => {
-      const canActivate = (): never => {
+  it('guards of the endpoint that refuse with a status of no refusal are an error of ours', async () => {
+    for (const status of [200, 0, NaN, 999]) {
+      await startDeciding(() => {
         throw new HttpException('Not today.', status);
-      };
-      await start([{ canActivate }]);
+      });
       await expectGenericFailure(await initialize('ann'), null);
-      expect(app.log.texts('error')).toEqual(['Not today.']);
-    },
-  );
+    }
+    expect(app.log.texts('error')).toEqual(['Not today.', 'Not today.', 'Not today.', 'Not today.']);
+  });
 
-  it.each([
-    [null, 'null'],
-    [undefined, 'undefined'],
-    ['no plan', '"no plan"'],
-  ])(
-    'guards of the endpoint that throw %s are an error of ours, logged once with the name of the guard',
-    async (thrown, shown) => {
-      @Injectable()
-      class PlanGuard implements CanActivate {
-        canActivate(): never {
-          // oxlint-disable-next-line typescript/only-throw-error -- that is the point
-          throw thrown;
-        }
+  it('guards of the endpoint that throw what is no error are an error of ours, logged with the name of the guard', async () => {
+    @Injectable()
+    class PlanGuard implements CanActivate {
+      static thrown: unknown;
+      canActivate(): never {
+        throw PlanGuard.thrown;
       }
-      await start([PlanGuard]);
+    }
+    await start([PlanGuard]);
+    const says = (shown: string) =>
+      `Guard PlanGuard threw ${shown}: throw an Error, or an HttpException for the caller.`;
+    for (const thrown of [null, undefined, 'no plan']) {
+      PlanGuard.thrown = thrown;
       await expectGenericFailure(await initialize('ann'), null);
-      const says = `Guard PlanGuard threw ${shown}: throw an Error, or an HttpException for the caller.`;
-      expect(app.log.texts('error')).toEqual([says]);
-    },
-  );
+    }
+    expect(app.log.texts('error')).toEqual([says('null'), says('undefined'), says('"no plan"')]);
+  });
 
   it('guards of the endpoint that may have thrown null are all named', async () => {
     // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- that is the point

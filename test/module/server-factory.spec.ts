@@ -2,10 +2,11 @@ import { createRequire } from 'node:module';
 import { McpServer, Server } from '@modelcontextprotocol/server';
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { McpServer as OwnMcpServer, Server as OwnServer, type McpServerContext } from 'nestjs-mcp-streamable/server';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, TestApp, serverInfo, whoami } from '../support/app.js';
 import { expectGenericFailure } from '../support/refusal.js';
 import { serverSaying } from '../support/scripted-server.js';
+import { sharedApp } from '../support/test-apps.js';
 
 /** The same package, loaded a second time: as a CommonJS app gets it. */
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as {
@@ -25,11 +26,15 @@ async function connected(): Promise<McpServer> {
 
 describe.each(ONE_ADAPTER)('the option server on %s', (adapter) => {
   let app: TestApp;
-  afterEach(() => app.close());
+  let factory: Factory;
+  const launch = sharedApp(() => {
+    const endpoint = McpStreamableModule.forRoot({ serverInfo, server: (context) => factory(context) });
+    return TestApp.of(adapter, { imports: [endpoint] });
+  });
 
   async function start(server: Factory): Promise<void> {
-    const imports = [McpStreamableModule.forRoot({ serverInfo, server })];
-    app = await TestApp.of(adapter, { imports });
+    factory = server;
+    app = await launch();
   }
   const initialize = () => {
     const client = app.client();

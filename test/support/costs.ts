@@ -23,7 +23,8 @@ if (counted.startedApps === undefined) {
 const { startedApps } = counted;
 const cpu = process.cpuUsage();
 
+// oxlint-disable-next-line no-empty-pattern -- vitest reads from the pattern which fixtures are asked for
 afterAll(({}, file) => {
   const { user, system } = process.cpuUsage(cpu);
-  file.meta.costs = { apps: counted.startedApps! - startedApps!, cpuMs: (user + system) / 1000 };
+  file.meta.costs = { apps: counted.startedApps! - startedApps, cpuMs: (user + system) / 1000 };
 });

@@ -67,12 +67,27 @@ export function testApps(
   };
 }
 
-/** One app for the tests of a block, started by the first that asks for it, as `testApps` with `shared` keeps them. */
-export function sharedApp(start: () => Promise<TestApp>): () => Promise<TestApp> {
-  const its = new KeptApp(start);
-  afterEach(() => its.clear());
-  afterAll(() => its.stop());
-  return () => its.use();
+/**
+ * Apps for the tests of a block, each started by the first that asks for it, as `testApps` with `shared` keeps them: the same
+ * arguments mean the same app.
+ */
+export function sharedApp<A extends unknown[]>(
+  start: (...args: A) => Promise<TestApp>,
+): (...args: A) => Promise<TestApp> {
+  const kept: { args: A; app: KeptApp }[] = [];
+  afterEach(async () => {
+    for (const { app } of kept) await app.clear();
+  });
+  afterAll(async () => {
+    for (const { app } of kept) await app.stop();
+  });
+  return (...args) => {
+    const known = kept.find((each) => isSame(each.args, args));
+    if (known) return known.app.use();
+    const app = new KeptApp(() => start(...args));
+    kept.push({ args, app });
+    return app.use();
+  };
 }
 
 /**
