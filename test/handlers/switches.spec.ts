@@ -18,8 +18,10 @@ import { InMemoryStateStore, type McpStateStore } from 'nestjs-mcp-streamable/st
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { gate, TestApp, serverInfo } from '../support/app.js';
+import { KINDS } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
 import type { RawClient } from '../support/raw-client.js';
+import { sharedApp } from '../support/test-apps.js';
 import { Never, trustingGuard } from '../support/users.js';
 
 const REASON = 'The payment provider is down.';
@@ -103,11 +105,9 @@ describe('a handler that is switched off', () => {
   let registry: McpRegistry;
   let legacy: RawClient;
   let modern: ModernClient;
-  afterEach(() => app.close());
 
-  async function start(options: Partial<McpStreamableModuleOptions> = {}, clock?: ManualClock): Promise<void> {
-    [running, held] = [gate(), gate()];
-    app = await TestApp.of(
+  const launch = (options: Partial<McpStreamableModuleOptions> = {}, clock?: ManualClock): Promise<TestApp> =>
+    TestApp.of(
       'fastify',
       {
         imports: [McpStreamableModule.forRoot({ serverInfo, guards: [trustingGuard], ...options })],
@@ -116,10 +116,19 @@ describe('a handler that is switched off', () => {
       undefined,
       clock,
     );
+  const share = sharedApp(launch);
+  async function start(launched = share()): Promise<void> {
+    [running, held] = [gate(), gate()];
+    app = await launched;
+    app.app.get(Handlers).runs = 0;
     registry = app.app.get(McpRegistry);
     modern = new ModernClient(app.url);
     legacy = await app.client().initialize();
   }
+  afterEach(async () => {
+    for (const kind of KINDS)
+      for (const { key, disabled } of registry.list(kind)) if (disabled) await registry.enable(key, { kind });
+  });
   const ask = async (method: string, params: object = {}) =>
     (await legacy.post({ jsonrpc: '2.0', id: legacy.nextId(), method, params })).json();
   const listed = async (method: string): Promise<string[]> => {
@@ -252,15 +261,21 @@ describe('a handler that is switched off', () => {
   });
 
   describe('with a state store', () => {
+    let own: TestApp | undefined;
+    afterEach(() => own?.close());
+    const startOver = async (stateStore: McpStateStore, clock?: ManualClock): Promise<void> => {
+      own = await launch({ stateStore }, clock);
+      await start(Promise.resolve(own));
+    };
     const restart = async (stateStore: McpStateStore, clock?: ManualClock): Promise<void> => {
-      await app.close();
-      await start({ stateStore }, clock);
+      await own!.close();
+      await startOver(stateStore, clock);
     };
     const isOff = async (): Promise<boolean> => (await ask('tools/call', { name: 'refund' })).result.isError === true;
 
     it('a handler that is switched off, with a state store, is off after a restart, and on after the next if it was switched on', async () => {
       const store = new FaultyStore();
-      await start({ stateStore: store });
+      await startOver(store);
       await registry.disable('refund', { reason: REASON });
       await registry.disable('dun', { kind: 'prompt' });
       expect([...store.kept.keys()]).toEqual(['path.mcp:switches:all']);
@@ -273,11 +288,14 @@ describe('a handler that is switched off', () => {
       expect(await listed('prompts/list')).toEqual([]);
     });
 
-    it.each([true, false])(
-      'a handler that is switched off, with a state store, is as the last of many changes at the same moment says; off: %s',
-      async (off) => {
+    it.each([
+      ['off', true],
+      ['on', false],
+    ])(
+      'a handler that is switched off, with a state store, is %s if the last of many changes at the same moment says so',
+      async (_, off) => {
         const store = new FaultyStore();
-        await start({ stateStore: store });
+        await startOver(store);
         const changes = Array.from({ length: 100 }, (_, n) =>
           (n % 2 === 0) === off ? registry.enable('refund') : registry.disable('refund'),
         );
@@ -290,7 +308,7 @@ describe('a handler that is switched off', () => {
 
     it('a handler that is switched off, with a state store, is off at once when the store fails; the error says so, and the store gets it when it is back', async () => {
       const [store, clock] = [new FaultyStore(), new ManualClock()];
-      await start({ stateStore: store }, clock);
+      await startOver(store, clock);
       store.away = true;
       await expect(registry.disable('refund', { reason: REASON })).rejects.toMatchObject({
         code: 'STORE_UNAVAILABLE',
@@ -307,7 +325,7 @@ describe('a handler that is switched off', () => {
 
     it('a handler that is switched off, with a state store, stays off when the store fails, hangs, or has lost everything', async () => {
       const [store, clock] = [new FaultyStore(), new ManualClock()];
-      await start({ stateStore: store }, clock);
+      await startOver(store, clock);
       await registry.disable('refund', { reason: REASON });
       store.away = true;
       await clock.advance(30_000);
@@ -327,7 +345,7 @@ describe('a handler that is switched off', () => {
 
     it('a handler that is switched off, with a state store, stays off at a node that starts while the store fails: its calls are refused until it answers', async () => {
       const store = new FaultyStore();
-      await start({ stateStore: store });
+      await startOver(store);
       await registry.disable('refund', { reason: REASON });
       store.away = true;
       await restart(store);
@@ -357,7 +375,7 @@ describe('a handler that is switched off', () => {
       async (_, value) => {
         const store = new FaultyStore();
         store.kept.set('path.mcp:switches:all', value);
-        await start({ stateStore: store });
+        await startOver(store);
         expect(await listed('tools/list')).toHaveLength(3);
         await registry.disable('refund', { reason: REASON });
         await restart(store);
@@ -368,7 +386,7 @@ describe('a handler that is switched off', () => {
     it('a handler that is switched off, with a state store, leaves nothing in the store of an app that switches nothing', async () => {
       const clock = new ManualClock();
       const store = new InMemoryStateStore(clock);
-      await start({ stateStore: store }, clock);
+      await startOver(store, clock);
       await clock.advance(60_000);
       expect(await isOff()).toBe(false);
       expect(store.size).toBe(0);
@@ -376,9 +394,11 @@ describe('a handler that is switched off', () => {
   });
 
   it('a handler that is switched off cannot be one of an SDK server', async () => {
-    app = await TestApp.of('fastify', {
-      imports: [McpStreamableModule.forRoot({ serverInfo, server: () => ({}) as never })],
-    });
-    await expect(app.app.get(McpRegistry).disable('refund')).rejects.toThrow('whose handlers are those of the SDK');
+    const imports = [McpStreamableModule.forRoot({ serverInfo, server: () => ({}) as never })];
+    const ofServers = await TestApp.of('fastify', { imports });
+    await expect(ofServers.app.get(McpRegistry).disable('refund')).rejects.toThrow(
+      'whose handlers are those of the SDK',
+    );
+    await ofServers.close();
   });
 });

@@ -65,38 +65,6 @@ describe.each(ONE_ADAPTER)('an initialize that a store fails on %s', (adapter) =
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: an initialize that fails on %s', (adapter) => {
-  it.each<[string, () => unknown]>([
-    [
-      'throws',
-      () => {
-        throw new Error('no database today');
-      },
-    ],
-    ['rejects', () => Promise.reject(new Error('no database today'))],
-    ['returns nothing', () => undefined],
-    ['returns a text', () => 'server'],
-    ['returns a server of another copy of the SDK', () => ({ connect: () => {}, setRequestHandler: () => {} })],
-  ])('S2: an initialize leaves nothing behind when the factory %s', async (_, server) => {
-    await start({ adapter, server: server as never });
-    const response = await initialize();
-    expect(response.header('mcp-session-id')).toBeUndefined();
-    const { message } = await expectGenericFailure(response, 1);
-    expect(message).not.toMatch(/database/);
-    await app.settled(NOTHING);
-    expect(events).toEqual([]);
-  });
-
-  it('S2: an initialize leaves nothing behind when the factory returns the same server twice, and the first session goes on', async () => {
-    const server = new Server({ name: 'test', version: '1' }, { capabilities: { tools: {} } });
-    server.setRequestHandler('tools/list', () => ({ tools: [] }));
-    await start({ adapter, server: () => server });
-    const first = await app.client().initialize();
-    await expectGenericFailure(await initialize(), 1);
-    await app.settled({ sessions: 1, live: 1, logs: 1 });
-    const response = await first.post({ jsonrpc: '2.0', id: 'a', method: 'tools/list' });
-    expect(await response.json()).toEqual({ jsonrpc: '2.0', id: 'a', result: { tools: [] } });
-  });
-
   it('S2: an initialize leaves nothing behind when its handler fails, whose error is the answer', async () => {
     await start({
       adapter,

@@ -1,19 +1,24 @@
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, TestApp, serverInfo, whoami } from '../support/app.js';
 import { expectGenericFailure } from '../support/refusal.js';
 import { serverSaying } from '../support/scripted-server.js';
+import { sharedApp } from '../support/test-apps.js';
 
 type Generator = NonNullable<McpStreamableOptions['sessionIdGenerator']>;
 
 describe.each(ONE_ADAPTER)('sessionIdGenerator on %s', (adapter) => {
   let app: TestApp;
-  afterEach(() => app.close());
+  let generator: Generator;
+  const launch = sharedApp((options: Partial<McpStreamableOptions>) => {
+    const server = () => serverSaying(() => 'me');
+    return TestApp.of(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, server, ...options })] });
+  });
+  const generate: Generator = (...args) => generator(...args);
 
   async function start(sessionIdGenerator?: Generator): Promise<void> {
-    const server = () => serverSaying(() => 'me');
-    const options = { serverInfo, server, ...(sessionIdGenerator && { sessionIdGenerator }) };
-    app = await TestApp.of(adapter, { imports: [McpStreamableModule.forRoot(options)] });
+    if (sessionIdGenerator) generator = sessionIdGenerator;
+    app = await launch(sessionIdGenerator ? { sessionIdGenerator: generate } : {});
   }
   const initialize = () => {
     const client = app.client();

@@ -54,7 +54,6 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
   [/legacy\/post-slow-reader/, /a reader that is too slow/, EVICTED],
   [/legacy\/sessions-requests/, /passes on the progress/, ORDER],
   [/legacy\/server-requests-ends/, /the first of two answers counts/, ORDER],
-  [/legacy\/sessions-failed/, /returns the same server twice/, SERVERS],
   [
     /legacy\/(sessions-failed|bounds-and-endings|edge-caps)/,
     /S15|shut down meanwhile|deleted while it is rebuilt/,
