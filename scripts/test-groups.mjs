@@ -60,8 +60,12 @@ export default class GroupsReporter extends MinimalReporter {
       this.log(`${(cpuMs / 1000).toFixed(2).padStart(8)} CPU s ${String(apps).padStart(5)} apps  ${name}`);
     }
     const sum = (values) => values.reduce((total, value) => total + value, 0);
+    const { user, system } = process.cpuUsage();
     const seconds = sum(files.map(({ cpuMs }) => cpuMs)) / 1000;
-    this.log(`${seconds.toFixed(0)} CPU s, ${sum(files.map(({ apps }) => apps))} apps in ${files.length} files`);
+    const apps = sum(files.map((file) => file.apps));
+    this.log(
+      `${seconds.toFixed(0)} CPU s and ${apps} apps in ${files.length} files; ${((user + system) / 1e6).toFixed(0)} CPU s around them`,
+    );
   }
 
   #group(file) {

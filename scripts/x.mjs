@@ -17,6 +17,11 @@ const TASKS = {
   'build:bench': { what: 'builds the benchmark', project: BENCH },
 
   'test:rest': { what: 'what npm test leaves to npm run test:all', run: [VITEST, 'run', '--mode', 'rest'] },
+  'test:costs': {
+    what: 'the CPU time and the started apps of each file of npm test (--mode rest for the others)',
+    env: { COSTS: '60' },
+    run: [VITEST, 'run', '--mode', 'quick'],
+  },
   'test:nodes': {
     what: 'the end-to-end tests, with their requests spread over two nodes on Redis',
     run: [VITEST, 'run', '--config', 'vitest.nodes.config.ts'],
