@@ -21,7 +21,6 @@ const ALONE = [
 const REST = [
   '{src,test}/**/*.fuzz.spec.ts',
   'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**/*.spec.ts',
-  'src/core/http/edge/http-edge.spec.ts',
   'test/architecture/loaded.spec.ts',
   'test/{auth,live}/nodes.spec.ts',
   'test/recipes/{bullmq,kubernetes,login-proxy,monitoring}.spec.ts',
