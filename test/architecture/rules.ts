@@ -241,7 +241,6 @@ const INSIDERS: Readonly<Record<string, string>> = {
   'test/support/app.ts': 'counts what is left behind on several nodes, and responses that are paused',
   'test/support/redis-room.ts': 'replaces the clock of a backend and the time of Redis',
   'test/redis/formats.spec.ts': 'changes the numbers of formats in a build, and the time of Redis',
-  'test/support/invoking-app.ts': 'calls handlers without an endpoint, for the specifications of src/core/handlers',
   'test/support/registry-parts.ts': 'makes a registry without an endpoint, for the specifications of src/core/handlers',
   'test/quickstart/quickstart-app.ts': 'shortens the retry delay of the example',
   'test/redis/stream-scheme.fuzz.spec.ts': 'reads the streams themselves, whose room may not import Redis',

@@ -194,32 +194,6 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     },
   );
 
-  it('P9: a call gets nothing more when it is cancelled, and aborts the signal of its handler with the reason', async () => {
-    const hold = deferred<object>();
-    const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
-    const { call, exchange } = begin({ client });
-    calls.cancel(call, 'enough');
-    expectEnded(call, 'cancelled');
-    expect(call.signal.reason).toBe('enough');
-    const { messages, ended } = await streamOf(exchange);
-    hold.resolve({});
-    await turn();
-    expect([messages, ended]).toEqual([[], true]);
-    calls.cancel(call, 'again');
-    calls.fail(call, REQUEST_FAILED, 'again');
-    expectEnded(call, 'cancelled');
-  });
-
-  it('P9: a call ends its stream without an answer when it is cancelled after the stream has begun', async () => {
-    const { begin, calls, expectEnded } = setup();
-    const { call, exchange } = begin({ client, mode: 'sse' });
-    exchange.stream();
-    const stream = await streamOf(exchange);
-    calls.cancel(call, undefined);
-    expect([stream.messages, stream.ended]).toEqual([[], true]);
-    expectEnded(call, 'cancelled');
-  });
-
   it('a call is answered with an error when it takes too long, and aborts the signal of its handler', async () => {
     const hold = deferred<object>();
     const { clock, begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
@@ -292,29 +266,6 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
   });
 });
 
-describe('a call of a client that goes away', () => {
-  it.each(CLIENTS)('a call of a client that goes away is cancelled, and gets nothing (%s)', async (client) => {
-    const hold = deferred<object>();
-    const { begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
-    const { call, exchange } = begin({ client });
-    exchange.cancel();
-    expectEnded(call, 'cancelled');
-    expect(call.signal.reason).toEqual(new Error('gone'));
-    hold.resolve({});
-    expect(await exchange.reply).toEqual({ kind: 'accepted' });
-  });
-
-  it('P4: a call of a client that goes away is cancelled too in the middle of its stream', async () => {
-    const { begin, expectEnded } = setup();
-    const { call, exchange } = begin({ mode: 'sse' });
-    exchange.stream();
-    const { messages, leave } = await streamOf(exchange);
-    leave();
-    expectEnded(call, 'cancelled');
-    expect(messages).toEqual([]);
-  });
-});
-
 describe('the HTTP status of an answer', () => {
   it('M5: the HTTP status of an answer is that of the refusal of a dispatcher in the modern era, and 200 in a session', async () => {
     const error = new McpError('METHOD_NOT_FOUND', 'no such method');
@@ -328,34 +279,6 @@ describe('the HTTP status of an answer', () => {
       expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', ...answer } });
     }
     expect(reports).toEqual([]);
-  });
-
-  it('M5: the HTTP status of an answer is 500 in the modern era when the dispatcher itself fails', async () => {
-    const { begin } = setup(() => {
-      throw new Error(SECRET);
-    });
-    const { exchange } = begin();
-    await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603 });
-  });
-
-  it('the HTTP status of an answer is 200 for a refusal in a stream that has begun', async () => {
-    const hold = deferred<object>();
-    const { begin } = setup(() => hold.promise);
-    const { exchange } = begin({ mode: 'sse' });
-    exchange.stream();
-    hold.reject(new McpError('METHOD_NOT_FOUND', 'no such method'));
-    const stream = await streamOf(exchange);
-    await turn();
-    expect([stream.messages, stream.ended]).toMatchObject([[{ id: 1, error: { code: -32601 } }], true]);
-  });
-
-  it('M6: the HTTP status of an answer is 400 in the modern era when the client lacks a capability, and 200 in a session', async () => {
-    const error = Object.assign(new Error('no roots'), { code: -32021 });
-    const { begin } = setup(() => Promise.reject(error));
-    const failure = { error: { code: -32021, message: 'no roots' } };
-    expect(await answerOf(begin().exchange)).toMatchObject({ status: 400, answer: failure });
-    const { status, answer } = await answerOf(begin({ client: 'in a session' }).exchange);
-    expect([status, answer]).toMatchObject([undefined, failure]);
   });
 
   it.each(CLIENTS)('the HTTP status of an answer is that of a guard that denies (%s)', async (client) => {
@@ -472,63 +395,6 @@ describe('drain()', () => {
     expect(clock.pending).toBe(0);
     await drained;
     expect([calls.shutdown.is, calls.count]).toEqual(['stopped', running]);
-  });
-});
-
-describe('stop()', () => {
-  it.each(['legacy, without sessions', 'modern'] as const)(
-    'stop() refuses what has no answer yet (%s)',
-    async (client) => {
-      const hold = deferred<object>();
-      const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
-      const { call, exchange } = begin({ client });
-      calls.stop();
-      const headers = { 'Retry-After': '1' };
-      await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, headers });
-      expect(call.signal.reason).toMatchObject({ message: expect.stringContaining('shutting down') });
-      hold.resolve({});
-      await turn();
-      expectEnded(call, 'cancelled');
-    },
-  );
-
-  it.each(['legacy, without sessions', 'modern'] as const)(
-    'stop() answers on a stream that has begun (%s)',
-    async (client) => {
-      const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
-      const { call, exchange } = begin({ client, mode: 'sse' });
-      exchange.stream();
-      const stream = await streamOf(exchange);
-      calls.stop();
-      const error = { code: REQUEST_FAILED, message: expect.stringContaining('shutting down') };
-      expect([stream.messages, stream.ended]).toEqual([[{ jsonrpc: '2.0', id: 1, error }], true]);
-      expectEnded(call, 'cancelled');
-    },
-  );
-
-  it('stop() ends all calls without a session, and leaves those of sessions to their sessions', async () => {
-    const { begin, calls, ended } = setup();
-    const [one, two, ofSession] = [begin(), begin(), begin({ client: 'in a session' })];
-    const refused = [one, two].map(({ exchange }) => exchange.reply.catch((error: unknown) => error));
-    calls.stop();
-    expect([one, two, ofSession].map(({ call }) => call.state)).toEqual(['cancelled', 'cancelled', 'open']);
-    expect([calls.count, ended]).toEqual([
-      1,
-      [
-        [1, 'cancelled'],
-        [2, 'cancelled'],
-      ],
-    ]);
-    expect(await Promise.all(refused)).toMatchObject([{ code: 'UNAVAILABLE' }, { code: 'UNAVAILABLE' }]);
-  });
-
-  it('stop() ends after drain() the calls that have not ended by themselves', async () => {
-    const { begin, calls } = setup();
-    const { exchange } = begin();
-    const refused = exchange.reply.catch((error: unknown) => error);
-    await calls.shutdown.drain(0);
-    calls.stop();
-    expect([calls.count, await refused]).toMatchObject([0, { code: 'UNAVAILABLE' }]);
   });
 });
 

@@ -103,38 +103,6 @@ describe('Subscriptions', () => {
 
   afterEach(() => reported.mockRestore());
 
-  it('Subscriptions acknowledge first what they honor, then notify of that, and of nothing else', async () => {
-    const response = await opened(
-      { toolsListChanged: true, promptsListChanged: false, resourceSubscriptions: ['a://1', 'a://1'], other: 1 },
-      undefined,
-      'listen:1',
-    );
-    expect(response.message(0)).toEqual({
-      jsonrpc: '2.0',
-      method: 'notifications/subscriptions/acknowledged',
-      params: {
-        notifications: { toolsListChanged: true, resourceSubscriptions: ['a://1'] },
-        _meta: { [ID]: 'listen:1' },
-      },
-    });
-    for (const list of ['tools', 'prompts', 'resources'] as const) changes$.next({ list });
-    for (const uri of ['a://1', 'a://2', 'tools']) changes$.next({ uri });
-    expect(response.gists).toEqual(['ack', 'tools', 'a://1']);
-    expect(response.message(1)).toEqual({
-      jsonrpc: '2.0',
-      method: 'notifications/tools/list_changed',
-      params: { _meta: { [ID]: 'listen:1' } },
-    });
-    expect(response.message(2)).toEqual({
-      jsonrpc: '2.0',
-      method: 'notifications/resources/updated',
-      params: { uri: 'a://1', _meta: { [ID]: 'listen:1' } },
-    });
-    expect([subscriptions.count, response.completed]).toEqual([1, false]);
-    response.close();
-    expectNothingLeft();
-  });
-
   it('Subscriptions end gracefully, with a result under the id of the request', async () => {
     const [one, two] = [await opened({ toolsListChanged: true }, 'ann', 7), await opened({ toolsListChanged: true })];
     subscriptions.close();
@@ -149,16 +117,6 @@ describe('Subscriptions', () => {
     expect(() => listen({ toolsListChanged: true })).toThrow(
       expect.objectContaining({ code: 'UNAVAILABLE', headers: { 'Retry-After': '1' } }) as Error,
     );
-  });
-
-  it('Subscriptions are acknowledged and end at once when nothing is honored', async () => {
-    make({ capabilities: async () => ({ tools: {} }) });
-    for (const filter of [{}, { toolsListChanged: true }, { resourceSubscriptions: ['a://1'] }]) {
-      const response = await opened(filter);
-      expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
-      expect(response.message(0).params.notifications).toEqual({});
-      expectNothingLeft();
-    }
   });
 
   it('Subscriptions are refused for a malformed filter, and nothing of them is kept', () => {
@@ -258,78 +216,6 @@ describe('Subscriptions', () => {
       for (let n = 0; n < 10; n++) openAndClose({ resourceSubscriptions: uris }, 'ann');
       expect(() => openAndClose({ resourceSubscriptions: uris }, 'bob')).not.toThrow();
       expect(() => openAndClose({ resourceSubscriptions: uris })).not.toThrow();
-    });
-  });
-
-  describe('with caps', () => {
-    it('subscriptions with caps are refused above the cap, and none is ended', async () => {
-      const open: Response[] = [];
-      for (let n = 0; n < 10; n++) open.push(await opened({ toolsListChanged: true }, `user ${n}`));
-      expect(() => listen({ toolsListChanged: true }, 'late', 'x')).toThrow(
-        expect.objectContaining({
-          code: 'UNAVAILABLE',
-          status: 503,
-          headers: { 'Retry-After': '5' },
-        }) as Error,
-      );
-      open.pop()!.close();
-      open.push(await opened({ toolsListChanged: true }, 'late'));
-      expect(open.every(({ completed }) => !completed)).toBe(true);
-    });
-
-    it.each([['ann'], [undefined]])('subscriptions with caps are counted for each caller: %s', async (principal) => {
-      // The one that is still being decided counts too.
-      const first = listen({ toolsListChanged: true }, principal);
-      await Promise.all([1, 2].map(() => opened({ toolsListChanged: true }, principal)));
-      expect(() => listen({ toolsListChanged: true }, principal)).toThrow(
-        expect.objectContaining({ code: 'TOO_MANY_REQUESTS', status: 429, headers: { 'Retry-After': '5' } }) as Error,
-      );
-      await opened({ toolsListChanged: true }, 'somebody else');
-      first.cancel();
-      await opened({ toolsListChanged: true }, principal);
-      expect(subscriptions.count).toBe(4);
-    });
-  });
-
-  describe('with a slow reader', () => {
-    it('subscriptions with a slow reader keep each change once, and notify of it when there is room', async () => {
-      const response = await opened({ toolsListChanged: true, resourceSubscriptions: ['a://1', 'a://2'] });
-      response.paused = true;
-      for (let n = 0; n < 100; n++) changes$.next({ uri: `a://${n % 3}` });
-      changes$.next({ list: 'tools' });
-      expect(response.gists).toEqual(['ack']);
-      response.resume();
-      expect(response.gists).toEqual(['ack', 'tools', 'a://1', 'a://2']);
-      response.resume();
-      changes$.next({ uri: 'a://2' });
-      expect(response.gists).toEqual(['ack', 'tools', 'a://1', 'a://2', 'a://2']);
-    });
-
-    it('subscriptions with a slow reader stop again in the middle', async () => {
-      const response = new Response();
-      response.paused = true;
-      response.open(await listen({ resourceSubscriptions: ['a://1', 'a://2', 'a://3'] }).reply);
-      for (const uri of ['a://1', 'a://2', 'a://3']) changes$.next({ uri });
-      vi.spyOn(response.events, 'push').mockImplementation(function (this: McpEvent[], event) {
-        response.paused = true;
-        this[this.length] = event;
-        return this.length;
-      });
-      response.resume();
-      expect(response.gists).toEqual(['ack', 'a://1']);
-      changes$.next({ uri: 'a://1' });
-      response.resume();
-      response.resume();
-      response.resume();
-      expect(response.gists).toEqual(['ack', 'a://1', 'a://2', 'a://3', 'a://1']);
-    });
-
-    it('subscriptions with a slow reader send all changes before a graceful end', async () => {
-      const response = await opened({ toolsListChanged: true });
-      response.paused = true;
-      changes$.next({ list: 'tools' });
-      subscriptions.close();
-      expect([response.gists, response.completed]).toEqual([['ack', 'tools', 'end'], true]);
     });
   });
 

@@ -1,7 +1,15 @@
 import { type CanActivate, Inject, Injectable, type Provider, Scope, type Type, UseGuards } from '@nestjs/common';
-import { APP_GUARD, ApplicationConfig, ContextIdFactory, ModulesContainer, REQUEST } from '@nestjs/core';
+import {
+  APP_GUARD,
+  ApplicationConfig,
+  ContextIdFactory,
+  DiscoveryModule,
+  DiscoveryService,
+  ModulesContainer,
+  REQUEST,
+} from '@nestjs/core';
+import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { InvokingApp } from '../../../../test/support/invoking-app.js';
 import { Tool } from '../decorators/handler.decorators.js';
 import { assertNoneSkipped } from './enhancers.js';
 import { assertPayload, MADE, mendedIn, mountedOnFastify } from './older-nest.js';
@@ -62,15 +70,18 @@ const byTenant = { attach: () => ({ resolve: () => ContextIdFactory.create(), pa
 
 /** Starts the handler on a version of Nest. @returns the error of the start; nothing if the handler may be served */
 async function refusal(version: string, handler: string, providers: Provider[]): Promise<string | undefined> {
-  const app = await InvokingApp.start({ adapter: 'fastify', providers });
+  const app = await Test.createTestingModule({ imports: [DiscoveryModule], providers }).compile();
   try {
     const [name, methodName] = handler.split('.') as [string, string];
-    const wrapper = app.wrapper(name);
+    const wrapper = app
+      .get(DiscoveryService)
+      .getProviders()
+      .find((each) => each.name === name)!;
     const host = wrapper.metatype as Type<object>;
     const method = methodOf(host.prototype as object, methodName)!;
     const layout = layoutOf(host, methodName, handler);
-    assertNoneSkipped(app.app.get(ApplicationConfig), wrapper, handler, { host, method, layout }, version);
-    assertPayload(wrapper, app.app.get(ModulesContainer), handler, version);
+    assertNoneSkipped(app.get(ApplicationConfig), wrapper, handler, { host, method, layout }, version);
+    assertPayload(wrapper, app.get(ModulesContainer), handler, version);
     return undefined;
   } catch (error) {
     return (error as Error).message;

@@ -161,46 +161,6 @@ describe('the sweeper', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('S13: the sweeper ends sessions that were idle for the timeout, and leaves nothing of them', async () => {
-    const { clock, begin, closed, left } = node();
-    await begin('s');
-    await clock.advance(IDLE_MS / 2);
-    await begin('t');
-    await clock.advance(IDLE_MS / 2 - 1);
-    expect(closed()).toEqual([]);
-    await clock.advance(1);
-    expect(closed()).toEqual(['s idle']);
-    await clock.advance(IDLE_MS);
-    expect(closed()).toEqual(['s idle', 't idle']);
-    expect(await left()).toEqual(NOTHING);
-  });
-
-  it('S13: the sweeper keeps sessions whose clients send, are served, or listen', async () => {
-    const hold = deferred();
-    const { clock, sessions, begin, closed, left } = node('a', shared(), {
-      serve: async ({ method }) => {
-        if (method === 'resources/list') await hold.promise;
-        return {};
-      },
-    });
-    const [served, listens] = [await begin('served'), await begin('listens')];
-    await begin('sends');
-    await begin('idle');
-    const serving = request(served, { jsonrpc: '2.0', id: 1, method: 'resources/list' });
-    const listening = await listen(listens);
-    for (let n = 0; n < 6; n++) {
-      await clock.advance(IDLE_MS / 2);
-      await request((await sessions.acquire('sends'))!, ping(n)).reply;
-    }
-    expect(closed()).toEqual(['idle idle']);
-    hold.resolve();
-    await serving.reply;
-    listening.unsubscribe();
-    await clock.advance(2 * IDLE_MS);
-    expect(closed().toSorted()).toEqual(['idle idle', 'listens idle', 'sends idle', 'served idle']);
-    expect(await left()).toEqual(NOTHING);
-  });
-
   it('the sweeper touches the record ten times per idle timeout at most', async () => {
     const { clock, sessionStore, sessions, begin } = node();
     const touch = vi.spyOn(sessionStore, 'touch');
@@ -213,17 +173,6 @@ describe('the sweeper', () => {
     expect(touch.mock.calls.length).toBeLessThanOrEqual(100);
     expect(touch.mock.calls.length).toBeGreaterThan(80);
     await sessions.end('s', 'deleted');
-  });
-
-  it('the sweeper drops the live copy and the log of a session that has ended on another node', async () => {
-    const { clock, sessionStore, eventStore, begin, closed, sessions } = node();
-    const live = await begin('s');
-    await listen(live);
-    await sessionStore.delete('s');
-    await clock.advance(IDLE_MS / 5);
-    expect([closed(), sessions.size]).toEqual([['s ended-elsewhere'], 0]);
-    // Of a log in this process: no other node could drop it.
-    expect((await eventStore.stats()).sessions).toBe(0);
   });
 
   it('the sweeper goes on when the store fails', async () => {
@@ -296,102 +245,9 @@ describe('a session whose client has sent nothing after "initialize"', () => {
     expect(closed()).toEqual([]);
     await sessions.end('s', 'deleted');
   });
-
-  it('S13: a session whose client has sent nothing after "initialize" is used once another node has served it', async () => {
-    const with_ = shared();
-    const sessionStore = asShared(with_.sessionStore);
-    const [a, b] = ['a', 'b'].map((name) =>
-      node(name, { ...with_, sessionStore }, {}, { idleTimeoutMs: 30 * MINUTE_MS }),
-    ) as [ReturnType<typeof node>, ReturnType<typeof node>];
-    await a.begin('s');
-    await b.sessions.acquire('s');
-    await with_.clock.advance(5 * MINUTE_MS);
-    expect([a.closed(), b.closed()]).toEqual([[], []]);
-    await a.sessions.end('s', 'deleted');
-    await Promise.all([a, b].map(({ sessions }) => sessions.shutdown()));
-  });
-
-  it('S13: a session whose client has sent nothing after "initialize" is not ended while "initialize" runs', async () => {
-    const { clock, sessions, newborn, closed } = patient();
-    const session = await newborn('s');
-    await clock.advance(10 * MINUTE_MS);
-    expect([closed(), sessions.isInitializing('s'), sessions.add(session)]).toEqual([[], true, true]);
-    await sessions.end('s', 'deleted');
-  });
-
-  it('E13: a session whose client has sent nothing after "initialize" gives way to a newcomer after some seconds, the longest unused first', async () => {
-    const { clock, sessions, begin, closed } = patient();
-    for (const id of ['first', 'used', 'second', 'third']) {
-      await begin(id);
-      await clock.advance(1_000);
-    }
-    await sessions.acquire('used');
-    await clock.advance(999);
-    expect([await sessions.endUnused(), closed()]).toEqual([false, []]);
-    await clock.advance(1);
-    expect(await sessions.endUnused()).toBe(true);
-    await sessions.settled();
-    expect(closed()).toEqual(['first idle']);
-    expect(await sessions.endUnused()).toBe(false);
-    await clock.advance(5_000);
-    for (const gaveWay of [true, true, false]) expect(await sessions.endUnused()).toBe(gaveWay);
-    await sessions.settled();
-    expect(closed()).toEqual(['first idle', 'second idle', 'third idle']);
-    await sessions.end('used', 'deleted');
-  });
 });
 
 describe('a session without a live copy', () => {
-  it('a session without a live copy is rebuilt once, by the first request that needs it, with what its client has negotiated', async () => {
-    const { clock, sessionStore, sessions, events, dispatcher, begin } = node();
-    const first = await begin('s');
-    await request(first, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
-    await request(first, { jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri: 'doc:a' } }).reply;
-    expect(await sessionStore.get('s')).toMatchObject({ logLevel: 'error', subscriptions: ['doc:a'] });
-    await sessions.release('s');
-    expect([sessions.size, await sessionStore.count(), clock.pending]).toEqual([0, 1, 1]);
-    const copies = await Promise.all([sessions.acquire('s'), sessions.acquire('s'), sessions.acquire('s')]);
-    expect(new Set(copies).size).toBe(1);
-    const { session } = copies[0]!;
-    expect(dispatcher.rebuilt).toEqual([['s', { initialize: INITIALIZE, logLevel: 'error', subscribe: ['doc:a'] }]]);
-    expect(session.info).toEqual(first.session.info);
-    expect([session.initialized, session.state.logLevel, session.state.subscriptions.count]).toEqual([
-      true,
-      'error',
-      1,
-    ]);
-    expect(events.filter(({ type }) => type === 'rebuilt')).toHaveLength(1);
-    expect(await request(copies[0]!, ping(3)).reply).toMatchObject({ kind: 'json' });
-    await sessions.end('s', 'deleted');
-  });
-
-  it('a session without a live copy is rebuilt with the revision that was agreed on, whatever its client had asked for', async () => {
-    const { eventStore, sessionStore, sessions, dispatcher } = node();
-    await eventStore.open('s');
-    const initialize = JSON.stringify({ ...INITIALIZE, protocolVersion: '2099-01-01' });
-    await sessionStore.create({ id: 's', protocolVersion: '2025-06-18', initialize }, NO_CAPS);
-    const live = await sessions.acquire('s');
-    expect(live!.session.info.protocolVersion).toBe('2025-06-18');
-    expect(dispatcher.rebuilt).toMatchObject([['s', { initialize: { protocolVersion: '2025-06-18' } }]]);
-    await sessions.end('s', 'deleted');
-  });
-
-  it('still ends when it is idle', async () => {
-    const { clock, sessions, begin, closed, left } = node();
-    await begin('s');
-    await sessions.release('s');
-    await clock.advance(2 * IDLE_MS);
-    expect(closed()).toEqual(['s idle']);
-    expect(await left()).toEqual(NOTHING);
-  });
-
-  it('a session without a live copy is not rebuilt without a record', async () => {
-    const { sessions, dispatcher, left } = node();
-    expect(await sessions.acquire('unknown')).toBeUndefined();
-    expect(await sessions.acquire('__proto__')).toBeUndefined();
-    expect([dispatcher.rebuilt, await left()]).toEqual([[], NOTHING]);
-  });
-
   it('a session without a live copy is rebuilt at once, and messages that come before its log is readable wait for that', async () => {
     const { eventStore, sessions, dispatcher, begin } = node();
     await begin('s');
@@ -476,54 +332,6 @@ describe('a session without a live copy', () => {
   });
 });
 
-describe('a live session', () => {
-  it('a live session gives its calls the client, its capabilities and the log level, which may change', async () => {
-    const calls: McpCall[] = [];
-    const { sessions, begin } = node('a', shared(), {
-      serve: async (call) => {
-        calls.push(call);
-        return {};
-      },
-    });
-    const live = await begin('s');
-    await request(live, ping(1)).reply;
-    const [call] = calls;
-    expect([call!.from, call!.session]).toEqual([live.session, live.session.info]);
-    expect(call!.client).toEqual(INITIALIZE);
-    // A handler that changes what it was given changes nothing of the session.
-    call!.client.capabilities['roots'] = {};
-    expect(live.session.info.clientCapabilities).toEqual({});
-    const wanted = () => ['debug', 'warning', 'emergency'].filter((level) => call!.wantsLog(level));
-    expect(wanted()).toEqual(['debug', 'warning', 'emergency']);
-    await request(live, { jsonrpc: '2.0', id: 2, method: 'logging/setLevel', params: { level: 'warning' } }).reply;
-    expect(wanted()).toEqual(['warning', 'emergency']);
-    await sessions.end('s', 'deleted');
-  });
-
-  it('S12: a live session answers its calls with an error when it ends, and cancels their handlers', async () => {
-    const calls: McpCall[] = [];
-    const { sessions, begin, left } = node('a', shared(), {
-      serve: (call) => {
-        calls.push(call);
-        return never;
-      },
-    });
-    const live = await begin('s');
-    const [one, two] = [request(live, ping(1)), request(live, ping(2))];
-    await sessions.end('s', 'deleted');
-    for (const [index, { reply }] of [one, two].entries()) {
-      const { body } = (await reply) as { body: string };
-      expect(JSON.parse(body)).toMatchObject({ id: index + 1, error: { code: -32000 } });
-    }
-    expect(calls.map(({ state, aborted }) => [state, aborted])).toEqual([
-      ['cancelled', true],
-      ['cancelled', true],
-    ]);
-    await sessions.settled();
-    expect(await left()).toEqual(NOTHING);
-  });
-});
-
 describe('an end', () => {
   it('an end is reported to one of the callers that ask for it', async () => {
     const { sessions, begin, closed, left } = node();
@@ -535,14 +343,6 @@ describe('an end', () => {
     expect([closed(), await left()]).toEqual([['s deleted'], NOTHING]);
   });
 
-  it('S14: an end begins in the session itself when the application closes its server', async () => {
-    const { clock, begin, closed, left } = node();
-    const { session } = await begin('s');
-    await session.close();
-    await clock.advance(0);
-    expect([closed(), await left()]).toEqual([['s terminated'], NOTHING]);
-  });
-
   it('an end notifies the dispatcher once for each live copy', async () => {
     const { sessions, dispatcher, begin } = node();
     const live = await begin('s');
@@ -552,20 +352,6 @@ describe('an end', () => {
     await Promise.all([sessions.end('s', 'deleted'), live.session.end('terminated'), sessions.end('t', 'deleted')]);
     await sessions.settled();
     expect(dispatcher.ended).toEqual(['t', 's', 't']);
-  });
-
-  it('an end reaches every live copy', async () => {
-    const with_ = shared();
-    const [here, there] = [node('a', with_), node('b', with_)];
-    await here.begin('s');
-    const copy = await there.sessions.acquire('s');
-    expect([here.sessions.size, there.sessions.size]).toEqual([1, 1]);
-    await there.sessions.end('s', 'deleted');
-    await with_.clock.advance(0);
-    expect([here.closed(), there.closed()]).toEqual([['s ended-elsewhere'], ['s deleted']]);
-    expect(() => request(copy!, ping(1))).toThrow('The session has ended');
-    await there.sessions.shutdown();
-    expect(await here.left()).toEqual(NOTHING);
   });
 });
 
@@ -639,45 +425,7 @@ describe('a session that is being initialized', () => {
   });
 });
 
-describe('a change that the client makes to its session', () => {
-  it('a change that the client makes to its session notifies the dispatchers of other nodes with a live copy', async () => {
-    const with_ = shared();
-    const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
-    const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
-    const live = await here.begin('s');
-    const copy = await there.sessions.acquire('s');
-    await request(live, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
-    await with_.clock.advance(0);
-    expect(copy!.session.state.logLevel).toBe('error');
-    expect([here.dispatcher.changed, there.dispatcher.changed]).toEqual([[], [['s', { logLevel: 'error' }]]]);
-    await here.sessions.end('s', 'deleted');
-    for (const { sessions } of [here, there]) await sessions.shutdown();
-  });
-});
-
 describe('shutdown', () => {
-  it('S15: shutdown ends all sessions in the memory of this process, live or not', async () => {
-    const { sessions, begin, closed, left } = node();
-    await begin('s');
-    await begin('t');
-    await sessions.release('t');
-    await sessions.shutdown();
-    expect([closed().toSorted(), await left()]).toEqual([['s shutdown', 't shutdown'], NOTHING]);
-  });
-
-  it('S15: shutdown keeps records in shared stores for other nodes', async () => {
-    const with_ = shared();
-    const [sessionStore, eventStore] = [asShared(with_.sessionStore), asShared(with_.eventStore)];
-    const { sessions, begin, closed } = node('a', { ...with_, sessionStore, eventStore });
-    await begin('s');
-    await sessions.shutdown();
-    expect([closed(), sessions.size, with_.clock.pending]).toEqual([['s shutdown'], 0, 0]);
-    expect([await sessionStore.count(), (await eventStore.stats()).sessions]).toEqual([1, 1]);
-    const other = node('b', { ...with_, sessionStore, eventStore });
-    expect(await other.sessions.acquire('s')).toBeDefined();
-    await other.sessions.end('s', 'deleted');
-  });
-
   it('shutdown does not wait for a session that is being rebuilt, and leaves nothing of it', async () => {
     const { eventStore, sessions, begin, left } = node();
     await begin('s');
@@ -690,25 +438,6 @@ describe('shutdown', () => {
     hold.resolve();
     expect(await acquired).toBeUndefined();
     expect(await left()).toEqual(NOTHING);
-  });
-
-  it('S15: shutdown keeps a rebuilt session and its log in shared stores for other nodes', async () => {
-    const with_ = shared();
-    const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
-    const { sessions, begin } = node('a', { ...with_, ...stores });
-    const { session } = await begin('s');
-    await session.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
-    await sessions.release('s');
-    expect(await sessions.acquire('s')).toBeDefined();
-    await sessions.shutdown();
-    expect([await with_.sessionStore.count(), await with_.eventStore.stats()]).toMatchObject([
-      1,
-      { sessions: 1, events: 1 },
-    ]);
-    const other = node('b', { ...with_, ...stores });
-    expect(await other.sessions.acquire('s')).toBeDefined();
-    await other.sessions.end('s', 'deleted');
-    await other.sessions.shutdown();
   });
 
   it('E13: shutdown makes no session live from its record any more', async () => {
@@ -741,16 +470,6 @@ describe('shutdown', () => {
       expect([session.over, closed(), await left()]).toEqual([true, [], NOTHING]);
     }
   });
-
-  it('shutdown answers open calls although the store is unavailable', async () => {
-    const { sessionStore, sessions, events, begin, closed } = node();
-    const live = await begin('s');
-    vi.spyOn(sessionStore, 'list').mockRejectedValue(new Error('away'));
-    await sessions.shutdown();
-    expect(closed()).toEqual(['s shutdown']);
-    expect(() => request(live, ping(1))).toThrow('The session has ended');
-    expect(events.map(({ type }) => type)).toContain('store-fault');
-  });
 });
 
 /** The same store as one that other nodes see too. */
@@ -769,7 +488,6 @@ function holdingBack(store: InMemoryEventStore, method: 'open', hold: Promise<vo
   vi.spyOn(store, method).mockImplementationOnce((...args: unknown[]) => hold.then(() => original(...args)));
 }
 
-const never = new Promise<never>(() => {});
 const turn = () => new Promise((resolve) => void setImmediate(resolve));
 
 async function settled(promise: Promise<unknown>): Promise<boolean> {

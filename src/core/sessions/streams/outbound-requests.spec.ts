@@ -94,32 +94,6 @@ describe('a request of the server', () => {
     expect(new Set(ids).size).toBe(4);
   });
 
-  it('D24: a request of the server is answered once: a second answer, a late one, or one with another id has no effect', async () => {
-    const { requests, issue } = setup();
-    const { answer } = issue();
-    for (const id of [0, 1, 'p-2', '__proto__']) expect(requests.answered(result(id))).toBe(false);
-    expect(requests.answered({ jsonrpc: '2.0', error: { code: -32700, message: 'no id' } })).toBe(false);
-    expect(requests.answered(result('p-1'))).toBe(true);
-    expect(requests.answered({ ...result('p-1'), result: { action: 'decline' } })).toBe(false);
-    expect(await answer).toBe(ANSWER);
-  });
-
-  it('D24: a request of the server whose answer is an error fails with what the error says', async () => {
-    const { requests, issue, expectNothingLeft } = setup();
-    const { answer } = issue();
-    const error = { code: -1, message: 'declined', data: { why: 'busy' } };
-    expect(requests.answered({ jsonrpc: '2.0', id: 'p-1', error })).toBe(true);
-    const cause = await answer.catch((failure: Error) => failure.cause);
-    expect(cause).toBeInstanceOf(sdk.ProtocolError);
-    expect(cause).toMatchObject(error);
-    await expect(answer).rejects.toMatchObject({
-      name: 'McpServerRequestError',
-      code: 'CLIENT_ERROR',
-      message: 'The client answered "elicitation/create" with the error -1: "declined".',
-    });
-    expectNothingLeft();
-  });
-
   it('D24: a request of the server that could not be sent fails with the reason, and leaves nothing', async () => {
     const { requests, recalled, issue, expectNothingLeft } = setup();
     const { signal } = new AbortController();
@@ -143,18 +117,6 @@ describe('D25: progress of the client', () => {
       _meta: { progressToken: 'p-2' },
     });
     expect(issue().message.params).toEqual(MESSAGE.params);
-  });
-
-  it('progress of the client reaches the request that it names, without the token', () => {
-    const { requests, issue } = setup();
-    const heard: unknown[] = [];
-    for (const name of ['one', 'two']) issue({ onprogress: (report) => heard.push([name, report]) });
-    expect(requests.progressed(progress('p-2', { progress: 5, total: 9, message: 'half' }))).toBe(true);
-    expect(requests.progressed(progress('p-1', { progress: 1 }))).toBe(true);
-    expect(heard).toEqual([
-      ['two', { progress: 5, total: 9, message: 'half' }],
-      ['one', { progress: 1 }],
-    ]);
   });
 
   it('progress of the client of a request that is over, or that never was, has no effect', () => {
@@ -260,18 +222,6 @@ describe('D24: a request without an answer', () => {
     expect([requests.size, clock.pending, recalled]).toEqual([2, 2, []]);
   });
 
-  it('a request without an answer ends with the session', async () => {
-    const { clock, requests, recalled, issue, expectNothingLeft } = setup();
-    const made = [issue(), issue({}, someCall()), issue()];
-    requests.failAll();
-    await clock.advance(0);
-    const over = expect.objectContaining({ name: 'McpServerRequestError', code: 'SESSION_OVER' });
-    expect(made.map(({ outcome }) => outcome)).toEqual([over, over, over]);
-    expect(requests.answered(result('p-1'))).toBe(false);
-    expect(recalled).toEqual([]);
-    expectNothingLeft();
-  });
-
   it('a request without an answer does not end the process by an answer that is not awaited', async () => {
     const { requests } = setup();
     for (let n = 0; n < 3; n++) requests.issue(MESSAGE, {}, undefined);
@@ -284,42 +234,6 @@ describe('D24: a request without an answer', () => {
 });
 
 describe('D25: the time limit and progress', () => {
-  it('the time limit of a request begins anew with each progress, if the caller wants that', async () => {
-    const { clock, requests, issue } = setup();
-    const request = issue({ timeoutMs: 100, resetTimeoutOnProgress: true });
-    for (let n = 0; n < 5; n++) {
-      await clock.advance(99);
-      expect(requests.progressed(progress('p-1'))).toBe(true);
-    }
-    expect([request.outcome, clock.pending]).toEqual(['waits', 1]);
-    await clock.advance(100);
-    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
-  });
-
-  it('the time limit of a request goes on with progress that only informs', async () => {
-    const { clock, requests, issue } = setup();
-    const request = issue({ timeoutMs: 100, onprogress: () => {} });
-    await clock.advance(99);
-    requests.progressed(progress('p-1'));
-    await clock.advance(1);
-    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
-  });
-
-  it('the time limit of a request ends at maxTotalTimeoutMs, however much progress there is', async () => {
-    const { clock, requests, recalled, issue, expectNothingLeft } = setup();
-    const request = issue({ timeoutMs: 100, resetTimeoutOnProgress: true, maxTotalTimeoutMs: 250 });
-    for (let n = 0; n < 3; n++) {
-      await clock.advance(80);
-      requests.progressed(progress('p-1'));
-    }
-    await clock.advance(9);
-    expect(request.outcome).toBe('waits');
-    await clock.advance(1);
-    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT, message: expect.stringContaining('250 ms.') });
-    expect(recalled).toHaveLength(1);
-    expectNothingLeft();
-  });
-
   it('the time limit of a request ends at maxTotalTimeoutMs without any progress, too', async () => {
     const { clock, issue } = setup();
     const request = issue({ maxTotalTimeoutMs: 50 });
