@@ -104,6 +104,9 @@ class LeafSet {
 class LeafMap {
   @ValidateNested({ each: true }) @TypeOf(() => Leaf) x!: Map<string, Leaf>;
 }
+class Counts {
+  @IsInt({ each: true }) @TypeOf(() => Number) x!: Map<string, number>;
+}
 class UniqueLeaves {
   @ArrayUnique() @ValidateNested({ each: true }) @TypeOf(() => Leaf) x!: Leaf[];
 }
@@ -179,6 +182,7 @@ const CASES: readonly (readonly [Type<object>, ...object[]])[] = [
   [Rows, { x: [[leaf]] }, { x: [leaf] }, { x: [[{ name: 1 }]] }],
   [LeafSet, { x: [leaf] }, { x: [{ name: 1 }] }],
   [LeafMap, { x: { a: leaf } }, { x: { a: { name: 1 } } }],
+  [Counts, { x: { a: 1 } }, { x: { a: 'x' } }],
   [UniqueLeaves, { x: [leaf, leaf] }],
   [Tree, { n: 1 }, { n: 1, next: { n: 2, next: { n: 3 } } }, { n: 1, next: { n: 'x' } }],
   [Home, { x: cat }, { x: dog }, { x: { ...cat, lives: -1 } }, { x: { ...cat, kind: 'dog' } }],

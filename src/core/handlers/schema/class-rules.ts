@@ -66,7 +66,7 @@ function jsonOfValue({ designType, rules, nested }: ClassProperty, use: SchemaUs
   const ofItem = keywords(true);
   const whole: JsonSchema = { ...DESIGN_TYPES.get(designType), ...keywords(false) };
   const items = itemsOf(ofItem, nested, use);
-  if (designType === Map && nested) return { type: 'object', additionalProperties: items };
+  if (designType === Map) return { type: 'object', additionalProperties: items };
   const list: JsonSchema = {
     type: 'array',
     ...(use === 'input' && isUnique(rules, ofItem) && { uniqueItems: true }),

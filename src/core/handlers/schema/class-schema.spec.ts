@@ -272,10 +272,12 @@ describe('the JSON Schema of a class', () => {
         class Collections {
           @ValidateNested({ each: true }) @Type(() => Base) set!: Set<Base>;
           @ValidateNested({ each: true }) @Type(() => Base) map!: Map<string, Base>;
+          @IsInt({ each: true }) @Type(() => Number) counts!: Map<string, number>;
         }
         expect(compile(Collections, use).json.properties).toMatchObject({
           set: { type: 'array', items: {} },
           map: { type: 'object', additionalProperties: {} },
+          counts: { type: 'object', additionalProperties: { type: 'integer' } },
         });
       });
     },
