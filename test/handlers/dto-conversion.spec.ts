@@ -14,8 +14,8 @@ import {
   ValidationPipe,
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
-import { Exclude, Expose, Type } from 'class-transformer';
-import { IsDate, IsDefined, IsInt, IsOptional, IsString, Min, ValidateNested } from 'class-validator';
+import { Exclude, Expose, Transform, Type } from 'class-transformer';
+import { Allow, IsDate, IsDefined, IsInt, IsOptional, IsString, Min, ValidateNested } from 'class-validator';
 import { McpArgs, McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, serverInfo, startFailure, TestApp } from '../support/app.js';
@@ -59,6 +59,14 @@ class HomeDto {
   @ValidateNested({ each: true })
   @Type(() => Pet, { discriminator: DISCRIMINATOR })
   others?: (Cat | Dog)[];
+}
+/** Rules hold for the values before `@Transform()`. */
+class PriceDto {
+  @Transform(({ value }: { value: number }) => value / 100, { toPlainOnly: true }) @IsInt() cents!: number;
+  @Transform(({ value }: { value: Set<string> }) => [...value], { toPlainOnly: true }) @Allow() tags!: Set<string>;
+}
+class PricesDto {
+  @ValidateNested({ each: true }) @Type(() => PriceDto) prices!: PriceDto[];
 }
 class CategoryDto {
   @IsString() name!: string;
@@ -155,6 +163,22 @@ class Tools {
   @UseInterceptors(new ClassSerializerInterceptor(new Reflector(), { strategy: 'excludeAll' }))
   account(): AccountDto {
     return Object.assign(new AccountDto(), { id: 1, secret: 'x' });
+  }
+  @Tool({ name: 'prices', outputSchema: PricesDto })
+  prices(): PricesDto {
+    return Object.assign(new PricesDto(), { prices: [this.price()] });
+  }
+  @Tool({ name: 'literal_prices', outputSchema: PricesDto })
+  literalPrices(): PricesDto {
+    return { prices: [this.price()] };
+  }
+  @Tool({ name: 'serialized_prices', outputSchema: PricesDto })
+  @UseInterceptors(ClassSerializerInterceptor)
+  serializedPrices(): PricesDto {
+    return this.prices();
+  }
+  private price(): PriceDto {
+    return Object.assign(new PriceDto(), { cents: 250, tags: new Set(['new']) });
   }
   @Tool({ name: 'page' })
   page(@McpArgs() { size, number }: PageDto): string {
@@ -306,6 +330,18 @@ describe.each(ONE_ADAPTER)('the conversion of DTOs, on %s', (adapter) => {
       }
       const { structuredContent } = await client.callTool({ name: 'admin_user', arguments: {} });
       expect(structuredContent).toEqual({ ...USER_AS_SENT, salary: 5 });
+    },
+  );
+
+  it.each(['legacy', 'modern'] as const)(
+    '%s: @Transform() runs once for a result, whoever runs it, and rules hold for the values before it',
+    async (era) => {
+      const client = await connect(await app(), era);
+      await client.listTools();
+      for (const name of ['prices', 'literal_prices', 'serialized_prices']) {
+        const { structuredContent } = await client.callTool({ name, arguments: {} });
+        expect([name, structuredContent]).toEqual([name, { prices: [{ cents: 2.5, tags: ['new'] }] }]);
+      }
     },
   );
 

@@ -34,11 +34,16 @@ export interface ClassPackages {
     findExposeMetadata(target: Type, property: string): ExposeMetadata | undefined;
     findExposeMetadataByCustomName(target: Type, name: string): ExposeMetadata | undefined;
   };
-  /** Its method decides which keys of an object class-transformer reads. */
-  readonly Executor: new (
-    type: TransformationType,
-    options: ClassTransformOptions,
-  ) => { getKeys(target: Type, object: object, isMap: boolean): string[] };
+  readonly Executor: new (type: TransformationType, options: ClassTransformOptions) => ClassExecutor;
+}
+
+/** The class that converts in class-transformer. */
+interface ClassExecutor {
+  /** Decides which keys of an object class-transformer reads. */
+  getKeys(target: Type, object: object, isMap: boolean): string[];
+  /** Runs `@Transform()`. */
+  applyCustomTransformations(value: unknown): unknown;
+  transform(source: undefined, value: unknown, target?: Type): unknown;
 }
 
 interface ExposeMetadata {
@@ -99,7 +104,33 @@ export function wireNames(
   return names;
 }
 
-/** Returns errors under the names that the client knows; none of a property that no client gets. */
+/** Returns whether `@Transform()` makes the value of a property. */
+export function hasTransform(
+  dto: Type,
+  name: string,
+  use: SchemaUse,
+  { storage, transformer }: Pick<ClassPackages, 'storage' | 'transformer'>,
+): boolean {
+  const { PLAIN_TO_CLASS, CLASS_TO_PLAIN } = transformer.TransformationType;
+  return storage.findTransformMetadatas(dto, name, use === 'input' ? PLAIN_TO_CLASS : CLASS_TO_PLAIN).length > 0;
+}
+
+/** Converts an instance to what is sent, or the other way, without `@Transform()`. */
+export function withoutTransforms(
+  { Executor, transformer: { TransformationType: kinds } }: Pick<ClassPackages, 'Executor' | 'transformer'>,
+  options: ClassTransformOptions = {},
+): { toPlain(instance: unknown): object; toInstance(plain: unknown, dto: Type): object } {
+  const executor = (kind: TransformationType, exposeUnsetFields: boolean): ClassExecutor => {
+    const made = new Executor(kind, { exposeUnsetFields, ...options });
+    return Object.assign(made, { applyCustomTransformations: (value: unknown) => value });
+  };
+  return {
+    toPlain: (instance) => executor(kinds.CLASS_TO_PLAIN, true).transform(undefined, instance) as object,
+    toInstance: (plain, dto) => executor(kinds.PLAIN_TO_CLASS, false).transform(undefined, plain, dto) as object,
+  };
+}
+
+/** Returns errors under the names that the client knows; none of a property that no client gets, or that `@Transform()` makes. */
 export function knownErrors(
   errors: readonly ValidationError[],
   packages: ClassPackages,
@@ -110,7 +141,8 @@ export function knownErrors(
     const { target, property, constraints, children = [] } = error;
     const dto = Array.isArray(target) ? undefined : (target?.constructor as Type | undefined);
     const known = dto ? wireNames(dto, [property], packages, as).get(property) : property;
-    if (known === undefined && as.use === 'output') return [];
+    if (as.use === 'output' && (known === undefined || (dto && hasTransform(dto, property, as.use, packages))))
+      return [];
     const name = known ?? property;
     const texts = Object.entries(constraints ?? {}).map(
       ([rule, text]) => [rule, renamed(text, property, name)] as const,

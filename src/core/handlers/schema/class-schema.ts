@@ -3,9 +3,17 @@ import type { ClassTransformOptions } from 'class-transformer';
 import type { ValidationError, ValidatorOptions } from 'class-validator';
 import { isObject } from '../../protocol/json-rpc.js';
 import { ClassDefinitions } from './class-definitions.js';
-import { type ClassPackages, type ClassUse, knownErrors, problemsOf, wireNames } from './class-names.js';
+import {
+  type ClassPackages,
+  type ClassUse,
+  hasTransform,
+  knownErrors,
+  problemsOf,
+  wireNames,
+  withoutTransforms,
+} from './class-names.js';
 import { CONDITIONAL, jsonOfRules, refusesNothing, type ValidationRule } from './class-rules.js';
-import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
+import type { JsonSchema, Misfit, Validate } from './handler-schema.js';
 
 /**
  * @nestjs/swagger stores the options of `@ApiProperty()` here: texts, examples and defaults, which class-validator has
@@ -130,12 +138,25 @@ export function validateClass(
       RAW.set(instance, raw);
       return instance;
     }
-    const plain = raw instanceof dto ? transformer.instanceToPlain(raw, transform) : raw;
-    const instance = instanceOf(plain, { ...transform, exposeUnsetFields: false });
+    // The rules describe the values before @Transform(), which runs once: a ClassSerializerInterceptor has left no instance.
+    const convert = withoutTransforms(packages, transform);
+    const isMade = hasInstances(raw);
+    const plain = raw instanceof dto ? convert.toPlain(raw) : raw;
+    const instance = convert.toInstance(hasDiscriminators ? copied(plain) : plain, dto);
     const problems = (await errorsIn(instance)).flatMap((error) => problemsOf(error));
     if (problems.length > 0) throw misfit(problems);
-    return raw instanceof dto ? plain : transformer.instanceToPlain(instance, transform);
+    return isMade
+      ? transformer.instanceToPlain(raw instanceof dto ? raw : instance, transform)
+      : convert.toPlain(instance);
   };
+}
+
+/** Returns whether a value is an instance of a class, or has one. */
+function hasInstances(value: unknown, seen = new Set<unknown>()): boolean {
+  if (typeof value !== 'object' || value === null || value instanceof Date || seen.has(value)) return false;
+  seen.add(value);
+  const isPlain = Array.isArray(value) || [Object.prototype, null].includes(Object.getPrototypeOf(value) as null);
+  return !isPlain || Object.values(value).some((each) => hasInstances(each, seen));
 }
 
 /** Returns a copy of the plain objects and arrays in a value. */
@@ -211,12 +232,6 @@ function assertDates(
   throw new Error(
     `${dto.name}.${name} has @IsDate(), while clients send dates as texts. Add @Type(() => Date) of class-transformer.`,
   );
-}
-
-/** Returns whether `@Transform()` makes the value of a property. */
-function hasTransform(dto: Type, name: string, use: SchemaUse, { storage, transformer }: ClassPackages): boolean {
-  const { PLAIN_TO_CLASS, CLASS_TO_PLAIN } = transformer.TransformationType;
-  return storage.findTransformMetadatas(dto, name, use === 'input' ? PLAIN_TO_CLASS : CLASS_TO_PLAIN).length > 0;
 }
 
 function designType(dto: Type, name: string): unknown {
