@@ -1,6 +1,6 @@
 import { Server } from '@modelcontextprotocol/server';
 import { NEVER } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type McpHttpCall } from '../core/calls/mcp-call.js';
 import type { PendingReply } from '../core/calls/mcp-exchange.js';
 import { InMemoryEventStore } from '../core/log/in-memory-event-store.js';
@@ -117,6 +117,16 @@ describe('a session without the module', () => {
     void post({ jsonrpc: '2.0', id, result: { action: 'accept' } });
     expect(await asked).toEqual({ action: 'accept' });
     leave();
+    await expectRest();
+  });
+
+  it('a session without the module ends a response that is opened after its end', async () => {
+    const { session, expectRest } = await setup();
+    const reply = await session.open();
+    await session.end('deleted');
+    const complete = vi.fn();
+    if (reply.kind === 'events') reply.open({ paused: false, resumed$: NEVER }).subscribe({ complete });
+    expect(complete).toHaveBeenCalledOnce();
     await expectRest();
   });
 });

@@ -126,14 +126,6 @@ class Reader implements StreamFlow {
 }
 
 describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
-  it('a POST that is answered at once is JSON: there is no stream, and no timer is left', async () => {
-    const { clock, exchange, begun } = await setup(kind);
-    expect(exchange.carries).toBe('messages');
-    exchange.answer(1, '"answer"');
-    expect(await exchange.reply).toEqual({ kind: 'json', body: '"answer"' });
-    expect([exchange.carries, exchange.sink, clock.pending, begun]).toEqual(['nothing', undefined, 0, []]);
-  });
-
   it('a POST that is answered at once drops messages after its answer', async () => {
     const { exchange, begun, clientGone } = await setup(kind);
     exchange.answer(1, '"first"');
@@ -144,17 +136,6 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
     exchange.cancel();
     expect(await exchange.reply).toEqual({ kind: 'json', body: '"first"' });
     expect([begun, clientGone.mock.calls]).toEqual([[], []]);
-  });
-
-  it('the answer to a batch is an array, once all requests are answered, also if there is one', async () => {
-    const { exchange } = await setup(kind, { batch: true, requests: [1, 2] });
-    exchange.answer(2, '"b"');
-    expect(await replyOf(exchange)).toBeUndefined();
-    exchange.answer(1, '"a"');
-    expect(await exchange.reply).toEqual({ kind: 'json', body: '["b","a"]' });
-    const single = await setup(kind, { batch: true });
-    single.exchange.answer(1, '"a"');
-    expect(await single.exchange.reply).toEqual({ kind: 'json', body: '["a"]' });
   });
 
   it('a POST that is answered at once is denied by the HTTP status, if it is the only request', async () => {
@@ -169,72 +150,12 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
-  it('a POST becomes a stream at the first message that is no answer, which precedes the answer', async () => {
-    const { clock, exchange } = await setup(kind);
-    const sent = exchange.send('"progress"');
-    expect(clock.pending).toBe(0);
-    const reader = await Reader.of(exchange);
-    await sent;
-    expect(exchange.sink).toBeDefined();
-    await exchange.send('"more"');
-    exchange.answer(1, '"answer"');
-    await turn();
-    expect(reader.messages).toEqual(['"progress"', '"more"', '"answer"']);
-    expect([reader.end, exchange.carries, exchange.sink]).toEqual(['complete', 'nothing', undefined]);
-  });
-
   it('a POST becomes a stream that its last answer ends, also when the answer comes before the response is opened', async () => {
     const { exchange } = await setup(kind);
     void exchange.send('"progress"');
     exchange.answer(1, '"answer"', { status: 403, headers: {} });
     const reader = await Reader.of(exchange);
     expect([reader.messages, reader.end]).toEqual([['"progress"', '"answer"'], 'complete']);
-  });
-
-  it('a POST becomes a stream after sseAfterMs, with its head at once', async () => {
-    const { clock, exchange } = await setup(kind);
-    await clock.advance(499);
-    expect(await replyOf(exchange)).toBeUndefined();
-    await clock.advance(1);
-    const reader = await Reader.of(exchange);
-    expect([reader.events, reader.end]).toEqual([kind === 'a log' ? [HEAD] : [], undefined]);
-    exchange.answer(1, '"answer"');
-    await turn();
-    expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
-  });
-
-  it('a POST becomes a stream in the mode "sse" at once, without a timer, for every request', async () => {
-    const { clock, exchange } = await setup(kind, { mode: 'sse' });
-    expect(clock.pending).toBe(0);
-    expect(exchange.stream()).toBe(exchange.sink);
-    expect(await exchange.reply).toMatchObject({ kind: 'events' });
-    exchange.answer(1, '"answer"');
-    const reader = await Reader.of(exchange);
-    expect([reader.messages, reader.end]).toEqual([['"answer"'], 'complete']);
-  });
-
-  it('a POST never becomes a stream in the mode "json", which carries answers alone', async () => {
-    const { clock, exchange, begun } = await setup(kind, { mode: 'json' });
-    expect([exchange.carries, clock.pending]).toEqual(['answers', 0]);
-    expect(exchange.closeStream()).toBe(false);
-    await exchange.send('"dropped"');
-    await clock.advance(60_000);
-    expect(await replyOf(exchange)).toBeUndefined();
-    exchange.answer(1, '"answer"');
-    expect(await exchange.reply).toEqual({ kind: 'json', body: '"answer"' });
-    expect([exchange.carries, begun]).toEqual(['nothing', []]);
-  });
-
-  it('a POST becomes a stream with the answers that were there before, and without requests that were cancelled', async () => {
-    const { clock, exchange, begun } = await setup(kind, { batch: true, requests: [1, 2, 3] });
-    exchange.answer(2, '"b"');
-    exchange.settle(3);
-    await clock.advance(500);
-    const reader = await Reader.of(exchange);
-    expect([reader.messages, reader.end, begun]).toEqual([['"b"'], undefined, [[1, 2]]]);
-    exchange.answer(1, '"a"');
-    await turn();
-    expect([reader.messages, reader.end]).toEqual([['"b"', '"a"'], 'complete']);
   });
 
   it('a POST becomes a stream once, and gives its reply once, however often it is asked for', async () => {
@@ -279,31 +200,6 @@ describe('over a log, a POST that has become a stream', () => {
 });
 
 describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
-  it('a POST whose requests are cancelled before anything was sent, is a head and its end, without a stream', async () => {
-    const { clock, exchange, begun, clientGone } = await setup(kind);
-    exchange.settle(1);
-    const reader = await Reader.of(exchange);
-    expect([reader.events, reader.end, exchange.carries, clock.pending]).toEqual([[], 'complete', 'nothing', 0]);
-    expect([begun, clientGone.mock.calls]).toEqual([[], []]);
-  });
-
-  it('a POST whose requests are cancelled answers what is left of a batch as JSON', async () => {
-    const { exchange } = await setup(kind, { batch: true, requests: [1, 2] });
-    exchange.answer(1, '"a"');
-    exchange.settle(2);
-    expect(await exchange.reply).toEqual({ kind: 'json', body: '["a"]' });
-  });
-
-  it('a POST whose requests are cancelled ends its stream without an answer', async () => {
-    const { exchange, open, clientGone } = await setup(kind);
-    void exchange.send('"progress"');
-    const reader = await Reader.of(exchange);
-    exchange.settle(1);
-    await turn();
-    expect([reader.messages, reader.end, exchange.carries]).toEqual([['"progress"'], 'complete', 'nothing']);
-    expect([await open(), clientGone.mock.calls]).toEqual([[], []]);
-  });
-
   it('before its response was opened, ends that too', async () => {
     const { clock, exchange } = await setup(kind);
     await clock.advance(500);

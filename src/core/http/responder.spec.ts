@@ -1,4 +1,3 @@
-import 'reflect-metadata';
 import { once } from 'node:events';
 import {
   type ClientRequest,
@@ -10,117 +9,13 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { Controller, Get, Header, Module, Res, type INestApplication } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { ExpressAdapter } from '@nestjs/platform-express';
-import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { concat, NEVER, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../common/clock.js';
 import { deferred } from '../common/promises.js';
 import type { McpReply } from '../calls/mcp-exchange.js';
 import { McpResponder } from './responder.js';
 
-let app: INestApplication;
-let reply: McpReply;
-let failure: unknown;
-const options = { keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock };
-const responder = new McpResponder(options);
-
-@Controller()
-class AnyController {
-  @Get()
-  @Header('X-App', 'yes')
-  get(@Res() response: object) {
-    try {
-      if (reply.kind !== 'events') return responder.send(response, reply);
-      const stream = responder.stream(response)!;
-      stream.start(reply.open(stream));
-    } catch (error) {
-      failure = error;
-      app.getHttpAdapter().reply(response, { failed: true }, 500);
-    }
-  }
-}
-
-@Module({ controllers: [AnyController] })
-class AnyModule {}
-
-async function ask(): Promise<IncomingMessage> {
-  const { port } = app.getHttpServer().address() as AddressInfo;
-  const request = httpRequest({ port, host: '127.0.0.1', agent: false });
-  request.end();
-  return ((await once(request, 'response')) as [IncomingMessage])[0];
-}
-
-describe.each(['express', 'fastify'])('the replies of %s', (kind) => {
-  beforeEach(async () => {
-    app = await NestFactory.create(AnyModule, kind === 'express' ? new ExpressAdapter() : new FastifyAdapter(), {
-      logger: false,
-    });
-    await app.listen(0, '127.0.0.1');
-  });
-
-  afterEach(async () => {
-    void responder.drain(0);
-    await app.close();
-  });
-
-  it('an accepted POST is answered with 202, without body and type', async () => {
-    reply = { kind: 'accepted' };
-    const response = await ask();
-
-    expect(response.statusCode).toBe(202);
-    expect(response.headers['content-type']).toBeUndefined();
-    expect(response.headers['content-length']).toBe('0');
-    expect(await text(response)).toBe('');
-  });
-
-  it('a JSON answer is 200 with the given text', async () => {
-    reply = { kind: 'json', body: '{"ü": 1e400}', headers: { 'Mcp-Session-Id': 'abc' } };
-    const response = await ask();
-
-    expect(response).toMatchObject({ statusCode: 200, headers: { 'mcp-session-id': 'abc', 'x-app': 'yes' } });
-    expect(response.headers['content-type']).toMatch(/^application\/json/);
-    expect(await text(response)).toBe('{"ü": 1e400}');
-  });
-
-  it.each([204, 405])('an empty answer is %i with its headers', async (status) => {
-    reply = { kind: 'empty', status, headers: { Allow: 'GET, POST, DELETE' } };
-    const response = await ask();
-
-    expect(response).toMatchObject({ statusCode: status, headers: { allow: 'GET, POST, DELETE' } });
-    expect(response.headers['content-type']).toBeUndefined();
-    expect(await text(response)).toBe('');
-  });
-
-  it('an event stream has the headers that the app has set', async () => {
-    reply = { kind: 'events', open: () => concat(of({ data: '1' }), NEVER) };
-    const response = await ask();
-
-    expect(response).toMatchObject({
-      statusCode: 200,
-      headers: { 'content-type': 'text/event-stream', 'x-app': 'yes' },
-    });
-    expect(String((await once(response, 'data'))[0])).toBe('event: message\ndata: 1\n\n');
-    expect(responder.open).toBe(1);
-    response.destroy();
-  });
-
-  it('an error of opening an event stream can still be answered', async () => {
-    const error = new Error('no');
-    reply = {
-      kind: 'events',
-      open: () => {
-        throw error;
-      },
-    };
-    const response = await ask();
-
-    expect([response.statusCode, await text(response), failure]).toEqual([500, '{"failed":true}', error]);
-    expect(responder.open).toBe(0);
-  });
-});
+const responder = new McpResponder({ keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock });
 
 describe('the reply to a POST', () => {
   let server: Server;
@@ -215,7 +110,7 @@ describe('the reply to a POST', () => {
 
   it('the reply to a POST is written to Node directly where there is no adapter', async () => {
     const { request, response } = await post();
-    new McpResponder(options).send(response, { kind: 'json', body: '{}', status: 403, headers: { 'X-Own': 'yes' } });
+    responder.send(response, { kind: 'json', body: '{}', status: 403, headers: { 'X-Own': 'yes' } });
     const [received] = (await once(request, 'response')) as [IncomingMessage];
     expect(received).toMatchObject({
       statusCode: 403,

@@ -13,7 +13,7 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../common/clock.js';
 import { Complete, McpHandlers, Prompt, Tool } from '../decorators/handler.decorators.js';
-import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { resolveOptions } from '../../common/options.js';
 import { HANDLER_TABLE } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
@@ -255,22 +255,6 @@ describe('a handler belongs', () => {
 describe('declared handlers', () => {
   const load = async (...types: (new () => object)[]): Promise<HandlerTable> =>
     (await start({ providers: [endpoint(), ...types] })).load();
-
-  it('declared handlers say where they come from', async () => {
-    const { load } = await start({ imports: [InnerModule], providers: [endpoint()] });
-    expect(load().get('tool', 'inherited')!.origin).toBe('Derived.inherited (InnerModule)');
-  });
-
-  it('declared handlers of the same name stop the start, and both are named', async () => {
-    class Twin {
-      @Tool({ name: 'one' })
-      again(): void {}
-    }
-    await expect(load(First, Twin)).rejects.toThrow(McpDuplicateHandlerError);
-    await expect(load(First, Twin)).rejects.toThrow(
-      'Two MCP handlers of kind "tool" have the name "one": First.one (RootTestModule) and Twin.again (RootTestModule).',
-    );
-  });
 
   it('declared handlers with a header that clients would refuse stop the start', async () => {
     const text = { type: 'string', 'x-mcp-header': 'Region' };

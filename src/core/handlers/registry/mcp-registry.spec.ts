@@ -1,12 +1,11 @@
 import { Logger } from '@nestjs/common';
-import { firstValueFrom, of } from 'rxjs';
+import { firstValueFrom } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { systemClock } from '../../common/clock.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
-import { toolProgress } from '../results/tool-event.js';
 import { registryParts } from '../../../../test/support/registry-parts.js';
 import { McpRegistry } from './mcp-registry.js';
 
@@ -19,7 +18,6 @@ function madeRegistry(): {
   registry: McpRegistry;
   changes: McpHandlerListChange['list'][];
   context: McpContext;
-  reports: unknown[];
 } {
   const table = new HandlerTable();
   const registry = new McpRegistry(
@@ -32,75 +30,17 @@ function madeRegistry(): {
   );
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
-  const reports: unknown[] = [];
   const context = {
     mcpCall: {},
     entering: () => undefined,
     signal: new AbortController().signal,
-    progress: async (progress: number) => void reports.push(progress),
   } as unknown as McpContext;
-  return { table, registry, changes, context, reports };
+  return { table, registry, changes, context };
 }
 
 describe('the registry', () => {
   beforeAll(() => Logger.overrideLogger(false));
   afterAll(() => Logger.overrideLogger(['error']));
-
-  it('the registry adds each kind of handler, and says so', () => {
-    const { registry, changes, table } = madeRegistry();
-    registry.registerTool({ name: 'find', handler: () => 'found' });
-    registry.registerResource({ uri: 'a://b', name: 'b', handler: ({ uri }) => uri });
-    registry.registerResourceTemplate({ uriTemplate: 'a://{b}', name: 'b', handler: ({ b }) => b });
-    registry.registerPrompt({ name: 'ask', handler: () => 'text' });
-    expect(changes).toEqual(['tools', 'resources', 'resources', 'prompts']);
-    expect([table.size('tool'), table.size('resource'), table.size('template'), table.size('prompt')]).toEqual([
-      1, 1, 1, 1,
-    ]);
-    expect(registry.list('tool')).toEqual([
-      {
-        kind: 'tool',
-        key: 'find',
-        origin: 'tool "find" (registered at run time)',
-        wire: { name: 'find', inputSchema: { type: 'object', properties: {} } },
-        guarded: false,
-      },
-    ]);
-  });
-
-  it('the registry runs functions as methods are run', async () => {
-    const { registry, table, context, reports } = madeRegistry();
-    registry.registerTool({
-      name: 'find',
-      inputSchema: z.object({ page: z.coerce.number().default(1) }),
-      handler: ({ page }: { page: number }, ctx) => [page + 1, ctx === context],
-    });
-    registry.registerTool({ name: 'watch', handler: () => of(toolProgress(1), 'done', toolProgress(2)) });
-    registry.registerTool({
-      name: 'walk',
-      async *handler() {
-        yield toolProgress(3);
-        yield 'walked';
-      },
-    });
-    registry.registerTool({ name: 'fail', handler: () => Promise.reject(new Error('secret')) });
-    const call = (name: string, args = {}) => table.get('tool', name)!.invoke(args, context);
-    expect(await call('find', { page: '4' })).toMatchObject({ content: [{ text: '[5,true]' }] });
-    expect(await call('find', { page: 'x' })).toMatchObject({ isError: true });
-    expect(await call('watch')).toMatchObject({ content: [{ text: 'done' }] });
-    expect(await call('walk')).toMatchObject({ content: [{ text: 'walked' }] });
-    expect(reports).toEqual([1, 2, 3]);
-    expect(JSON.stringify(await call('fail'))).not.toContain('secret');
-  });
-
-  it('the registry completes arguments', async () => {
-    const { registry, table, context } = madeRegistry();
-    const complete = { x: (value: string) => [`${value}1`] };
-    registry.registerPrompt({ name: 'ask', arguments: [{ name: 'x' }], handler: () => '', complete });
-    registry.registerResourceTemplate({ uriTemplate: 'a://{x}', name: 'b', handler: () => '', complete });
-    for (const entry of [table.get('prompt', 'ask')!, table.get('template', 'a://{x}')!]) {
-      expect(await entry.completions.get('x')!('v', {}, context)).toMatchObject({ values: ['v1'] });
-    }
-  });
 
   it('the registry takes handlers back', () => {
     const { registry, changes, table } = madeRegistry();

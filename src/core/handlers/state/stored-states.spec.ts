@@ -57,17 +57,6 @@ const failure = (task: Promise<unknown>) =>
   );
 
 describe('state with a handle', () => {
-  it('state with a handle costs nothing before something is stored, then goes by its handle', async () => {
-    const { as, calls, store } = setup();
-    const cart = await as('ann').open(undefined);
-    expect(cart.handle).toMatch(/^[A-Za-z0-9]{22}$/);
-    expect([cart.data, calls]).toEqual([{}, []]);
-    expect(await cart.patch({ items: [1], note: null })).toEqual({ items: [1] });
-    expect(cart.data).toEqual({ items: [1] });
-    expect((await as('ann').open(cart.handle)).data).toEqual({ items: [1] });
-    expect(await store.get(cart.handle)).toBeUndefined();
-  });
-
   it('state with a handle lies under its endpoint, a hash of the principal, and the handle', async () => {
     const { as, calls } = setup();
     const handle = async (principal?: string) => {
@@ -160,21 +149,6 @@ describe('state with a handle', () => {
     await expect(as('ann').open(other.handle)).rejects.toThrow(McpUnknownStateError);
     expect(sizeOf(of)).toBe(0);
   });
-
-  it('state with a handle is of one endpoint, also when several share a store', async () => {
-    const one = setup();
-    const two = setup({ endpoint: 'path.other' }, one);
-    const handle = await stored(one, 'ann');
-    await expect(two.as('ann').open(handle)).rejects.toThrow(McpUnknownStateError);
-  });
-
-  it('state with a handle begins on one node and goes on on another', async () => {
-    const one = setup();
-    const two = setup({}, one);
-    const state = await two.as('ann').open(await stored(one, 'ann'));
-    expect(await state.patch({ b: 2 })).toEqual({ a: 1, b: 2 });
-    expect((await one.as('ann').open(state.handle)).data).toEqual({ a: 1, b: 2 });
-  });
 });
 
 describe('the time of a state', () => {
@@ -230,23 +204,6 @@ describe('the time of a state', () => {
 });
 
 describe('state of a principal', () => {
-  it('state of a principal is the same in all calls of the principal, and of no other', async () => {
-    const { as } = setup();
-    const state = await as('ann').ofPrincipal();
-    expect(state.data).toEqual({});
-    expect(state).toMatchObject({ handle: undefined });
-    await state.patch({ theme: 'dark' });
-    expect((await as('ann').ofPrincipal()).data).toEqual({ theme: 'dark' });
-    expect((await as('bob').ofPrincipal()).data).toEqual({});
-  });
-
-  it('state of a principal is refused to anonymous callers, with the reason', async () => {
-    const { as } = setup();
-    const error = (await failure(as().ofPrincipal())) as McpStateError;
-    expect([error.name, error.code]).toEqual(['McpStateError', 'NO_PRINCIPAL']);
-    expect(error.message).toContain('the caller is anonymous');
-  });
-
   it('state of a principal cannot be named by a client', async () => {
     const { as, calls } = setup();
     await (await as('ann').ofPrincipal()).patch({ a: 1 });
