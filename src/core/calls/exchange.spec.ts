@@ -150,6 +150,20 @@ describe.each(SINKS)('over %s, a POST that is answered at once', (kind) => {
 });
 
 describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
+  it('a POST becomes a stream at the first message that is no answer, which precedes the answer', async () => {
+    const { clock, exchange } = await setup(kind);
+    const sent = exchange.send('"progress"');
+    expect(clock.pending).toBe(0);
+    const reader = await Reader.of(exchange);
+    await sent;
+    expect(exchange.sink).toBeDefined();
+    await exchange.send('"more"');
+    exchange.answer(1, '"answer"');
+    await turn();
+    expect(reader.messages).toEqual(['"progress"', '"more"', '"answer"']);
+    expect([reader.end, exchange.carries, exchange.sink]).toEqual(['complete', 'nothing', undefined]);
+  });
+
   it('a POST becomes a stream that its last answer ends, also when the answer comes before the response is opened', async () => {
     const { exchange } = await setup(kind);
     void exchange.send('"progress"');
@@ -200,6 +214,16 @@ describe('over a log, a POST that has become a stream', () => {
 });
 
 describe.each(SINKS)('over %s, a POST whose requests are cancelled', (kind) => {
+  it('a POST whose requests are cancelled ends its stream without an answer', async () => {
+    const { exchange, open, clientGone } = await setup(kind);
+    void exchange.send('"progress"');
+    const reader = await Reader.of(exchange);
+    exchange.settle(1);
+    await turn();
+    expect([reader.messages, reader.end, exchange.carries]).toEqual([['"progress"'], 'complete', 'nothing']);
+    expect([await open(), clientGone.mock.calls]).toEqual([[], []]);
+  });
+
   it('before its response was opened, ends that too', async () => {
     const { clock, exchange } = await setup(kind);
     await clock.advance(500);
