@@ -20,10 +20,13 @@ const ALONE = [
 /** What `npm test` leaves to `npm run test:all`: volume, other processes, browsers, Redis. */
 const REST = [
   '{src,test}/**/*.fuzz.spec.ts',
-  'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**/*.spec.ts',
+  'test/{browser,client,clients,cluster,differential,examples,load,quickstart,recipes,redis,sqlite}/**/*.spec.ts',
+  'test/**/snippets.spec.ts',
   'test/architecture/loaded.spec.ts',
   'test/{auth,live}/nodes.spec.ts',
-  'test/recipes/{bullmq,kubernetes,login-proxy,monitoring}.spec.ts',
+  'test/auth/example.spec.ts',
+  'test/module/{optional-packages,serverless,versioning}.spec.ts',
+  'test/skills/official-client.spec.ts',
   'test/stdio/processes.spec.ts',
   'test/tasks/killed.spec.ts',
   'test/handlers/{errors,errors-hostile,errors-long-texts,limits,lists-per-caller,matrix,observables*,pagination}.spec.ts',
@@ -42,13 +45,13 @@ class ByFolder extends BaseSequencer {
   }
 }
 
-/** The specifications with parts that `npm test` leaves out: those on the other adapter, and on Redis. */
+/** The specifications with parts that `npm test` leaves out: those on the other adapter, on Redis, and rows of tables. */
 function withPartsLeftOut(): string[] {
   const files = ['src', 'test'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
   );
   return files.filter(
-    (file) => file.endsWith('.spec.ts') && /\b(ADAPTERS|describeRedis)\b/.test(readFileSync(file, 'utf8')),
+    (file) => file.endsWith('.spec.ts') && /\b(ADAPTERS|describeRedis|sampled)\b/.test(readFileSync(file, 'utf8')),
   );
 }
 

@@ -86,51 +86,53 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
     return (result[field] as Record<string, string>[]).map((entry) => entry[key]!);
   };
 
-  describe.each(ERAS)('in the %s era', (era) => {
-    describe.each(KINDS)('of a %s', (kind) => {
-      it('A7: a handler with scopes is refused with 403 and all scopes of the operation when some are missing', async () => {
-        const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
-        for (const [host, scope] of [
-          ['secret', 'notes:read notes:write'],
-          ['shown', 'notes:read notes:write'],
-          ['both', 'notes:read notes:list notes:write notes:send'],
-        ] as const) {
-          const response = await ask(caller, kind, host);
-          expect([host, response.status]).toEqual([host, 403]);
-          expect(challengeIn(response)).toEqual({
-            error: 'insufficient_scope',
-            error_description: `This needs an access token with the scopes: ${scope}`,
-            scope,
-            resource_metadata: METADATA_URL,
-          });
-          expect(await response.json()).toMatchObject({
-            id: expect.anything(),
-            error: { code: -32000, message: expect.stringContaining(scope), data: { scopes: scope.split(' ') } },
-          });
-        }
-      });
-
-      it('A7: a handler with scopes is served when the token has the scopes', async () => {
-        const all = 'notes:read notes:list notes:write notes:send';
-        const caller = await asker(await start(), era, await bearer(idp(), all));
-        for (const host of ['open', 'secret', 'shown', 'both']) {
-          expect([host, (await ask(caller, kind, host)).status]).toEqual([host, 200]);
-        }
-      });
-
-      it('A11: a handler with scopes is listed only if the token allows it, also within one session', async () => {
-        const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
-        const names = (...hosts: string[]) => hosts.map((host) => nameOf(kind, host));
-        const hosts = names('open', 'secret', 'shown', 'both', 'mixed');
-        const seen = async (scope: string) =>
-          (await listed(caller, kind, await bearer(idp(), scope))).filter((name) => hosts.includes(name));
-        expect(await seen('notes:read')).toEqual(names('open', 'shown'));
-        expect(await seen('notes:read notes:write')).toEqual(names('open', 'secret', 'shown'));
-        expect(await seen('notes:read notes:list')).toEqual(names('open', 'shown', 'mixed'));
-        expect(await seen('notes:read notes:list notes:write notes:send')).toEqual(hosts);
-      });
+  /** Each kind in one era: the eras differ in what is answered, the kinds in what is asked. */
+  const KINDS_AND_ERAS = KINDS.map((kind, at) => [kind, ERAS[at % 2]!] as const);
+  describe.each(KINDS_AND_ERAS)('of a %s, in the %s era', (kind, era) => {
+    it('A7: a handler with scopes is refused with 403 and all scopes of the operation when some are missing', async () => {
+      const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
+      for (const [host, scope] of [
+        ['secret', 'notes:read notes:write'],
+        ['shown', 'notes:read notes:write'],
+        ['both', 'notes:read notes:list notes:write notes:send'],
+      ] as const) {
+        const response = await ask(caller, kind, host);
+        expect([host, response.status]).toEqual([host, 403]);
+        expect(challengeIn(response)).toEqual({
+          error: 'insufficient_scope',
+          error_description: `This needs an access token with the scopes: ${scope}`,
+          scope,
+          resource_metadata: METADATA_URL,
+        });
+        expect(await response.json()).toMatchObject({
+          id: expect.anything(),
+          error: { code: -32000, message: expect.stringContaining(scope), data: { scopes: scope.split(' ') } },
+        });
+      }
     });
 
+    it('A7: a handler with scopes is served when the token has the scopes', async () => {
+      const all = 'notes:read notes:list notes:write notes:send';
+      const caller = await asker(await start(), era, await bearer(idp(), all));
+      for (const host of ['open', 'secret', 'shown', 'both']) {
+        expect([host, (await ask(caller, kind, host)).status]).toEqual([host, 200]);
+      }
+    });
+
+    it('A11: a handler with scopes is listed only if the token allows it, also within one session', async () => {
+      const caller = await asker(await start(), era, await bearer(idp(), 'notes:read'));
+      const names = (...hosts: string[]) => hosts.map((host) => nameOf(kind, host));
+      const hosts = names('open', 'secret', 'shown', 'both', 'mixed');
+      const seen = async (scope: string) =>
+        (await listed(caller, kind, await bearer(idp(), scope))).filter((name) => hosts.includes(name));
+      expect(await seen('notes:read')).toEqual(names('open', 'shown'));
+      expect(await seen('notes:read notes:write')).toEqual(names('open', 'secret', 'shown'));
+      expect(await seen('notes:read notes:list')).toEqual(names('open', 'shown', 'mixed'));
+      expect(await seen('notes:read notes:list notes:write notes:send')).toEqual(hosts);
+    });
+  });
+
+  describe.each(ERAS)('in the %s era', (era) => {
     it('A7: scopes that a class inherits are added', async () => {
       const app = await start();
       const one = await asker(app, era, await bearer(idp(), 'notes:read'));
@@ -203,23 +205,23 @@ describe.each(ONE_ADAPTER)('scopes of handlers, on %s', (adapter) => {
       await stream.end();
       expect(stream.messages.at(-1)).toMatchObject({ error: { data: { scopes: ['notes:read', 'notes:write'] } } });
     });
+  });
 
-    it('A11: lists that depend on a token are private', async () => {
-      const listCache = { ttlMs: 1_000, scope: 'public' } as const;
-      const headers = await bearer(idp(), 'notes:read');
-      for (const [auth, given] of [
-        [{}, headers],
-        [{ anonymous: true }, headers],
-        [{ anonymous: true }, {}],
-      ] as const) {
-        const app = await start({ listCache, auth });
-        const { request } = await asker(app, 'modern', given);
-        const { result } = await (await request('tools/list')).json();
-        expect(result.cacheScope).toBe('private');
-      }
-      const { request } = await asker(await start({ listCache }), 'modern', headers);
-      expect((await (await request('server/discover')).json()).result.cacheScope).toBe('private');
-    });
+  it('A11: lists that depend on a token are private', async () => {
+    const listCache = { ttlMs: 1_000, scope: 'public' } as const;
+    const headers = await bearer(idp(), 'notes:read');
+    for (const [auth, given] of [
+      [{}, headers],
+      [{ anonymous: true }, headers],
+      [{ anonymous: true }, {}],
+    ] as const) {
+      const app = await start({ listCache, auth });
+      const { request } = await asker(app, 'modern', given);
+      const { result } = await (await request('tools/list')).json();
+      expect(result.cacheScope).toBe('private');
+    }
+    const { request } = await asker(await start({ listCache }), 'modern', headers);
+    expect((await (await request('server/discover')).json()).result.cacheScope).toBe('private');
   });
 
   it('A7: a refusal in a batch is a JSON-RPC error that names the scopes', async () => {

@@ -42,11 +42,14 @@ describe.each(ONE_ADAPTER)('the order of what runs around handlers, on %s', (ada
   const start = testApps(adapter, { shared: true, denials: 'http' });
   beforeEach(() => void takeSights());
 
+  const { providers, configure } = globals(EVERYWHERE);
+  const everything = {
+    module: { controllers: [controlOf(EVERYWHERE)] },
+    providers: [hostOf('subject', EVERYWHERE, { injected: true, pipes: true }), ...providers],
+    configure,
+  };
   const startEverything = async (): Promise<{ app: TestApp; client: RawClient }> => {
-    const { providers, configure } = globals(EVERYWHERE);
-    const host = hostOf('subject', EVERYWHERE, { injected: true, pipes: true });
-    const module = { controllers: [controlOf(EVERYWHERE)] };
-    const app = await start({ module, providers: [host, ...providers], configure });
+    const app = await start(everything);
     const client = await app.client({ ...as('anna', 'fresh'), 'x-caller': 'anna' }).initialize();
     takeSights();
     return { app, client };

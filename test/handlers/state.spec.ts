@@ -108,10 +108,10 @@ const carted = async (caller: Caller, args: object = { item: 'tea', count: 1 }) 
 describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet) => {
   const start = testApps(adapter, { shared: true, providers: [Tools] });
   /** Apps end their states by time, as nobody else does. */
+  const clock = new ManualClock();
   const withTime = async (options: TestAppsOptions = {}) => {
-    const clock = new ManualClock();
     const app = await start({ clock, idleTimeoutMs: IDLE, ...options });
-    return { app, clock, over: () => clock.advance(IDLE + LOOK) };
+    return { app, over: () => clock.advance(IDLE + LOOK) };
   };
 
   it('state that outlives a call is found by its handle in later calls, from any client of the same principal', async () => {
@@ -183,7 +183,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
   });
 
   it('state that outlives a call expires when it is not used for the idle timeout, also without a session', async () => {
-    const { app, clock } = await withTime({ eras: era as 'legacy' | 'modern' });
+    const { app } = await withTime({ eras: era as 'legacy' | 'modern' });
     const caller = await meet(app);
     const { cart } = await carted(caller);
     await app.service.terminateAll();

@@ -19,8 +19,13 @@ const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is unavail
 
 describe.each(ONE_ADAPTER)('when a store is unavailable while a handler runs, on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, sseAfterMs: 3_600_000 });
-  let clock: ManualClock;
-  let backend: NodeBackend;
+  const clock = new ManualClock();
+  const backend = new NodeBackend();
+  const stores = {
+    sessionStore: backend.over<McpSessionStore>(new InMemorySessionStore(clock)),
+    stateStore: backend.over<McpStateStore>(new InMemoryStateStore(clock)),
+    eventStore: backend.over<McpEventStore>(new InMemoryEventStore({}, clock)),
+  };
   let app: TestApp;
   let events: McpSessionEvent[];
 
@@ -47,15 +52,8 @@ describe.each(ONE_ADAPTER)('when a store is unavailable while a handler runs, on
   };
 
   beforeEach(async () => {
-    [clock, backend] = [new ManualClock(), new NodeBackend()];
-    app = await start({
-      clock,
-      sessionStore: backend.over<McpSessionStore>(new InMemorySessionStore(clock)),
-      stateStore: backend.over<McpStateStore>(new InMemoryStateStore(clock)),
-      eventStore: backend.over<McpEventStore>(new InMemoryEventStore({}, clock)),
-      // Notifications of a call then go to the standalone stream, and the call outlives the failure of that.
-      responseMode: 'json',
-    });
+    // Notifications of a call then go to the standalone stream, and the call outlives the failure of that.
+    app = await start({ clock, ...stores, responseMode: 'json' });
     events = recordedEvents(app);
     const registry = registryOf(app);
     const outcome = async (doing: Promise<unknown>, caught: boolean): Promise<string> => {

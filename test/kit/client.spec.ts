@@ -10,7 +10,7 @@ import {
   type McpTestClientOptions,
   refusalOf,
 } from 'nestjs-mcp-streamable/testing';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/adapters.js';
 import { gate } from '../support/app.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
@@ -21,30 +21,41 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
   '$adapter, $era',
   ({ adapter, era }) => {
     const apps: INestApplication[] = [];
+    let shared: Promise<INestApplication> | undefined;
+    /** The app of the tests that leave its doors closed. */
+    const share = () => (shared ??= start());
 
     async function makeApp(): Promise<INestApplication> {
-      const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'kit', version: '1.0.0' } })];
-      const testing = await Test.createTestingModule({ imports, providers: [KitTools, Doors, StaffGuard] }).compile();
-      const app =
-        adapter === 'express'
-          ? testing.createNestApplication(new ExpressAdapter())
-          : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
+      const app = await start();
       apps.push(app);
       return app;
+    }
+
+    async function start(): Promise<INestApplication> {
+      const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'kit', version: '1.0.0' } })];
+      const testing = await Test.createTestingModule({ imports, providers: [KitTools, Doors, StaffGuard] }).compile();
+      return adapter === 'express'
+        ? testing.createNestApplication(new ExpressAdapter())
+        : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
     }
     const connect = async (app: INestApplication, options: McpTestClientOptions = {}) =>
       createMcpTestClient(app, { era, ...options });
 
+    const expectClean = async (app: INestApplication) => {
+      await expectNothingLeft(app);
+      expect(app.getHttpServer().listening).toBe(false);
+    };
     afterEach(async () => {
+      if (shared) await expectClean(await shared);
       for (const app of apps.splice(0)) {
-        await expectNothingLeft(app);
-        expect(app.getHttpServer().listening).toBe(false);
+        await expectClean(app);
         await app.close();
       }
     });
+    afterAll(async () => (await shared)?.close());
 
     it('the test client calls a tool of an app that listens nowhere', async () => {
-      const mcp = await connect(await makeApp());
+      const mcp = await connect(await share());
       expect(mcp.era).toBe(era);
       expect(mcp.sessionId === undefined).toBe(era === 'modern');
       expect(await mcp.callTool('add', { a: 1, b: 2 })).toEqual({
@@ -63,7 +74,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client lists tools, reads resources and gets prompts', async () => {
-      const mcp = await connect(await makeApp());
+      const mcp = await connect(await share());
       const names = (list: { name: string }[]) => list.map(({ name }) => name);
       expect(names(await mcp.list.tools())).toEqual(expect.arrayContaining(['add', 'ask']));
       expect(names(await mcp.list.resources())).toEqual(['terms']);
@@ -75,7 +86,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client collects the progress and the log messages of a call', async () => {
-      const mcp = await connect(await makeApp(), { logLevel: 'info' });
+      const mcp = await connect(await share(), { logLevel: 'info' });
       const { text, progress, notifications } = await mcp.callTool('count');
       expect(text).toBe('counted');
       expect(progress.map((each) => each.progress)).toEqual([1, 2, 3]);
@@ -84,7 +95,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client sends headers and a token', async () => {
-      const app = await makeApp();
+      const app = await share();
       const stranger = await connect(app);
       await expect(stranger.callTool('close_shop')).rejects.toThrow('Only staff');
       const staff = await connect(app, { headers: { 'x-staff': 'yes' } });
@@ -94,7 +105,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client reports how a caller is refused, and fails when the call is not refused', async () => {
-      const app = await makeApp();
+      const app = await share();
       const stranger = await connect(app);
       const refusal = await refusalOf(stranger.callTool('close_shop'));
       expect(refusal).toEqual({ status: 401, message: 'Only staff may do that.', challenge: undefined });
@@ -108,7 +119,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
 
     it('the test client answers the questions of a handler with what the test gave it', async () => {
       const asked: unknown[] = [];
-      const mcp = await connect(await makeApp(), {
+      const mcp = await connect(await share(), {
         elicit: ({ message }) => {
           asked.push(message);
           return { action: 'accept', content: { name: 'Anna' } };
@@ -136,7 +147,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client sends messages as they are', async () => {
-      const mcp = await connect(await makeApp());
+      const mcp = await connect(await share());
       const { status, headers, messages } = await mcp.raw({
         jsonrpc: '2.0',
         id: 'mine',
@@ -151,7 +162,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client reaches all other routes of the app', async () => {
-      const mcp = await connect(await makeApp());
+      const mcp = await connect(await share());
       const response = await mcp.fetch('/nowhere', {
         method: 'POST',
         body: 'x',
@@ -163,7 +174,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client closes by itself where it is used with "await using"', async () => {
-      const app = await makeApp();
+      const app = await share();
       const { disposed } = await (async () => {
         const mcp = await connect(app);
         await mcp.callTool('add', { a: 1, b: 2 });
@@ -175,7 +186,7 @@ describe.each(ONE_ADAPTER.flatMap((adapter) => ERAS.map((era) => ({ adapter, era
     });
 
     it('the test client serves many clients at once', async () => {
-      const app = await makeApp();
+      const app = await share();
       const clients = await Promise.all(Array.from({ length: 10 }, () => connect(app)));
       const calls = clients.flatMap((mcp) => [1, 2, 3].map((a) => mcp.callTool('add', { a, b: 0 })));
       const sums = (await Promise.all(calls)).map(({ structured }) => (structured as { sum: number }).sum);

@@ -11,3 +11,11 @@ export const ADAPTERS: readonly Adapter[] = (['express', 'fastify'] as const).fi
 
 /** For all other tests, of what lies behind the adapter: Fastify, or the one of `ADAPTER`. */
 export const ONE_ADAPTER: readonly Adapter[] = ADAPTERS.slice(-1);
+
+/**
+ * Of the rows of a table those of this run: `npm test` takes one of each four, `npm run test:all` all of them. For tables in which
+ * each row is an app, and a handful shows the rule.
+ */
+export function sampled<T extends unknown[] | [unknown]>(rows: readonly T[]): readonly T[] {
+  return process.env['QUICK'] === '1' ? rows.filter((_, at) => at % 4 === 0) : rows;
+}
