@@ -2,7 +2,7 @@
 import { dirname, relative } from 'node:path';
 import { MinimalReporter } from 'vitest/node';
 
-const NO_REASON = 'of another adapter or era, or for npm run test:long';
+const NO_REASON = 'of another adapter or era, or for npm run test:all or test:long';
 
 /** `test/handlers` and `src/core/log` are groups; what lies deeper belongs to them. */
 function groupOf(file) {

@@ -157,6 +157,8 @@ export class TestApp {
     const { port = false, address: ____, ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo,
+      // On a machine that stalls for half a second, the default, an answer would begin a stream.
+      sseAfterMs: 3_600_000,
       // Nodes that share their sessions must have keys.
       ...(moduleOptions.backend && { requestStateKeys: ['a secret that all nodes of a deployment know'] }),
       ...moduleOptions,
