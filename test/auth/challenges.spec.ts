@@ -56,6 +56,79 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
   afterEach(() => Tools.ran.mockClear());
 
   describe.each(ERAS)('in the %s era', (era) => {
+    it('A4: a token is required on each request, whatever session it names', async () => {
+      const app = await start();
+      const headers = await bearer(idp());
+      const { request } = await asker(app, era, headers);
+      expect((await request('tools/call', { name: 'run', arguments: {} })).status).toBe(200);
+      const without = await request('tools/call', { name: 'run', arguments: {} }, { authorization: '' });
+      expect(without.status).toBe(401);
+      expect(Tools.ran).toHaveBeenCalledOnce();
+    });
+
+    it('A6, A7: a token without the required scopes gets 403 with all of them', async () => {
+      const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
+      const response = await knocker(app, era)(await bearer(idp(), 'notes:read'));
+      expect(response.status).toBe(403);
+      expect(challengeIn(response)).toMatchObject({
+        error: 'insufficient_scope',
+        scope: 'notes:read notes:list',
+        resource_metadata: METADATA_URL,
+      });
+      const enough = await knocker(app, era)(await bearer(idp(), 'notes:list notes:read more'));
+      expect(enough.status).toBe(200);
+    });
+
+    it('A2: a 401 of a guard of a handler has a challenge too', async () => {
+      const { request } = await asker(await start(), era, await bearer(idp()));
+      const response = await request('tools/call', { name: 'strict', arguments: {} });
+      expect([response.status, challengeIn(response)['resource_metadata']]).toEqual([401, METADATA_URL]);
+      expect((await response.json()).error.message).toBe('Not like this');
+    });
+
+    it('a guard of the app that refuses tokens which the endpoint accepts is explained once in the log', async () => {
+      const headers = await bearer(idp());
+      const handlers = await startAlone();
+      const { request } = await asker(handlers, era, headers);
+      for (let n = 0; n < 2; n++) await request('tools/call', { name: 'strict', arguments: {} });
+      expect(handlers.log.texts('log').filter((line) => line.includes('401'))).toEqual([
+        expect.stringMatching(/"A handler refused the token".*McpExecutionContext\.isMcp\(context\)/),
+      ]);
+      const guarded = await startAlone({ module: { providers: [{ provide: APP_GUARD, useClass: AuthGuard }] } });
+      for (let n = 0; n < 2; n++) expect((await knocker(guarded, era)(headers)).status).toBe(401);
+      expect(guarded.log.texts('log').filter((line) => line.includes('401'))).toEqual([
+        expect.stringMatching(/"The app refused the token".*"decorators"/),
+      ]);
+    });
+
+    it('a global guard that lets calls of handlers through leaves the routes closed that are tools too', async () => {
+      const app = await start({
+        decorators: [Public()],
+        module: { controllers: [Notes], providers: [{ provide: APP_GUARD, useClass: AuthGuard }] },
+      });
+      const notes = new URL('/notes', app.url).href;
+      expect((await send(notes, { method: 'GET' })).status).toBe(401);
+      expect((await send(notes, { method: 'GET', headers: await bearer(idp()) })).status).toBe(401);
+      const { request } = await asker(app, era, await bearer(idp()));
+      const { result } = await (await request('tools/call', { name: 'notes', arguments: {} })).json();
+      expect(result.content).toEqual([{ type: 'text', text: 'a note' }]);
+      expect((await knocker(app, era)()).status).toBe(401);
+    });
+
+    it('callers without a token are served where that is allowed, and bad tokens are refused', async () => {
+      const app = await start({ auth: { anonymous: true, requiredScopes: ['notes:read'] } });
+      const knock = knocker(app, era);
+      expect((await knock()).status).toBe(200);
+      expect((await knock({ authorization: 'Bearer garbage' })).status).toBe(401);
+      expect((await knock(await bearer(idp(), 'other'))).status).toBe(403);
+      expect((await knock(await bearer(idp(), 'notes:read'))).status).toBe(200);
+      expect(app.log.texts('warn')).toEqual([]);
+    });
+  });
+
+  describe('before a message is read', () => {
+    const era = 'modern';
+
     it('A2, A3, A6, A12: a request without a token gets 401 with the URL of the metadata and the scopes, without an error', async () => {
       const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
       const response = await knocker(app, era)();
@@ -79,16 +152,6 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
       const form = { 'content-type': 'application/x-www-form-urlencoded' };
       const inBody = await send(app.url, { headers: form, body: `access_token=${token}` });
       expect(inBody.status).toBe(401);
-    });
-
-    it('A4: a token is required on each request, whatever session it names', async () => {
-      const app = await start();
-      const headers = await bearer(idp());
-      const { request } = await asker(app, era, headers);
-      expect((await request('tools/call', { name: 'run', arguments: {} })).status).toBe(200);
-      const without = await request('tools/call', { name: 'run', arguments: {} }, { authorization: '' });
-      expect(without.status).toBe(401);
-      expect(Tools.ran).toHaveBeenCalledOnce();
     });
 
     it('A6: a malformed token gets 400', async () => {
@@ -130,19 +193,6 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
       });
     });
 
-    it('A6, A7: a token without the required scopes gets 403 with all of them', async () => {
-      const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
-      const response = await knocker(app, era)(await bearer(idp(), 'notes:read'));
-      expect(response.status).toBe(403);
-      expect(challengeIn(response)).toMatchObject({
-        error: 'insufficient_scope',
-        scope: 'notes:read notes:list',
-        resource_metadata: METADATA_URL,
-      });
-      const enough = await knocker(app, era)(await bearer(idp(), 'notes:list notes:read more'));
-      expect(enough.status).toBe(200);
-    });
-
     it('A2: a 401 of a guard of the app has a challenge too', async () => {
       const guard = {
         canActivate: () => {
@@ -155,13 +205,6 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
       expect(challengeIn(response)).toMatchObject({ error: 'invalid_token', resource_metadata: METADATA_URL });
       expect((await response.json()).error.message).toBe('Not you');
       expect(app.log.texts('debug').join('\n')).not.toContain('Not you');
-    });
-
-    it('A2: a 401 of a guard of a handler has a challenge too', async () => {
-      const { request } = await asker(await start(), era, await bearer(idp()));
-      const response = await request('tools/call', { name: 'strict', arguments: {} });
-      expect([response.status, challengeIn(response)['resource_metadata']]).toEqual([401, METADATA_URL]);
-      expect((await response.json()).error.message).toBe('Not like this');
     });
 
     it('A2: a global guard that refuses a request without a token leads to the login, and not to a dead end', async () => {
@@ -186,35 +229,6 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
       expect([forbidden.status, forbidden.header('www-authenticate')]).toEqual([403, undefined]);
     });
 
-    it('a guard of the app that refuses tokens which the endpoint accepts is explained once in the log', async () => {
-      const headers = await bearer(idp());
-      const handlers = await startAlone();
-      const { request } = await asker(handlers, era, headers);
-      for (let n = 0; n < 2; n++) await request('tools/call', { name: 'strict', arguments: {} });
-      expect(handlers.log.texts('log').filter((line) => line.includes('401'))).toEqual([
-        expect.stringMatching(/"A handler refused the token".*McpExecutionContext\.isMcp\(context\)/),
-      ]);
-      const guarded = await startAlone({ module: { providers: [{ provide: APP_GUARD, useClass: AuthGuard }] } });
-      for (let n = 0; n < 2; n++) expect((await knocker(guarded, era)(headers)).status).toBe(401);
-      expect(guarded.log.texts('log').filter((line) => line.includes('401'))).toEqual([
-        expect.stringMatching(/"The app refused the token".*"decorators"/),
-      ]);
-    });
-
-    it('a global guard that lets calls of handlers through leaves the routes closed that are tools too', async () => {
-      const app = await start({
-        decorators: [Public()],
-        module: { controllers: [Notes], providers: [{ provide: APP_GUARD, useClass: AuthGuard }] },
-      });
-      const notes = new URL('/notes', app.url).href;
-      expect((await send(notes, { method: 'GET' })).status).toBe(401);
-      expect((await send(notes, { method: 'GET', headers: await bearer(idp()) })).status).toBe(401);
-      const { request } = await asker(app, era, await bearer(idp()));
-      const { result } = await (await request('tools/call', { name: 'notes', arguments: {} })).json();
-      expect(result.content).toEqual([{ type: 'text', text: 'a note' }]);
-      expect((await knocker(app, era)()).status).toBe(401);
-    });
-
     it('A6: a token gets 503 while the keys cannot be fetched', async () => {
       const away = 'http://127.0.0.1:9';
       const app = await startAlone({
@@ -224,16 +238,6 @@ describe.each(ONE_ADAPTER)('the challenge to log in, on %s', (adapter) => {
       expect([response.status, response.header('retry-after')]).toEqual([503, '5']);
       expect(response.header('www-authenticate')).toBeUndefined();
       expect(app.log.texts('error')).toHaveLength(1);
-    });
-
-    it('callers without a token are served where that is allowed, and bad tokens are refused', async () => {
-      const app = await start({ auth: { anonymous: true, requiredScopes: ['notes:read'] } });
-      const knock = knocker(app, era);
-      expect((await knock()).status).toBe(200);
-      expect((await knock({ authorization: 'Bearer garbage' })).status).toBe(401);
-      expect((await knock(await bearer(idp(), 'other'))).status).toBe(403);
-      expect((await knock(await bearer(idp(), 'notes:read'))).status).toBe(200);
-      expect(app.log.texts('warn')).toEqual([]);
     });
 
     it('the body of a request that is refused is not read', async () => {

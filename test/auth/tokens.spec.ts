@@ -57,29 +57,32 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     });
   });
 
-  describe.each(ERAS)('A5: in the %s era', (era) => {
-    it.each<[string, (at: number) => Claims, string]>([
-      ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'The token is for the audience'],
-      ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'The token is for the audience'],
-      ['for a part of the resource', () => ({ aud: `${RESOURCE}#admin` }), 'The token is for the audience'],
-      ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'The token is for the audience'],
-      ['for several others', () => ({ aud: ['https://a.test', 'https://b.test'] }), 'The token is for the audience'],
-      ['for an audience that is no text', () => ({ aud: [7] as never }), 'The token is for the audience'],
-      ['for nobody', () => ({ aud: undefined }), "claim 'aud'"],
-      ['of another issuer', () => ({ iss: 'https://evil.test/' }), 'The token is from the issuer'],
-      ['of the same issuer with a slash', () => ({ iss: `${idp().issuer}/` }), 'The token is from the issuer'],
-      ['of no issuer', () => ({ iss: undefined }), 'The token is from the issuer'],
-      ['that has expired', (at) => ({ exp: at - 60 }), 'The token has expired'],
-      ['that never expires', () => ({ exp: undefined }), "claim 'exp'"],
-      ['that is not valid yet', (at) => ({ nbf: at + 60 }), 'The token is not valid yet'],
-      ['with an empty subject', () => ({ sub: '' }), 'no valid subject'],
-    ])('a token %s is refused', async (_what, claims, text) => {
-      const response = await knocker(await start(), era)(await bearer(idp(), '', claims(now())));
-      expect(response.status).toBe(401);
-      const { error, error_description: description } = challengeIn(response);
-      expect([error, description]).toEqual(['invalid_token', expect.stringContaining(text)]);
-      expect((await response.json()).error.message).toContain(text.replaceAll("'", '"'));
-    });
+  it.each<[string, (at: number) => Claims, string, (typeof ERAS)[number]]>([
+    ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'The token is for the audience', 'legacy'],
+    ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'The token is for the audience', 'modern'],
+    ['for a part of the resource', () => ({ aud: `${RESOURCE}#admin` }), 'The token is for the audience', 'legacy'],
+    ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'The token is for the audience', 'modern'],
+    [
+      'for several others',
+      () => ({ aud: ['https://a.test', 'https://b.test'] }),
+      'The token is for the audience',
+      'legacy',
+    ],
+    ['for an audience that is no text', () => ({ aud: [7] as never }), 'The token is for the audience', 'modern'],
+    ['for nobody', () => ({ aud: undefined }), "claim 'aud'", 'legacy'],
+    ['of another issuer', () => ({ iss: 'https://evil.test/' }), 'The token is from the issuer', 'modern'],
+    ['of the same issuer with a slash', () => ({ iss: `${idp().issuer}/` }), 'The token is from the issuer', 'legacy'],
+    ['of no issuer', () => ({ iss: undefined }), 'The token is from the issuer', 'modern'],
+    ['that has expired', (at) => ({ exp: at - 60 }), 'The token has expired', 'legacy'],
+    ['that never expires', () => ({ exp: undefined }), "claim 'exp'", 'modern'],
+    ['that is not valid yet', (at) => ({ nbf: at + 60 }), 'The token is not valid yet', 'legacy'],
+    ['with an empty subject', () => ({ sub: '' }), 'no valid subject', 'modern'],
+  ])('A5: a token %s is refused', async (_what, claims, text, era) => {
+    const response = await knocker(await start(), era)(await bearer(idp(), '', claims(now())));
+    expect(response.status).toBe(401);
+    const { error, error_description: description } = challengeIn(response);
+    expect([error, description]).toEqual(['invalid_token', expect.stringContaining(text)]);
+    expect((await response.json()).error.message).toContain(text.replaceAll("'", '"'));
   });
 
   it('A17: a JWT that its issuer signed for another purpose is refused, and the log names the option', async () => {

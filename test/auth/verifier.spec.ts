@@ -54,73 +54,76 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect((await knock(as('unbound'))).status).toBe(200);
   });
 
-  describe.each(ERAS)('in the %s era', (era) => {
-    it.each<[string, () => Promise<AuthInfo> | AuthInfo, number, string | undefined]>([
-      ['an OAuthError', () => Promise.reject(new OAuthError(OAuthErrorCode.InvalidToken, 'Revoked')), 401, 'Revoked'],
-      [
-        'one of another copy',
-        () => Promise.reject(Object.assign(new Error('Old'), { errorCode: 'invalid_token' })),
-        401,
-        'Old',
-      ],
-      ['an exception of Nest', () => Promise.reject(new UnauthorizedException()), 401, 'The token is not valid'],
-      ['nothing', () => Promise.resolve(undefined as never), 401, 'The token is not valid'],
-      ['too few scopes', () => Promise.reject(new OAuthError('insufficient_scope', 'More')), 403, 'More'],
-      ['one that has expired', () => Promise.resolve(infoOf('x', { expiresAt: 1 })), 401, 'The token has expired'],
-      [
-        'one that expires at no time',
-        () => Promise.resolve(infoOf('x', { expiresAt: Number.NaN })),
-        401,
-        'The token has expired',
-      ],
-      [
-        'one for another resource',
-        () => Promise.resolve(infoOf('x', { resource: new URL('https://other.test/mcp'), extra: { aud: RESOURCE } })),
-        401,
-        'The token is for the audience https://other.test/mcp, not for https://mcp.test/mcp',
-      ],
-      [
-        'one for another resource, which is a text',
-        () => Promise.resolve(infoOf('x', { resource: 'https://other.test/mcp' as never })),
-        401,
-        'The token is for the audience https://other.test/mcp, not for https://mcp.test/mcp',
-      ],
-      [
-        'one whose introspection names another audience',
-        () => Promise.resolve(infoOf('x', { extra: { aud: ['https://other.test/mcp'] } })),
-        401,
-        'The token is for the audience https://other.test/mcp, not for https://mcp.test/mcp',
-      ],
-      [
-        'one whose subject is empty',
-        () => Promise.resolve(infoOf('x', { extra: { sub: '' } })),
-        401,
-        'The token has no valid subject',
-      ],
-      [
-        'one whose subject is null',
-        () => Promise.resolve(infoOf('x', { extra: { sub: null } })),
-        401,
-        'The token has no valid subject',
-      ],
-      ['a failure', () => Promise.reject(new Error('fetch failed')), 503, undefined],
-      [
-        'a failure that is thrown at once',
-        () => {
-          throw new Error('not even a promise');
-        },
-        503,
-        undefined,
-      ],
-    ])('A5, A6: %s', async (_what, outcome, status, description) => {
+  /** Each in one era. */
+  const OUTCOMES: readonly (readonly [string, () => Promise<AuthInfo> | AuthInfo, number, string | undefined])[] = [
+    ['an OAuthError', () => Promise.reject(new OAuthError(OAuthErrorCode.InvalidToken, 'Revoked')), 401, 'Revoked'],
+    [
+      'one of another copy',
+      () => Promise.reject(Object.assign(new Error('Old'), { errorCode: 'invalid_token' })),
+      401,
+      'Old',
+    ],
+    ['an exception of Nest', () => Promise.reject(new UnauthorizedException()), 401, 'The token is not valid'],
+    ['nothing', () => Promise.resolve(undefined as never), 401, 'The token is not valid'],
+    ['too few scopes', () => Promise.reject(new OAuthError('insufficient_scope', 'More')), 403, 'More'],
+    ['one that has expired', () => Promise.resolve(infoOf('x', { expiresAt: 1 })), 401, 'The token has expired'],
+    [
+      'one that expires at no time',
+      () => Promise.resolve(infoOf('x', { expiresAt: Number.NaN })),
+      401,
+      'The token has expired',
+    ],
+    [
+      'one for another resource',
+      () => Promise.resolve(infoOf('x', { resource: new URL('https://other.test/mcp'), extra: { aud: RESOURCE } })),
+      401,
+      'The token is for the audience https://other.test/mcp, not for https://mcp.test/mcp',
+    ],
+    [
+      'one for another resource, which is a text',
+      () => Promise.resolve(infoOf('x', { resource: 'https://other.test/mcp' as never })),
+      401,
+      'The token is for the audience https://other.test/mcp, not for https://mcp.test/mcp',
+    ],
+    [
+      'one whose introspection names another audience',
+      () => Promise.resolve(infoOf('x', { extra: { aud: ['https://other.test/mcp'] } })),
+      401,
+      'The token is for the audience https://other.test/mcp, not for https://mcp.test/mcp',
+    ],
+    [
+      'one whose subject is empty',
+      () => Promise.resolve(infoOf('x', { extra: { sub: '' } })),
+      401,
+      'The token has no valid subject',
+    ],
+    [
+      'one whose subject is null',
+      () => Promise.resolve(infoOf('x', { extra: { sub: null } })),
+      401,
+      'The token has no valid subject',
+    ],
+    ['a failure', () => Promise.reject(new Error('fetch failed')), 503, undefined],
+    [
+      'a failure that is thrown at once',
+      () => {
+        throw new Error('not even a promise');
+      },
+      503,
+      undefined,
+    ],
+  ];
+  it.each(OUTCOMES.map((row, at) => [...row, ERAS[at % 2]!] as const))(
+    'A5, A6: %s',
+    async (_what, outcome, status, description, era) => {
       verify.mockImplementation(outcome as never);
       const response = await knocker(await startShared({ auth: { verifier } }), era)(as(fresh()));
       expect(response.status).toBe(status);
       if (status === 503) expect(response.header('www-authenticate')).toBeUndefined();
       else expect(challengeIn(response)['error_description']).toBe(description);
       await response.text();
-    });
-  });
+    },
+  );
 
   it('an AuthInfo without an end or a resource is enough', async () => {
     expect(await who(await startShared({ auth: { verifier } }), fresh())).toBe('ann');

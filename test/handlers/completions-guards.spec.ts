@@ -82,11 +82,12 @@ describe.each(ONE_ADAPTER)('a completion for an entry with guards, on %s', (adap
   });
 
   it.each([
-    ['completion/complete', completion({ type: 'ref/prompt', name: 'hidden' })],
-    ['completion/complete', completion({ type: 'ref/resource', uri: 'hidden://t/{id}' })],
+    ['prompt', completion({ type: 'ref/prompt', name: 'hidden' })],
+    ['template', completion({ type: 'ref/resource', uri: 'hidden://t/{id}' })],
   ])(
-    'D30: a completion for an entry with guards gets the answer for an unknown entry if lists hide it: %s of %j',
-    async (method, params) => {
+    'D30: a completion for an entry with guards, a %s, gets the answer for an unknown entry if lists hide it',
+    async (_, params) => {
+      const method = 'completion/complete';
       const ask = await asker();
       const hidden = await ask(method, params);
       const text = JSON.stringify(params).replaceAll('hidden', 'absent');
@@ -97,11 +98,11 @@ describe.each(ONE_ADAPTER)('a completion for an entry with guards, on %s', (adap
   );
 
   it.each([
-    { type: 'ref/prompt', name: 'owned' },
-    { type: 'ref/resource', uri: 'owned://{owner}/{id}' },
+    ['prompt', { type: 'ref/prompt', name: 'owned' }],
+    ['template', { type: 'ref/resource', uri: 'owned://{owner}/{id}' }],
   ])(
-    'D30: a completion for an entry with guards is completed when its guards admit the arguments that are known (%j)',
-    async (ref) => {
+    'D30: a completion for an entry with guards, a %s, is completed when its guards admit the arguments that are known',
+    async (_, ref) => {
       const ask = await asker();
       const denial = { status: 403, error: { code: -32000, message: 'Forbidden resource' } };
       expect(await ask('completion/complete', completion(ref, { owner: 'bob' }))).toMatchObject(denial);

@@ -187,11 +187,11 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     });
   });
 
-  it.each<[string, Partial<ToolOptions>]>([
-    ['maxResultBytes', { maxResultBytes: 0 }],
-    ['maxResultBytes', { maxResultBytes: '1kB' as never }],
-    ['textMirror', { textMirror: 'no' as never }],
-  ])('results stop the start with a wrong "%s": %j', async (name, options) => {
+  it.each<[string, string, Partial<ToolOptions>]>([
+    ['no bytes at all', 'maxResultBytes', { maxResultBytes: 0 }],
+    ['a text for a number of bytes', 'maxResultBytes', { maxResultBytes: '1kB' as never }],
+    ['a text for whether there is a mirror', 'textMirror', { textMirror: 'no' as never }],
+  ])('results stop the start when the options of a tool have %s', async (_, name, options) => {
     class Wrong {
       @Tool({ name: 'wrong', ...options })
       wrong(): string {

@@ -177,16 +177,21 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     expect(result).toMatchObject({ ttlMs: 1_000, cacheScope: 'private' });
   });
 
-  it.each<[unknown, RegExp]>([
-    ['nothing', /must return an array of resources, or \{ resources, nextCursor \}/],
-    [{ resources: [], nextCursor: 2 }, /must return an array of resources/],
-    [[{ uri: 'other://1' }], /listed the URI "other:\/\/1", which does not match its template "wrong:\/\/\{n\}"/],
+  it.each<[string, unknown, RegExp]>([
+    ['is a text', 'nothing', /must return an array of resources, or \{ resources, nextCursor \}/],
+    ['has a cursor that is no text', { resources: [], nextCursor: 2 }, /must return an array of resources/],
     [
+      'has a URI of another template',
+      [{ uri: 'other://1' }],
+      /listed the URI "other:\/\/1", which does not match its template "wrong:\/\/\{n\}"/,
+    ],
+    [
+      'has a field of another type',
       [{ uri: 'wrong://1', size: 'big' }],
       /listed "wrong:\/\/1", which does not match the specification of a Resource: size/,
     ],
-    [[null], /listed the URI nothing, which/],
-  ])('D33: a list of %j fails, and the log says why', async (value, reason) => {
+    ['has null for a resource', [null], /listed the URI nothing, which/],
+  ])('D33: a list that %s fails, and the log says why', async (_, value, reason) => {
     @Injectable()
     class Wrong {
       @ResourceTemplate({ uriTemplate: 'wrong://{n}', name: 'wrong' })

@@ -43,17 +43,17 @@ describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions canno
   const start = testApps(adapter, { shared: true, providers: [Asking], errorDetails: false });
 
   it.each([
-    ['elicit', {}, 'elicitation'],
-    ['elicit', { elicitation: { url: {} } }, 'elicitation.form'],
-    ['visit', {}, 'elicitation'],
-    ['visit', { elicitation: {} }, 'elicitation.url'],
-    ['sample', {}, 'sampling'],
-    ['sample with tools', { sampling: {} }, 'sampling.tools'],
-    ['roots', {}, 'roots'],
-    ['several', { sampling: {} }, 'roots'],
+    ['a form', 'elicit', {}, 'elicitation'],
+    ['a form, to a client that opens URLs alone', 'elicit', { elicitation: { url: {} } }, 'elicitation.form'],
+    ['a page', 'visit', {}, 'elicitation'],
+    ['a page, to a client that shows forms alone', 'visit', { elicitation: {} }, 'elicitation.url'],
+    ['a sample', 'sample', {}, 'sampling'],
+    ['a sample with tools', 'sample with tools', { sampling: {} }, 'sampling.tools'],
+    ['the roots', 'roots', {}, 'roots'],
+    ['several at once', 'several', { sampling: {} }, 'roots'],
   ])(
-    'a question that a client of the 2025 revisions cannot answer fails the call with the capability that the client lacks (%s, %j)',
-    async (what, capabilities, lacks) => {
+    'a question that a client of the 2025 revisions cannot answer, %s, fails the call with the capability that the client lacks',
+    async (_, what, capabilities, lacks) => {
       const app = await start();
       const client = await app.client({ what: encodeURIComponent(what) }).initialize(LATEST, capabilities);
       const text = expect.stringMatching(new RegExp(`cannot be sent: .* capability "${lacks}"`)) as string;

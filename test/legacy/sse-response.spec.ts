@@ -34,7 +34,15 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
       return 'waited';
     },
   };
-  const begin = testApps(adapter, { shared: true, guards: [], port: true, clock, tools, idleTimeoutMs: Infinity });
+  const begin = testApps(adapter, {
+    shared: true,
+    guards: [],
+    port: true,
+    clock,
+    tools,
+    sseAfterMs: 500,
+    idleTimeoutMs: Infinity,
+  });
   async function start(options: Partial<TestAppOptions> = {}): Promise<void> {
     release = gate();
     app = await begin(options);

@@ -96,26 +96,6 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
   });
 
-  it('P3: in auto mode a stream begins at sseAfterMs, not before, and its head is sent at once', async () => {
-    const clock = new ManualClock();
-    const { waits, called, release } = waiting();
-    const app = await start({ clock, tools: { waits } });
-    const client = app.modern();
-    let answered = false;
-    const posted = client.call('waits').finally(() => (answered = true));
-    await called;
-    await clock.advance(499);
-    expect(answered).toBe(false);
-    await app.settled({ inFlight: 1, openResponses: 0 });
-    await clock.advance(1);
-    const response = await posted;
-    expect(formOf(response)).toBe('text/event-stream');
-    release('late');
-    const stream = response.sse();
-    expect(await stream.end()).toBe('end');
-    expect(gists(stream.messages)).toEqual(['late']);
-  });
-
   it('P3: with sseAfterMs 0 a call that is not answered synchronously is a stream', async () => {
     const { waits, called, release } = waiting();
     const client = (await start({ sseAfterMs: 0, tools: { waits } })).modern();

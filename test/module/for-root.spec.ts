@@ -73,7 +73,11 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     expect([made.length, await made[0]!.count(), await made[1]!.count()]).toEqual([2, 0, 1]);
   });
 
-  it.each(['tools/mcp', '/deep/er/mcp', 'mcp/'])('forRoot serves at the path %j', async (path) => {
+  it.each([
+    ['a path of several parts', 'tools/mcp'],
+    ['a path that begins with a slash', '/deep/er/mcp'],
+    ['a path that ends with a slash', 'mcp/'],
+  ])('forRoot serves at %s', async (_, path) => {
     await start({ path });
     const served = path.replace(/^\//, '').replace(/\/$/, '');
     expect(await whoami(await app.clientAt(served).initialize())).toBe('me');
