@@ -25,7 +25,7 @@ class Talkers {
 }
 
 describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, providers: [Talkers] });
+  const start = testApps(adapter, { shared: true, providers: [Talkers] });
   const connect = officialClients();
 
   const setLevel = async (client: RawClient, level: unknown): Promise<unknown> => {

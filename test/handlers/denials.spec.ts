@@ -102,7 +102,7 @@ const result = (text: string) => ({ content: [{ type: 'text', text }], isError: 
 const CHALLENGE = 'Bearer error="insufficient_scope", scope="refunds"';
 
 describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, providers, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, providers });
   const connect = officialClients();
 
   const clients = {

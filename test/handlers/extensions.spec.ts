@@ -158,7 +158,7 @@ interface Answer {
 describe.each(ONE_ADAPTER.flatMap((adapter) => (['legacy', 'modern'] as const).map((era) => [adapter, era] as const)))(
   'methods of an extension, on %s, %s',
   (adapter, era) => {
-    const start = testApps(adapter, { shared: true, providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
+    const start = testApps(adapter, { shared: true, providers: [SearchMethods, StaffGuard] });
     const connect = ERAS[era];
 
     it('X3: methods of an extension are served with checked params, and the context of the call', async () => {

@@ -60,7 +60,7 @@ class SizedTools {
 const asked = (name: string, args: object = {}) => ({ name, arguments: args });
 
 describe.each(ONE_ADAPTER)('the size of results, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, providers: [SizedTools], maxResultBytes: 1_000, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, providers: [SizedTools], maxResultBytes: 1_000 });
   const callers = {
     legacy: async (app: Awaited<ReturnType<typeof start>>) => {
       const client = await app.client().initialize(LATEST);

@@ -18,7 +18,7 @@ import { as } from '../support/users.js';
 const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is unavailable.*may be repeated/);
 
 describe.each(ONE_ADAPTER)('when a store is unavailable while a handler runs, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 3_600_000 });
+  const start = testApps(adapter, { shared: true });
   const clock = new ManualClock();
   const backend = new NodeBackend();
   const stores = {

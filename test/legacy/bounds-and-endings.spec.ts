@@ -85,7 +85,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   });
 
   it.skipIf(QUICK)('a subscription beyond those that a session may have is refused', async () => {
-    await start({ sseAfterMs: 60_000, module: { providers: [AnyResource] } });
+    await start({ module: { providers: [AnyResource] } });
     const client = await app!.client().initialize('2025-03-26');
     const subscribe = (uri: string): object => ({
       jsonrpc: '2.0',
@@ -106,7 +106,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   });
 
   it('E13: subscriptions whose URIs together have more than 64 KiB are refused, also those of one batch', async () => {
-    await start({ sseAfterMs: 60_000, module: { providers: [AnyResource] } });
+    await start({ module: { providers: [AnyResource] } });
     const client = await app!.client().initialize('2025-03-26');
     const subscribing = (first: number, count: number, method = 'resources/subscribe'): object[] =>
       Array.from({ length: count }, (_, n) => {

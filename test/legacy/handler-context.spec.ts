@@ -136,7 +136,7 @@ async function expectNoMixUp(app: TestApp): Promise<void> {
 }
 
 describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { shared: true, clock: undefined });
   const say =
     (voice: Voice): Speak =>
     (way, what) =>
@@ -349,7 +349,7 @@ describe.each(ONE_ADAPTER)('messages of a handler on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: messages of a handler on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { shared: true, clock: undefined });
   const say =
     (voice: SdkVoice): Speak =>
     (way, what) =>

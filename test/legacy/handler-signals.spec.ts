@@ -89,7 +89,7 @@ async function expectNothingRuns(app: TestApp): Promise<void> {
 }
 
 describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { shared: true, requestTimeoutMs: 30_000 });
   const waits: TestTool = async ({ first }, ctx) => {
     if (first !== undefined) await ctx.log('info', first);
     running.push({ requestId: ctx.requestId, signals: [ctx.signal] });
@@ -108,7 +108,7 @@ describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
   );
 
   it('S15: a shutdown aborts the signals of all handlers, and every call is answered', async () => {
-    const app = await TestApp.start({ adapter, clock, sseAfterMs: 60_000, tools });
+    const app = await TestApp.start({ adapter, clock, tools });
     const client = await app.client().initialize();
     const silent = client.call('waits');
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
@@ -221,7 +221,7 @@ describe.each(ONE_ADAPTER)('the signal of a handler on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the signals of a handler on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { shared: true, requestTimeoutMs: 30_000 });
   const server = scripted({
     waits: async ({ first }, ctx, here) => {
       if (first !== undefined) await ctx.mcpReq.notify(log(first));

@@ -19,7 +19,7 @@ const REASONS: [what: string, reason: unknown][] = [
 ];
 
 describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
   let entered: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<string>>;
   let signals: AbortSignal[];
@@ -205,7 +205,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
   });
 
   it('P9: nothing is left of many cancelled calls', async () => {
-    const app = await start({ responseMode: 'auto', sseAfterMs: 60_000, tools });
+    const app = await start({ responseMode: 'auto', tools });
     const client = await app.client().initialize();
     const calls = Array.from({ length: 60 }, (_, n) => client.call(n % 2 ? 'waits' : 'talks', {}, { id: n }));
     await app.settled({ inFlight: 60 });
@@ -218,7 +218,7 @@ describe.each(ONE_ADAPTER)('cancellation on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: cancellation on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it.each([...REASONS, ['a text', 'changed my mind'] as const])(
     'P9: a cancellation aborts the signals of the SDK and of the call also when its reason is %s',

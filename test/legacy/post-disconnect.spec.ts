@@ -12,7 +12,7 @@ function indices(events: readonly { id: string | undefined }[]): number[] {
 }
 
 describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, port: true });
   let entered: ReturnType<typeof gate<void>>;
   let next: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<void>>;

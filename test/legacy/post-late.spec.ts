@@ -95,7 +95,7 @@ class LateCalls {
 }
 
 describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { shared: true, clock: undefined });
   let after: Afterwards<Talk>;
   let app: TestApp;
   let client: RawClient;
@@ -223,7 +223,7 @@ describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: late messages on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, clock: undefined });
+  const start = testApps(adapter, { shared: true, clock: undefined });
   let after: Afterwards<SdkTalk>;
   let app: TestApp;
   let client: RawClient;

@@ -25,7 +25,7 @@ async function expectErrorsOfHandlers(app: TestApp): Promise<void> {
 }
 
 describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it('P1: notifications and responses get 202 without a body', async () => {
     const app = await start();
@@ -239,7 +239,7 @@ describe.each(ONE_ADAPTER)('POST on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it('P5: any error of a handler is the error of its request, and the session continues', async () => {
     const app = await start({

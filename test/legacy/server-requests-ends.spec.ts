@@ -65,7 +65,7 @@ async function expectProgress(app: TestApp, heard: readonly unknown[]): Promise<
 }
 
 describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it('P7: an error of the client is the error of the request', async () => {
     const app = await start({ tools: { asks } });
@@ -276,7 +276,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the end of server requests on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
   const asking =
     (options: RequestOptions = {}): ScriptedTool =>
     (_, ctx) =>

@@ -57,7 +57,7 @@ async function expectOwnIds(app: TestApp): Promise<void> {
 }
 
 describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, port: true });
 
   it('P7: a request of a handler travels on the POST stream of its call', async () => {
     const app = await start({ clock: new ManualClock(), tools: { asks: (_, ctx) => askRoots(ctx) } });
@@ -248,7 +248,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: the way of server requests on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it('P7: requestSampling() and elicitInput() travel on the POST stream of their call in sse mode', async () => {
     const app = await start({

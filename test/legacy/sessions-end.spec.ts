@@ -102,7 +102,7 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     ]),
   );
 
-  const begin = testApps(adapter, { shared: true, guards: [], sseAfterMs: 60_000, requestTimeoutMs: 60_000 });
+  const begin = testApps(adapter, { shared: true, guards: [], requestTimeoutMs: 60_000 });
   const start = async (options: Partial<TestAppOptions>): Promise<void> => {
     app = await begin(options);
     events = recordedEvents(app);

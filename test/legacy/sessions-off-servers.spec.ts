@@ -17,7 +17,7 @@ const info = { name: 'own', version: '1.0.0' };
 const said = (text: unknown) => ({ content: [{ type: 'text' as const, text: String(text) }] });
 
 describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, on %s", (adapter) => {
-  const begin = testApps(adapter, { shared: true, sessions: 'off', sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { shared: true, sessions: 'off' });
   let made: MadeServer[];
   let served: Served;
   beforeEach(() => {

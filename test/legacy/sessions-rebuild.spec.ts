@@ -91,7 +91,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
   let app: TestApp;
   let events: McpSessionEvent[];
 
-  const begin = testApps(adapter, { shared: true, guards: [], sseAfterMs: 60_000, tools: TOOLS, providers: [Docs] });
+  const begin = testApps(adapter, { shared: true, guards: [], tools: TOOLS, providers: [Docs] });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     const its: McpSessionEvent[] = (events = []);
     app = await begin(options);
@@ -260,7 +260,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: a session that is rebuilt from i
   const onServer = (server: Server, context: McpServerContext) => void made.push({ server, context });
   const start = async (server: TestAppOptions['server'] = scripted(tools, onServer)): Promise<void> => {
     [made, events] = [[], []];
-    app = await TestApp.start({ adapter, sseAfterMs: 60_000, server });
+    app = await TestApp.start({ adapter, server });
     app.service.events$.subscribe((event) => events.push(event));
   };
   afterEach(() => app.close());

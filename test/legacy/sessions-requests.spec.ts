@@ -28,7 +28,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
       return 'answered';
     },
   };
-  const begin = testApps(adapter, { shared: true, guards: [], tools, sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { shared: true, guards: [], tools });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     release = gate();
     app = await begin(options);

@@ -35,7 +35,7 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
       return 'answered';
     },
   };
-  const begin = testApps(adapter, { shared: true, guards: [], sseAfterMs: 60_000, tools });
+  const begin = testApps(adapter, { shared: true, guards: [], tools });
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     release = gate();
     app = await begin(options);

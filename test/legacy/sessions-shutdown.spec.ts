@@ -47,7 +47,6 @@ describe.each(ONE_ADAPTER)('shutdown on %s', (adapter) => {
     app = await TestApp.start({
       adapter,
       port: true,
-      sseAfterMs: 60_000,
       tools: { waits, quick: () => 'quick' },
       ...options,
     });

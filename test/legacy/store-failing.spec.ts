@@ -17,7 +17,7 @@ const LOST = 'error -32000';
 const refusal = (stream: string | undefined): Error => new McpEventLogFullError(stream ?? '', 'eventLog.maxEvents');
 
 describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
-  const starting = testApps(adapter, { shared: true, sseAfterMs: 3_600_000 });
+  const starting = testApps(adapter, { shared: true });
   const recorded = new RecordedLog();
   let clock: ManualClock;
   let memory: InMemoryEventStore;

@@ -19,7 +19,7 @@ const SCHEDULES: Record<string, (seed: number) => EventStoreFaults> = {
 };
 
 describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 3_600_000 });
+  const start = testApps(adapter, { shared: true });
   let clock: ManualClock;
   let store: FaultyEventStore;
   let app: TestApp;

@@ -55,7 +55,7 @@ const MALFORMED = [
 ];
 
 describe.each(ONE_ADAPTER)('a GET on %s whose Last-Event-ID', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it('G3: a GET whose Last-Event-ID is malformed gets 400, which names it, and opens no stream', async () => {
     const app = await start({ clock: new ManualClock() });

@@ -11,7 +11,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
 describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000, eventLog: { maxEvents: 100 } });
+  const start = testApps(adapter, { shared: true, eventLog: { maxEvents: 100 } });
   let hold: ReturnType<typeof gate<void>>;
 
   beforeEach(() => {

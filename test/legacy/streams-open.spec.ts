@@ -20,7 +20,7 @@ const talks: TestTool = async (_, ctx) => {
 };
 
 describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
 
   it('G1: a GET opens the standalone stream, with a head and a first frame at once', async () => {
     const app = await start({ clock: STILL });

@@ -64,7 +64,7 @@ async function expectStaysOpen(app: TestApp, revision: string): Promise<void> {
 }
 
 describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
   const talks: TestTool = async (_, ctx) => {
     await ctx.log('info', 'one');
     await next.promise;
@@ -270,7 +270,7 @@ describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => 
 });
 
 describe.each(ONE_ADAPTER)('with an SDK server: closed connections on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
   const server = scripted({
     closes: async ({ first }, ctx) => {
       if (first) await ctx.mcpReq.notify(log('one'));

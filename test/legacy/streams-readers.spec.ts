@@ -10,7 +10,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 }
 
 describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, port: true });
 
   it('G7: each message goes to the newest; the reader before it ends at its next keep-alive tick, with the last id delivered', async () => {
     const clock = new ManualClock();

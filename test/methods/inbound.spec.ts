@@ -385,7 +385,7 @@ describe('incoming messages', () => {
   describe('D8: a call that is cancelled', () => {
     const started = async () => {
       const [entered, go] = [gate<McpContext>(), gate()];
-      const app = await start({ sseAfterMs: 60_000 });
+      const app = await start({});
       const handler = async (_: object, ctx: McpContext): Promise<string> => {
         entered.open(ctx);
         await go.promise;

@@ -23,7 +23,7 @@ type Kind = (typeof ASKABLE)[number];
 
 /** Handlers that return `inputRequired()`, called by a client that has a session. */
 describe('D28: inputRequired() in the legacy era', () => {
-  const startApp = testApps('fastify', { shared: true, sseAfterMs: 60_000 });
+  const startApp = testApps('fastify', { shared: true });
   const start = async (handler: McpHandlerFunction<object>, options: object = {}): Promise<TestApp> => {
     const app = await startApp(options);
     registerAll(app, 'asks', handler);

@@ -33,7 +33,7 @@ const sample = (more: object = {}): McpQuestion => ({
 const roots: McpQuestion = { method: 'roots/list' };
 
 describe('requests and notifications of a server', () => {
-  const start = testApps('fastify', { shared: true, sseAfterMs: 60_000, errorDetails: false });
+  const start = testApps('fastify', { shared: true, errorDetails: false });
 
   /** An app whose tool `asks` asks that, and tells what came of it; `returns` leaves it to the dispatcher. */
   const asking = async (question: McpQuestion, options: object = {}): Promise<TestApp> => {

@@ -57,7 +57,7 @@ class Remembering {
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
 
 describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true });
   const options = { capabilities, logLevel: 'debug', progressToken: 1 };
 
   const expectUnwritable = async (app: TestApp, { id, error, result }: Answer, asked: number) => {

@@ -26,7 +26,7 @@ function serverWith(handler: Handler): Server {
 }
 
 describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern requests, on %s", (adapter) => {
-  const begin = testApps(adapter, { shared: true, sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { shared: true });
   let log: RecordedLog;
   beforeEach(() => {
     log = new RecordedLog();

@@ -144,7 +144,7 @@ class TripTools {
 }
 
 describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, eras: 'both', sseAfterMs: 60_000, errorDetails: false });
+  const start = testApps(adapter, { shared: true, eras: 'both', errorDetails: false });
 
   describe.each(PINNED)('for $name', ({ era, connect }) => {
     let app: TestApp;

@@ -15,7 +15,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, events: 
 const REQUEST_TIMEOUT = -32001;
 
 describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, port: true, sseAfterMs: 60_000 });
+  const start = testApps(adapter, { shared: true, port: true });
   let entered: ReturnType<typeof gate<McpContext>>;
   let left: string[];
   beforeEach(() => {

@@ -29,7 +29,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as { McpServer: typeof McpServer };
 
 describe.each(ONE_ADAPTER)("an application's own server for modern requests, on %s", (adapter) => {
-  const begin = testApps(adapter, { shared: true, guards: [trustingGuard], sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { shared: true, guards: [trustingGuard] });
   let contexts: McpServerContext[];
   let closed: number;
   let log$: RecordedLog;

@@ -38,7 +38,7 @@ describe.each(ONE_ADAPTER)('shutdown with modern requests, on %s', (adapter) => 
     // The clock stands still: a shutdown that waited for a time would never end.
     const clock = new ManualClock();
     const guards = [trustingGuard];
-    app = await TestApp.start({ adapter, port: true, server: undefined, clock, sseAfterMs: 60_000, guards });
+    app = await TestApp.start({ adapter, port: true, server: undefined, clock, guards });
     for (const [name, handler] of Object.entries({ waits, observable, deaf })) {
       registryOf(app).registerTool({ name, handler });
     }
