@@ -60,7 +60,7 @@ const providers = [
 ];
 
 describe.each(ONE_ADAPTER)('a denial when something was sent already, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, providers, denials: 'http' });
+  const start = testApps(adapter, { shared: true, providers, sseAfterMs: 60_000, denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {
     hold = gate();
