@@ -51,7 +51,8 @@ function withPartsLeftOut(): string[] {
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
   );
   return files.filter(
-    (file) => file.endsWith('.spec.ts') && /\b(ADAPTERS|describeRedis|QUICK|sampled)\b/.test(readFileSync(file, 'utf8')),
+    (file) =>
+      file.endsWith('.spec.ts') && /\b(ADAPTERS|describeRedis|QUICK|sampled)\b/.test(readFileSync(file, 'utf8')),
   );
 }
 
