@@ -76,12 +76,12 @@ export {
 } from './core/handlers/results/tool-event.js';
 export { audio, file, image, type McpContent, McpFile, resourceLink, text } from './core/handlers/results/files.js';
 export { type McpStructured, structured, toolResult } from './core/handlers/results/returned-as.js';
+export { McpHandlerSignal } from './core/calls/handler-signals.js';
 export {
   McpArgumentsError,
   McpDuplicateHandlerError,
   McpHandlerDefinitionError,
   McpHandlerResultError,
-  McpHandlerSignal,
   McpHandlerTimeoutError,
 } from './core/handlers/handlers.errors.js';
 export type { McpHandlerSchema } from './core/handlers/schema/handler-schema.js';

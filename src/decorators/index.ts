@@ -25,6 +25,6 @@ export { McpContext } from '../core/calls/mcp-context.js';
 export { McpExecutionContext } from '../core/calls/mcp-execution-context.js';
 export { currentMcpCall } from '../core/calls/mcp-call.js';
 export { McpError } from '../core/protocol/errors.js';
-export { McpHandlerSignal } from '../core/handlers/handlers.errors.js';
+export { McpHandlerSignal } from '../core/calls/handler-signals.js';
 export { toolLog, toolProgress, type ToolEvent } from '../core/handlers/results/tool-event.js';
 export { audio, file, image, resourceLink, text } from '../core/handlers/results/files.js';

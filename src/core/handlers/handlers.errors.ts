@@ -152,32 +152,6 @@ export function isHttpException(error: unknown): error is HttpException {
   }
 }
 
-/**
- * Thrown to leave a handler without a failure: filters of the app do not see it, and it is not logged. A `catch` that
- * handles failures should rethrow it: `if (error instanceof McpHandlerSignal) throw error;`.
- *
- * @publicApi
- */
-export abstract class McpHandlerSignal extends Error {}
-
-/** Thrown when the call has ended: its result is not needed. @internal */
-export class HandlerCancelled extends McpHandlerSignal {
-  override readonly name = 'HandlerCancelled';
-  constructor(cause: unknown) {
-    super('The call was cancelled.', { cause });
-  }
-}
-
-/** Thrown when the client must answer first; the handler runs again when it has. @internal */
-export class HandlerSuspended extends McpHandlerSignal {
-  override readonly name = 'HandlerSuspended';
-}
-
-/** Thrown when the call is answered without its method: by an earlier result, or because the user did not confirm. @internal */
-export class HandlerSkipped extends McpHandlerSignal {
-  override readonly name = 'HandlerSkipped';
-}
-
 /** A message names at most so many problems. */
 const MAX_PROBLEMS = 8;
 const MAX_KEPT_PROBLEMS = 100;

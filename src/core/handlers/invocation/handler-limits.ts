@@ -5,7 +5,8 @@ import type { HandlerTurn, McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { shown } from '../../protocol/errors.js';
 import { CONCURRENCY_TABLE, type HandlerConcurrency, type LimitedOptions } from '../decorators/handler-options.js';
-import { HandlerCancelled, McpHandlerDefinitionError, McpHandlerTimeoutError } from '../handlers.errors.js';
+import { HandlerCancelled } from '../../calls/handler-signals.js';
+import { McpHandlerDefinitionError, McpHandlerTimeoutError } from '../handlers.errors.js';
 
 /**
  * # How long a handler runs, and how many of its calls at a time (`timeoutMs`, `maxConcurrent`)

@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerCall, McpHandlerKind } from '../../calls/mcp-execution-context.js';
-import { HandlerCancelled } from '../handlers.errors.js';
+import { HandlerCancelled } from '../../calls/handler-signals.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../schema/route-values.js';

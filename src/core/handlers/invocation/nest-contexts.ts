@@ -8,7 +8,7 @@ import {
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { guardThrew, isPlain, nameOfEnhancer } from '../../calls/operator-log.js';
-import { McpHandlerSignal } from '../handlers.errors.js';
+import { McpHandlerSignal } from '../../calls/handler-signals.js';
 import { knownErrors, loadClassPackages } from '../schema/class-names.js';
 import { rawOf } from '../schema/class-schema.js';
 import { RouteValue } from '../schema/route-values.js';

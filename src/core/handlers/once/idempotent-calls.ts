@@ -4,7 +4,7 @@ import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { HandlerCancelled } from '../handlers.errors.js';
+import { HandlerCancelled } from '../../calls/handler-signals.js';
 import type { ToolIdempotency } from '../decorators/tool-effects.js';
 import type { McpStateQuota } from '../state/state-store.js';
 import type { ClaimStore } from './claim-store.js';

@@ -10,7 +10,7 @@ import {
 } from '../../calls/mcp-call.js';
 import { McpContext } from '../../calls/mcp-context.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { McpHandlerSignal } from '../handlers.errors.js';
+import { McpHandlerSignal } from '../../calls/handler-signals.js';
 import { ManualClock } from '../../../testing/manual-clock.js';
 import { RequestStates } from './request-state.js';
 import { HandlerRun } from './handler-run.js';

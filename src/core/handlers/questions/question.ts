@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { OutboundMessage } from '../../calls/mcp-call.js';
 import type { McpElicitation, McpForm, McpQuestion } from '../../calls/mcp-questions.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { HandlerSuspended } from '../handlers.errors.js';
+import { HandlerSuspended } from '../../calls/handler-signals.js';
 import { flatSchema } from '../schema/listed-schema.js';
 import { isStandardSchema } from '../schema/schema-compiler.js';
 import { type Capabilities, offersTools, requiredCapabilities, usesTools } from '../../protocol/client-capabilities.js';

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { deferred } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { Drain, comesInParts } from './drain.js';
-import { HandlerCancelled } from '../handlers.errors.js';
+import { HandlerCancelled } from '../../calls/handler-signals.js';
 import { toolLog, toolProgress } from './tool-event.js';
 
 /** A client that takes each report when the test lets it. */

@@ -1,7 +1,8 @@
 import { from, isObservable, type Observable, Subject, takeUntil } from 'rxjs';
 import { deferred, quiet } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
-import { HandlerCancelled, McpHandlerResultError } from '../handlers.errors.js';
+import { HandlerCancelled } from '../../calls/handler-signals.js';
+import { McpHandlerResultError } from '../handlers.errors.js';
 import { isProgress, isToolEvent, sendToolEvent, type ToolLog, type ToolProgress } from './tool-event.js';
 
 /** So many reports wait before those of progress are merged: far more than a source emits in one go. */

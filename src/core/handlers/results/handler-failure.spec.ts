@@ -12,7 +12,8 @@ import { describe, expect, it, vi } from 'vitest';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { McpStateError, McpUnknownStateError } from '../../calls/mcp-state.js';
 import { McpError } from '../../protocol/errors.js';
-import { HandlerCancelled, HandlerDeniedError, McpHandlerResultError } from '../handlers.errors.js';
+import { HandlerCancelled } from '../../calls/handler-signals.js';
+import { HandlerDeniedError, McpHandlerResultError } from '../handlers.errors.js';
 import { type FailedHandler, toReadFailure, toToolFailure } from './handler-failure.js';
 
 const failed = (kind: FailedHandler['kind'], report: FailedHandler['report'] = vi.fn(), name = 'find') => {

@@ -8,7 +8,8 @@ import { McpStateError, McpUnknownStateError } from '../../calls/mcp-state.js';
 import { excerpt, McpError, RefusedCall, REQUEST_TIMEOUT, shown } from '../../protocol/errors.js';
 import { isLocalCaller } from '../../protocol/local-caller.js';
 import { sdk } from '../../protocol/spec.js';
-import { HandlerDeniedError, McpHandlerSignal, McpHandlerTimeoutError } from '../handlers.errors.js';
+import { McpHandlerSignal } from '../../calls/handler-signals.js';
+import { HandlerDeniedError, McpHandlerTimeoutError } from '../handlers.errors.js';
 import { type FailureOptions, detailsForLocalCallers } from '../handlers.options.js';
 import { textBlock } from './content.js';
 
