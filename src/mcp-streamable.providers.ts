@@ -8,6 +8,10 @@ import { authProviders } from './auth/auth.providers.js';
 import { nodeProviders } from './core/nodes/node.providers.js';
 import { devProvider } from './dev-stores.js';
 import { McpDispatcher } from './core/calls/mcp-dispatcher.js';
+import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
+import type { McpPlugin } from './core/plugins/mcp-plugin.js';
+import { FEATURES } from './core/plugins/plugin-host.js';
+import { LimitsPlugin } from './limits/limits.plugin.js';
 import { endpointProviders } from './core/eras/endpoint.providers.js';
 import { handlerProviders } from './core/handlers/handler.providers.js';
 import { httpProviders } from './core/http/http.providers.js';
@@ -44,6 +48,16 @@ const dispatcherProvider: Provider = {
   inject: [MCP_OPTIONS, MethodDispatcher, ModuleRef],
 };
 
+/** The features of the package, as plugins of the endpoint. */
+const featuresProvider: Provider = {
+  provide: FEATURES,
+  useFactory: (options: McpStreamableOptions, doctor: EndpointDoctor): McpPlugin[] => [
+    new LimitsPlugin(options),
+    ...doctor.plugins,
+  ],
+  inject: [MCP_OPTIONS, EndpointDoctor],
+};
+
 /** Provides the parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
   { provide: McpClock, useValue: systemClock },
@@ -54,6 +68,7 @@ export const endpointParts: Provider[] = [
   ...sessionProviders,
   ...handlerProviders,
   ...methodProviders,
+  featuresProvider,
   dispatcherProvider,
   ...endpointProviders,
   ...httpProviders,

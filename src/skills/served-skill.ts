@@ -3,6 +3,7 @@ import type { Skill as SkillManifest } from '@modelcontextprotocol/server/ext/sk
 import type { MaybePromise } from '../core/common/promises.js';
 import type { McpContext } from '../core/calls/mcp-context.js';
 import { logger } from '../core/calls/operator-log.js';
+import { invokeHooked } from '../core/handlers/invocation/invoke-hooked.js';
 import type { SkillEntry, SkillFiles } from '../core/handlers/registry/handler-table.js';
 import { type ProtocolError, sdk } from '../core/protocol/spec.js';
 import { type FolderSkill, originOf, readFile } from './folder-skills.js';
@@ -68,7 +69,7 @@ export function servedMethodSkill(entry: SkillEntry): ServedSkill {
   const { key: uri, path, frontmatter, dynamic, origin, guarded } = entry;
   const name = frontmatter?.name ?? path.slice(path.lastIndexOf('/') + 1);
   const run = async (context: McpContext): Promise<Run> => {
-    const files = await entry.invoke({ uri }, context);
+    const files = await invokeHooked(entry, { uri }, context);
     const excess = excessOf(Array.from(files.values(), ({ byteLength: size }) => ({ size })));
     const made = excess === undefined ? await manifestOf(path, files) : { problem: excess };
     if ('manifest' in made) return { files, ...made };

@@ -75,7 +75,7 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
     }
     const options = endpoint.get<ResolvedHandlerOptions>(MCP_OPTIONS, { strict: true });
     const clock = endpoint.get<McpClock>(McpClock, { strict: true });
-    const template = this.#template(table, clock, options);
+    const template = this.#template(table, options);
     table.add(template);
     this.#served = { clock, table, template, sessions: part(McpSessionService) };
     const policy = part(EndpointCachePolicy);
@@ -150,7 +150,7 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
     }
   }
 
-  #template(table: HandlerTable, clock: McpClock, failures: FailureOptions): ResourceTemplateEntry {
+  #template(table: HandlerTable, failures: FailureOptions): ResourceTemplateEntry {
     const guarded = [...table.all('skill')].some((skill) => skill.guarded);
     const runner: HandlerRunner = {
       run: async (raw, context) => {
@@ -187,7 +187,6 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
         origin: ORIGIN,
         compiler: new SchemaCompiler(),
         failures,
-        clock,
         runner: () => runner,
         listing: { origin: ORIGIN, runner: listing },
       },

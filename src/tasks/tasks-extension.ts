@@ -54,7 +54,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const access = endpoint.get(ToolAccess, { strict: true });
     const fault = endpoint.get<ReportStoreFault>(STORE_FAULT, { strict: true });
     const store = this.#store(backend, clock);
-    const ended = (end: TaskEnd): void => host.ends$.next(end);
+    const ended = (end: TaskEnd): void => host.ended(end);
     const tasks = new EndpointTasks(store, clock, nodes, this.options, access, fault, ended);
     endpoint.get(DeadNodes, { strict: true }).also((node) => tasks.failTasksOf(node));
     this.#tasks = host.runner = tasks;

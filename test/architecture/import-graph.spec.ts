@@ -91,7 +91,7 @@ describe('the check itself', () => {
       [
         'src/core/handlers/a.ts',
         `import { x } from '../sessions/x.js';`,
-        'only common, protocol, calls, not "sessions"',
+        'only common, protocol, calls, plugins, not "sessions"',
       ],
       ['src/core/sessions/a.ts', `const x = await import('../http/x.js');`, 'not "http"'],
       ['src/core/sessions/a.ts', `type X = import('../eras/legacy/x.js').X;`, 'not "eras"'],

@@ -32,16 +32,17 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   common: [],
   protocol: [],
   calls: ['common', 'protocol'],
+  plugins: ['common', 'protocol', 'calls'],
   doctor: ['protocol'],
   log: ['common', 'protocol', 'calls'],
   sessions: ['common', 'protocol', 'calls', 'log'],
   nodes: ['common', 'protocol', 'calls', 'log', 'sessions'],
   state: ['common', 'protocol', 'calls'],
-  handlers: ['common', 'protocol', 'calls'],
+  handlers: ['common', 'protocol', 'calls', 'plugins'],
   questions: ['common', 'protocol', 'calls', 'handlers'],
   once: ['common', 'protocol', 'calls', 'state', 'handlers', 'questions'],
-  methods: ['common', 'protocol', 'calls', 'sessions', 'state', 'handlers', 'questions', 'once', 'doctor'],
-  eras: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
+  methods: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions', 'once', 'doctor'],
+  eras: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
   http: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods', 'eras'],
 };
 const CHAMBERS: readonly string[] = ['doctor', 'methods', 'once', 'questions', 'state'];
@@ -59,7 +60,7 @@ const isDoorToSdk = (path: string): boolean =>
 const ROOT = '(root)';
 
 /** Entries whose classes the module itself provides. */
-const PARTS: readonly string[] = ['auth', 'server'];
+const PARTS: readonly string[] = ['auth', 'limits', 'server'];
 
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
@@ -84,6 +85,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     ],
     contracts: false,
   },
+  limits: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
   stdio: { rooms: ['common', 'protocol', 'calls', 'sessions', 'eras', 'http'], contracts: false },
   standalone: {
     rooms: ['common', 'protocol', 'calls', 'nodes', 'log', 'sessions', 'server', 'eras', 'http'],
@@ -245,6 +247,8 @@ const INSIDERS: Readonly<Record<string, string>> = {
   'test/quickstart/quickstart-app.ts': 'shortens the retry delay of the example',
   'test/redis/stream-scheme.fuzz.spec.ts': 'reads the streams themselves, whose room may not import Redis',
   'test/handlers/extensions.spec.ts': 'declares an extension as the modules of this package do',
+  'test/plugins/ends.spec.ts': 'makes plugins, which are not public yet',
+  'test/plugins/rings.spec.ts': 'makes plugins, which are not public yet',
   'test/live/feed.spec.ts': 'decides when a reader of the page pauses',
 };
 

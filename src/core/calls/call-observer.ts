@@ -3,6 +3,7 @@ import { type Observable, Subject } from 'rxjs';
 import { isThenable } from '../common/promises.js';
 import { logError } from './operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
+import type { CallPlugins } from './call-hooks.js';
 import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
 import type {
   McpCallEnd,
@@ -36,6 +37,9 @@ export class CallObserver {
   /** Called with each observed call when its target is known, before it is served; set while a page shows what happens in calls. */
   onBegin: ((running: RunningCall) => void) | undefined;
 
+  /** The plugins of the endpoint. */
+  plugins: CallPlugins | undefined;
+
   readonly #instrumentations: McpInstrumentation[];
   /** They record what a call is for, and may have it wait. */
   readonly #recorders = new Map<McpInstrumentation, CallGate | undefined>();
@@ -54,7 +58,12 @@ export class CallObserver {
   }
 
   get active(): boolean {
-    return this.#instrumentations.length > 0 || this.#recorders.size > 0 || this.#ended$.observed;
+    return (
+      this.#instrumentations.length > 0 ||
+      this.#recorders.size > 0 ||
+      this.#ended$.observed ||
+      this.plugins?.active === true
+    );
   }
 
   /**
@@ -66,16 +75,18 @@ export class CallObserver {
     const info = new ObservedCall(call);
     const running = { call, info, at: performance.now(), number: ++this.#count };
     this.#begun.set(call, running);
+    const hooks = (call.hooks = this.plugins?.active ? this.plugins.hooksOf(call) : undefined);
     const record: Recorded = (request) => {
       this.onBegin?.(running);
+      const inPlugins = hooks ? () => hooks.serve(request) : request;
       return [...this.#recorders].reduceRight<typeof request>((inner, [instrumentation, gate]) => {
         const run = gate ? () => admitted(gate, info, call, inner) : inner;
         return () => observed(instrumentation, info, run);
-      }, request)();
+      }, inPlugins)();
     };
     return this.#instrumentations.reduceRight<() => T>(
       (run, instrumentation) => () => observed(instrumentation, info, run),
-      () => serve(record),
+      () => (hooks ? hooks.observe(() => serve(record)) : serve(record)),
     )();
   }
 
@@ -85,7 +96,7 @@ export class CallObserver {
   }
 
   /** Notifies observers once the outcome of a call is certain. */
-  ended(call: McpCall, outcome: McpCallOutcome, result?: object): void {
+  ended(call: McpCall, outcome: McpCallOutcome, { result, error }: { result?: object; error?: unknown } = {}): void {
     const begun = this.#begun.get(call);
     if (!begun || !this.#begun.delete(call)) return;
     const durationMs = performance.now() - begun.at;
@@ -95,6 +106,11 @@ export class CallObserver {
     const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, source, result };
     this.#notify((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
+    const { hooks } = call;
+    if (!hooks) return;
+    const heard = { outcome, durationMs, target, result, error };
+    hooks.answered(heard);
+    if (!call.isTakenOver) hooks.ended(heard);
   }
 
   /**

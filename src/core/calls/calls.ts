@@ -121,8 +121,10 @@ export class Calls {
   #begin(call: McpCall): void {
     call.begun = true;
     try {
-      const serve = (record?: Recorded) => this.#serve(call, record);
-      const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);
+      const { observer } = this;
+      const outcome = observer.active
+        ? runInCall(call, () => observer.around(call, (record) => this.#serve(call, record)))
+        : runInCall(call, this.#serve);
       if (!isThenable(outcome)) return this.#succeeded(call, outcome);
       outcome.then(
         (result) => this.#succeeded(call, result),
@@ -138,22 +140,22 @@ export class Calls {
    *
    * @returns a promise also while the list of a catalogue is asked for
    */
-  #serve(call: McpCall, record?: Recorded): object | Promise<object> {
-    const { dispatcher } = this;
-    const uriOf = URI_OF.get(call.method);
-    const request = () => {
-      if (uriOf) assertUri(uriOf(call.received.params));
-      return dispatcher.request(call);
-    };
-    const found = dispatcher.find?.(call);
+  readonly #serve = (call: McpCall, record?: Recorded): object | Promise<object> => {
+    const found = this.dispatcher.find?.(call);
     if (isThenable(found)) {
       return found.then((target) => {
         call.target = target;
-        return record ? record(request) : request();
+        return record ? record(() => this.#request(call)) : this.#request(call);
       });
     }
     call.target = found;
-    return record ? record(request) : request();
+    return record ? record(() => this.#request(call)) : this.#request(call);
+  };
+
+  #request(call: McpCall): object | Promise<object> {
+    const uriOf = URI_OF.get(call.method);
+    if (uriOf) assertUri(uriOf(call.received.params));
+    return this.dispatcher.request(call);
   }
 
   /** Ends a call without an answer: its client has cancelled it, or cannot be reached. */
@@ -213,7 +215,7 @@ export class Calls {
       result = bound!.insteadOf(result, bytes);
       text = this.#textOf({ jsonrpc: '2.0', id, result: result as JsonObject }, call);
     }
-    this.observer.ended(call, outcomeOf(call, result), result);
+    this.observer.ended(call, outcomeOf(call, result), { result });
     const kept = call.from.succeeded?.(call, result);
     if (!kept) return this.#answer(call, text);
     // The call is open meanwhile, and may end.
@@ -228,7 +230,7 @@ export class Calls {
     const id = call.requestId!;
     const rpcError = rpcErrorOf(error);
     call.watcher?.failed(rpcError?.message ?? HANDLER_FAILED);
-    this.observer.ended(call, call.denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR));
+    this.observer.ended(call, call.denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR), { error });
     // Its text may contain details that clients must not receive.
     if (!rpcError) this.report(error, call);
     const refusal = rpcError ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
@@ -271,7 +273,7 @@ export class Calls {
   #cancelled(call: McpCall, reason: unknown): void {
     call.cancelled(reason);
     call.watcher?.failed(reason instanceof Error ? reason.message : 'The request was cancelled.');
-    this.observer.ended(call, 'cancelled');
+    this.observer.ended(call, 'cancelled', { error: reason });
     this.#ended(call);
   }
 

@@ -6,6 +6,7 @@ import type { McpError } from '../protocol/errors.js';
 import type { RequestHeaders } from '../protocol/headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import { withCanonicalUri } from '../protocol/uris.js';
+import type { CallHooks } from './call-hooks.js';
 import type { McpExchange } from './mcp-exchange.js';
 import type { McpTarget } from './mcp-target.js';
 import type { Takeover } from './mcp-task.js';
@@ -145,6 +146,8 @@ export interface CallingClient {
 export interface ResultBound {
   /** The largest answer as JSON, in bytes. */
   readonly maxBytes: number;
+  /** Files are read up to so many bytes; absent: whole. */
+  readonly maxReadBytes?: number;
   /** @returns the result that is sent instead */
   insteadOf(result: object, bytes: number | `more than ${number}`): object;
 }
@@ -206,6 +209,8 @@ export class McpCall implements McpHttpCall {
   refusal: McpError | undefined;
   /** Whether the call was given to the dispatcher. @internal */
   begun = false;
+  /** What plugins do with the call; absent: nothing. @internal */
+  hooks: CallHooks | undefined;
   /** Set while a page shows what happens in calls, before the call is served. @internal */
   watcher: CallWatcher | undefined;
   /** Runs while the call is open, if `requestTimeoutMs` is set. @internal */
@@ -303,6 +308,7 @@ export class McpCall implements McpHttpCall {
   /** @internal */
   notify(notification: OutboundMessage): Promise<void> {
     this.watcher?.notified(notification);
+    this.hooks?.notified(notification);
     return this.from.notify(notification, this);
   }
 
@@ -310,6 +316,7 @@ export class McpCall implements McpHttpCall {
   ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
     const answer = this.from.request(question, options, this);
     this.watcher?.asked(question, answer);
+    this.hooks?.asked(question, answer);
     return answer;
   }
 
@@ -385,8 +392,8 @@ export type CallState = 'open' | 'answered' | 'cancelled';
 const calls = new AsyncLocalStorage<McpCall | undefined>();
 
 /** Runs `task` as part of a call. @internal */
-export function runInCall<T>(call: McpCall, task: () => T): T {
-  return calls.run(call, task);
+export function runInCall<T>(call: McpCall, task: (call: McpCall) => T): T {
+  return calls.run(call, task, call);
 }
 
 /**

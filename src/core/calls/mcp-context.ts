@@ -47,8 +47,6 @@ export interface McpClientPort {
   /** The task that the call has become. */
   readonly task: McpTask | undefined;
   startTask(): Promise<McpTask | undefined>;
-  /** Resolves when the method of the handler may run: a call of a task must be stored before; `undefined`: at once. */
-  entering(): Promise<void> | undefined;
   /** Sends a report of progress, if the client asked for reports. */
   progress(report: McpProgress): Promise<void>;
   /** Opens a state by its handle, or a new one. @throws (rejects) McpUnknownStateError */
@@ -57,12 +55,26 @@ export interface McpClientPort {
   principalState(): Promise<McpPrincipalState>;
 }
 
-/** Holds the place and the time of one run of a handler that has limits. @internal */
-export interface HandlerTurn {
-  /** Resolves when there is a place for the run; `undefined`: there is one. */
-  entering(): Promise<void> | undefined;
-  /** Called when the handler asks its client: the time of an answer is not the handler's. */
+/** What plugins do in one round of a handler. @internal */
+export interface HandlerRound {
+  /** The result in place of that of the method. */
+  readonly answer: object | undefined;
+  /** Makes the value of the handler inside the plugins that limit it. */
+  valueOf<T>(produce: () => Promise<T>): Promise<T>;
+  /**
+   * Resolves when the method may run; `undefined`: at once.
+   *
+   * @throws (rejects) McpHandlerSignal when the round is answered without the method
+   */
+  enter(admitted: AdmittedCall): Promise<void> | undefined;
+  /** The method is about to run. */
+  entered(): void;
+  /** The method has settled. */
+  returned(): void;
+  /** The handler asks its client: the time of an answer is not the handler's. */
   asking(answers: Promise<unknown>): void;
+  /** The round has its result. */
+  end(): void;
 }
 
 /** A call whose caller the guards have accepted. @internal */
@@ -118,8 +130,8 @@ export class McpContext<HttpRequest = unknown> {
     call: McpCall,
     private readonly port: McpClientPort,
     private readonly seen?: object,
-    private readonly turn?: HandlerTurn,
-    private readonly gate?: HandlerGate,
+    /** @internal */
+    readonly round?: HandlerRound,
   ) {
     this.mcpCall = call;
     this.request = (seen ?? call.request) as HttpRequest;
@@ -127,12 +139,12 @@ export class McpContext<HttpRequest = unknown> {
 
   /** Returns the same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
-    return new McpContext(this.mcpCall, this.port, request, this.turn, this.gate);
+    return new McpContext(this.mcpCall, this.port, request, this.round);
   }
 
-  /** Returns the same call for a handler that has limits. @internal */
-  inTurn(turn: HandlerTurn): McpContext {
-    return new McpContext(this.mcpCall, this.port, this.seen, turn, this.gate);
+  /** Returns the same call for a round that plugins act on. @internal */
+  within(round: HandlerRound): McpContext {
+    return new McpContext(this.mcpCall, this.port, this.seen, round);
   }
 
   /** The session of the call; `undefined` in the era without sessions. */
@@ -195,11 +207,11 @@ export class McpContext<HttpRequest = unknown> {
 
   /** Resolves when the method of the handler may run; `undefined`: at once. @internal */
   entering(admitted: AdmittedCall): Promise<void> | undefined {
-    const { turn, gate } = this;
-    const stored = this.port.entering();
-    if (gate) return this.#pass(gate, admitted, stored);
-    if (!turn) return stored;
-    return stored ? stored.then(() => turn.entering()) : turn.entering();
+    const { round } = this;
+    // A task must be stored before.
+    const stored = this.mcpCall.takeover?.entering();
+    if (!round) return stored;
+    return stored ? stored.then(() => round.enter(admitted)) : round.enter(admitted);
   }
 
   /**
@@ -397,13 +409,6 @@ export class McpContext<HttpRequest = unknown> {
     return this.mcpCall.closeStream();
   }
 
-  async #pass(gate: HandlerGate, admitted: AdmittedCall, stored: Promise<void> | undefined): Promise<void> {
-    await stored;
-    await gate.enter(admitted, this);
-    await this.turn?.entering();
-    gate.entered();
-  }
-
   #askOne<Answer>(key: string, question: McpQuestion): Promise<Answer> {
     const answers = this.#ask({ [key]: question });
     return quiet(answers.then((byKey) => byKey[key] as Answer));
@@ -411,7 +416,7 @@ export class McpContext<HttpRequest = unknown> {
 
   #ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
     const answers = this.port.ask(questions);
-    this.turn?.asking(answers);
+    this.round?.asking(answers);
     return answers;
   }
 }

@@ -9,7 +9,7 @@ import type { McpHandlerKind } from './mcp-execution-context.js';
  */
 export interface McpTarget {
   /** The kind of its handler; of a completion `completion`, of every other method that the endpoint serves `method`. */
-  readonly kind: McpHandlerKind | 'completion';
+  readonly kind: McpHandlerKind | 'skill' | 'completion';
   /** The name of the tool or prompt, the URI of the resource, the URI template of the template, the name of the method. */
   readonly key: string;
   /** Where its handler is from, if not from a decorator or the registry: the class of a catalogue. */
@@ -17,4 +17,12 @@ export interface McpTarget {
   /** The schemas of a tool, as lists show them. */
   readonly inputSchema?: object;
   readonly outputSchema?: object | undefined;
+}
+
+/** A handler that a call may be for: a tool, prompt, resource, template or skill. @internal */
+export interface McpHandlerTarget extends McpTarget {
+  /** Names the handler in messages, such as `OrderTools.find`. */
+  readonly origin: string;
+  /** Returns an option of its decorator or registration, unchecked. */
+  option(name: string): unknown;
 }

@@ -65,6 +65,13 @@ export interface TaskEnd {
 @Injectable()
 export class TaskHost {
   runner: TaskRunner | undefined;
+  readonly #ends$ = new Subject<TaskEnd>();
   /** Emits the ends of the tasks of this node. */
-  readonly ends$ = new Subject<TaskEnd>();
+  readonly ends$: Observable<TaskEnd> = this.#ends$.asObservable();
+
+  ended(end: TaskEnd): void {
+    const { call, taskId, outcome, durationMs } = end;
+    call.hooks?.ended({ outcome, durationMs, target: call.target, taskId });
+    this.#ends$.next(end);
+  }
 }

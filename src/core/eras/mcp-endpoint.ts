@@ -5,6 +5,7 @@ import type { McpHttpCall } from '../calls/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../calls/mcp-exchange.js';
 import type { Calls } from '../calls/calls.js';
 import type { KnownSession } from '../sessions/live/live-sessions.js';
+import { PluginHost } from '../plugins/plugin-host.js';
 import { EndpointExtensions } from '../handlers/methods/extensions.js';
 import { SessionRuntime } from '../sessions/live/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
@@ -64,6 +65,7 @@ export class McpEndpoint {
     @Inject(MCP_OPTIONS)
     { sessions, drainMs, shutdownDelayMs, eras }: ResolvedSessionOptions & Pick<ResolvedProtocolOptions, 'eras'>,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
+    @Inject(PluginHost) private readonly plugins: PluginHost,
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
@@ -158,7 +160,8 @@ export class McpEndpoint {
     const limitMs = this.#drainMs ?? this.#usualDrainMs;
     const { clock } = this.legacy.runtime;
     const until = clock.now() + limitMs;
-    await Promise.all([this.#calls.shutdown.drain(limitMs), this.extensions.drain(limitMs)]);
+    const parts = [this.#calls.shutdown, this.extensions, this.plugins];
+    await Promise.all(parts.map((part) => part.drain(limitMs)));
     return Math.max(0, until - clock.now());
   }
 
@@ -167,6 +170,7 @@ export class McpEndpoint {
     this.#calls.stop();
     this.subscriptions.close();
     await this.legacy.sessions.shutdown();
+    await this.plugins.close();
   }
 
   /**

@@ -236,17 +236,17 @@ export class ToolCatalogue {
 
   /** @throws McpHandlerDefinitionError */
   #entryOf(options: McpCatalogueTool): ToolEntry {
-    const { table, failures, schemas: compiler, clock } = this.parts;
+    const { table, failures, schemas: compiler } = this.parts;
     const origin = this.#originOf(options);
     const entry = toolEntry(options, {
       origin,
       compiler,
       failures,
-      clock,
+      source: this.type.name,
       runner: (validate) => this.invoker.named(options.name, validate),
     });
     table.assertServable(entry);
-    return { ...entry, source: this.type.name };
+    return entry;
   }
 
   #failed(error: unknown): void {

@@ -1,6 +1,5 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
-import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
@@ -87,7 +86,6 @@ export class DeclaredHandlers {
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
-    @Inject(McpClock) private readonly clock: McpClock,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'add'>,
     @Inject(RouteMiddleware) private readonly middleware: Pick<RouteMiddleware, 'assertRuns'>,
@@ -185,7 +183,6 @@ export class DeclaredHandlers {
       origin,
       compiler: this.#compiler,
       failures: this.options,
-      clock: this.clock,
       route,
       runner: (validate) => this.#runner(declared, kind, name, validate, route),
       classes: this.#classOptions(declared),

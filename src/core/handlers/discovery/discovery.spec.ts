@@ -11,7 +11,6 @@ import {
 } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../common/clock.js';
 import { Complete, McpHandlers, Prompt, Tool } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { resolveOptions } from '../../common/options.js';
@@ -127,7 +126,7 @@ async function start(module: ModuleMetadata): Promise<App> {
       const config = testing['applicationConfig'] as ApplicationConfig;
       const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)), new HttpAdapterHost());
       const options = resolveOptions(HANDLER_TABLE, { pageSize: 10 });
-      const rest = [options, systemClock, config, { add: () => {} }, { assertRuns: () => {} }] as const;
+      const rest = [options, config, { add: () => {} }, { assertRuns: () => {} }] as const;
       new DeclaredHandlers(...app, endpoint, invokers, table, ...rest).load();
       return table;
     },

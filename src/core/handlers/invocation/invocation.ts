@@ -110,19 +110,34 @@ export class Invocation implements McpHandlerCall {
     const { handler, routed } = this.about;
     // The route checks values that no pipe has seen.
     const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
-    const { watcher } = this.context.mcpCall;
+    const { round, mcpCall } = this.context;
+    const { watcher } = mcpCall;
     watcher?.entered();
-    const returned: unknown = Reflect.apply(handler, instance, values);
+    round?.entered();
+    let returned: unknown;
+    try {
+      returned = Reflect.apply(handler, instance, values);
+    } catch (error) {
+      watcher?.returned();
+      round?.returned();
+      throw error;
+    }
     if (isThenable(returned)) {
-      if (watcher)
-        returned.then(
-          () => watcher.returned(),
-          () => watcher.returned(),
-        );
+      if (watcher || round) this.#tellWhenSettled(returned);
       return returned.then((value) => this.#settled(value));
     }
     watcher?.returned();
+    round?.returned();
     return this.#settled(returned);
+  }
+
+  #tellWhenSettled(returned: PromiseLike<unknown>): void {
+    const { round, mcpCall } = this.context;
+    const settled = (): void => {
+      mcpCall.watcher?.returned();
+      round?.returned();
+    };
+    returned.then(settled, settled);
   }
 
   /** Unsubscribes from sources that an interceptor left running after the call was answered. */

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { ResultBound } from '../../calls/mcp-call.js';
+import { type McpEndpointPlugin, McpPlugin } from '../../plugins/mcp-plugin.js';
 import { logger } from '../../calls/operator-log.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { diagnoseTools, largeResult, type McpDiagnosis, worstFirst } from '../doctor/diagnosis.js';
 import { findingLines } from '../doctor/finding-lines.js';
 import { issuerFindings } from '../doctor/oauth-metadata.js';
 import { MAX_RESULT_BYTES, MAX_RESULT_TOKENS, tokensOfResult } from '../doctor/tokens.js';
-import { HandlerTable, type ToolEntry } from '../registry/handler-table.js';
+import { HandlerTable } from '../registry/handler-table.js';
 
 /** The log names so many findings. */
 const NAMED = 3;
@@ -27,26 +27,14 @@ interface DoctorOptions {
 export class EndpointDoctor {
   /** The largest result of each tool that exceeded the limit, in tokens. */
   readonly #largest = new Map<string, number>();
-  /** Observes the results of a tool without a limit of its own; `undefined`: nothing is observed. */
-  readonly boundOf: ((tool: ToolEntry) => ResultBound) | undefined;
-
   constructor(
     @Inject(MCP_OPTIONS) private readonly options: DoctorOptions,
     @Inject(HandlerTable) private readonly table: HandlerTable,
-  ) {
-    if (!options.doctor) return;
-    const bounds = new WeakMap<ToolEntry, ResultBound>();
-    this.boundOf = (tool) => {
-      const bound = bounds.get(tool) ?? {
-        maxBytes: MAX_RESULT_BYTES,
-        insteadOf: (result) => {
-          this.#note(tool.key, tokensOfResult(result));
-          return result;
-        },
-      };
-      bounds.set(tool, bound);
-      return bound;
-    };
+  ) {}
+
+  /** Returns what observes the results of tools without a limit of their own, if the option `doctor` is on. */
+  get plugins(): McpPlugin[] {
+    return this.options.doctor ? [new DoctorPlugin((tool, result) => this.#note(tool, tokensOfResult(result)))] : [];
   }
 
   /** Examines the tools of all callers, and the results that were observed. */
@@ -71,6 +59,28 @@ export class EndpointDoctor {
     const known = this.#largest.get(tool);
     if (known === undefined) logger.warn(findingLines([largeResult(tool, tokens)])[0]!);
     this.#largest.set(tool, Math.max(known ?? 0, tokens));
+  }
+}
+
+/** Observes how large results are: the comparison of a limit is all that a call costs. */
+class DoctorPlugin extends McpPlugin {
+  readonly ring = 'limit';
+
+  constructor(private readonly note: (tool: string, result: object) => void) {
+    super();
+  }
+
+  attach(): McpEndpointPlugin {
+    return {
+      handler: ({ kind, key }) => {
+        if (kind !== 'tool') return undefined;
+        const insteadOf = (result: object): object => {
+          this.note(key, result);
+          return result;
+        };
+        return { bound: { maxBytes: MAX_RESULT_BYTES, insteadOf } };
+      },
+    };
   }
 }
 

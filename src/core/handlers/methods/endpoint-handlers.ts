@@ -17,6 +17,7 @@ import { ToolGates } from '../once/tool-gates.js';
 import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../../protocol/extensions.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointExtensions } from './extensions.js';
+import { EndpointPlugins } from './endpoint-plugins.js';
 import { ListChangedRelay } from './lists.js';
 
 /**
@@ -35,10 +36,12 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(EndpointCachePolicy) private readonly policy: EndpointCachePolicy,
     @Inject(ToolGates) private readonly gates: ToolGates,
+    @Inject(EndpointPlugins) private readonly plugins: EndpointPlugins,
   ) {}
 
   /** Finds the handlers. @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
   onModuleInit(): void {
+    this.plugins.load();
     this.declared.load();
     this.extensions.load();
     // No client is connected yet: the handlers found at start are not announced as changes.

@@ -2,12 +2,14 @@ import { isObject } from '../../protocol/json-rpc.js';
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../../calls/operator-log.js';
-import { McpContext } from '../../calls/mcp-context.js';
+import { type HandlerGate, McpContext } from '../../calls/mcp-context.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolEffects } from '../decorators/tool-effects.js';
 import { ToolGates } from '../once/tool-gates.js';
 import type { HandlerOff, SwitchedKind } from '../registry/disabled-handlers.js';
-import { HandlerTable } from '../registry/handler-table.js';
+import type { McpRunHooks } from '../../plugins/mcp-plugin.js';
+import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
+import { type Hooked, HandlerTable } from '../registry/handler-table.js';
 import { textBlock } from '../results/content.js';
 import type { Served } from '../results/handler-outcome.js';
 import { HandlerRun, type RunParts } from '../questions/handler-run.js';
@@ -20,11 +22,21 @@ import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 import { sdk } from '../../protocol/spec.js';
 
 /** What is called, and its place in the table, by which it is switched off. */
-type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & {
-  readonly kind: SwitchedKind;
-  readonly key: string;
-  readonly effects?: ToolEffects;
-};
+type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> &
+  Hooked & {
+    readonly kind: SwitchedKind;
+    readonly key: string;
+    readonly origin: string;
+    readonly effects?: ToolEffects;
+  };
+
+interface HookedCall<Args, T> {
+  readonly call: McpCall;
+  /** The name of the tool, or what else was asked for. */
+  readonly tool: string;
+  readonly handler: CalledHandler<Args, T>;
+  readonly args: Args;
+}
 
 /** Runs the handlers of an endpoint for the methods that call them, each in a context of its call. */
 @Injectable()
@@ -81,23 +93,34 @@ export class HandlerCalls {
       // A caller from which guards hide the handler would learn that it exists (D31).
       return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(error));
     }
-    if (handler.effects) return this.#gated(call, run, target, handler, handler.effects, args);
+    if (handler.runs || handler.effects) return this.#hooked(run, { call, tool: target, handler, args });
     const context = new McpContext(call, run);
     return run.serve(() => handler.invoke(args, context));
   }
 
-  #gated<Args, T>(
-    call: McpCall,
+  /** Runs a handler that plugins act on, or that has effects. */
+  #hooked<Args, T>(
     run: HandlerRun,
-    tool: string,
-    handler: Pick<Served<Args, T>, 'invoke'>,
-    effects: ToolEffects,
-    args: Args,
+    { call, tool, handler, args }: HookedCall<Args, T>,
   ): Promise<T | InputRequiredResult> {
-    const about = { call, run, tool, effects, args: args as Readonly<Record<string, unknown>> };
-    return run.serve(() =>
-      this.gates.serve(about, (gate) => handler.invoke(args, new McpContext(call, run, undefined, undefined, gate))),
-    );
+    const sent = args as Readonly<Record<string, unknown>>;
+    const passing = new PluginRun(handler.runs ?? { ...NO_RUNS, target: handler }, call, sent, {
+      isMarked: () => run.isMarked,
+      assertAdmitted: () => handler.assertAdmits(args, this.context(call)),
+      ask: (questions) => run.ask(questions),
+    });
+    const { effects } = handler;
+    const inRound = (own?: (context: () => McpContext) => McpRunHooks): Promise<T> => {
+      const round = new PluginRound(
+        passing,
+        own?.(() => context),
+      );
+      const context = new McpContext(call, run, undefined, round);
+      return round.serve(() => handler.invoke(args, context));
+    };
+    if (!effects) return passing.serve(() => run.serve(() => inRound()));
+    const about = { call, run, tool, effects, args: sent };
+    return passing.serve(() => run.serve(() => this.gates.serve(about, (gate) => inRound(hooksOf(gate)))));
   }
 
   /** Refuses a call of a handler that is switched off; a caller from which guards hide it learns nothing of it (D31). */
@@ -149,3 +172,13 @@ function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inpu
 }
 
 const NO_RETRY = Object.freeze({});
+
+/** The gate of a tool with effects stands where plugins of the rings 'once' and 'confirm' stand. */
+const hooksOf =
+  (gate: HandlerGate) =>
+  (context: () => McpContext): McpRunHooks => ({
+    entering: (admitted) => gate.enter(admitted, context()),
+    entered: () => gate.entered(),
+  });
+
+const NO_RUNS = { aroundRounds: [], inRounds: [], inResults: [] };

@@ -315,9 +315,7 @@ function dispatcher(): MethodDispatcher {
   const failures = { errorDetails: false, denials: 'result' } as const;
   const [invokers, module] = registryParts();
   const catalogues = new ToolCatalogues(table, failures, systemClock, invokers);
-  registerHandlers(
-    new McpRegistry(table, failures, systemClock, { set: () => Promise.resolve() }, catalogues, invokers, module),
-  );
+  registerHandlers(new McpRegistry(table, failures, { set: () => Promise.resolve() }, catalogues, invokers, module));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

@@ -26,6 +26,8 @@ import { CatalogueRelay } from './catalogue-relay.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointDoctor } from './endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
+import { EndpointPlugins } from './endpoint-plugins.js';
+import { PluginHost } from '../../plugins/plugin-host.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
 import { HandlerCalls } from './handler-calls.js';
@@ -122,6 +124,8 @@ export const methodProviders: Provider[] = [
   HandlerCalls,
   HandlerSwitches,
   { provide: HandlerSwitch, useExisting: HandlerSwitches },
+  PluginHost,
+  EndpointPlugins,
   EndpointHandlers,
   EndpointDoctor,
   CatalogueRelay,
@@ -136,14 +140,13 @@ export const methodProviders: Provider[] = [
       cache: EndpointCachePolicy,
       declared: EndpointCapabilities,
       tasks: TaskHost,
-      doctor: EndpointDoctor,
       catalogues: ToolCatalogues,
     ) => {
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, tasks, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
         .add(listMethods(table, calls, { pageSize, cache, catalogues }))
-        .add(toolMethods(table, calls, catalogues, doctor.boundOf))
+        .add(toolMethods(table, calls, catalogues))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
@@ -156,7 +159,6 @@ export const methodProviders: Provider[] = [
       EndpointCachePolicy,
       EndpointCapabilities,
       TaskHost,
-      EndpointDoctor,
       ToolCatalogues,
     ],
   },

@@ -1,4 +1,4 @@
-import type { McpCall, ResultBound } from '../../calls/mcp-call.js';
+import type { McpCall } from '../../calls/mcp-call.js';
 import type { HandlerTable, ToolEntry } from '../registry/handler-table.js';
 import type { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { notFound } from '../results/handler-failure.js';
@@ -17,17 +17,8 @@ interface CallParams {
 
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
-/**
- * Serves `tools/call`.
- *
- * @param boundOf limits the results of tools without a limit of their own; absent: they may have any size
- */
-export function toolMethods(
-  table: HandlerTable,
-  calls: HandlerCalls,
-  catalogues: ToolCatalogues,
-  boundOf?: (tool: ToolEntry) => ResultBound,
-): ServedMethods {
+/** Serves `tools/call`. */
+export function toolMethods(table: HandlerTable, calls: HandlerCalls, catalogues: ToolCatalogues): ServedMethods {
   const call: ServedMethod<CallParams> = {
     asks: true,
     read: paramsReader(
@@ -46,7 +37,7 @@ export function toolMethods(
     serve({ name, arguments: args }, served) {
       const tool = served.target as ToolEntry | undefined;
       if (!tool) throw notFound('tool', name);
-      served.bound = tool.bound ?? boundOf?.(tool);
+      served.bound = tool.bound;
       if (!served.takesAnyStructure) served.write = tool.legacyWire ? wrapAll : wrapOthers;
       const fault = tool.paramHeaders.length > 0 ? headersFault(tool, args, served) : undefined;
       return calls.run(served, name, { name, arguments: args }, tool, args ?? NO_ARGUMENTS, fault);

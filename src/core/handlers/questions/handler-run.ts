@@ -169,10 +169,6 @@ export class HandlerRun implements McpClientPort {
     return this.call.takeover?.task;
   }
 
-  entering(): Promise<void> | undefined {
-    return this.call.takeover?.entering();
-  }
-
   /**
    * Turns the call into a task.
    *

@@ -24,18 +24,27 @@ export interface HandlerOff {
  */
 export class DisabledHandlers {
   readonly #off = new Map<string, HandlerOff>();
-  /** Reads the store; present while it is not known what is switched off. */
-  learn: (() => Promise<void>) | undefined;
+  #learn: (() => Promise<void>) | undefined;
+  /** Whether calls have to ask at all. */
+  active = false;
 
   constructor(private readonly changed: (kind: SwitchedKind) => void) {}
 
-  /** Whether calls have to ask at all. */
-  get active(): boolean {
-    return this.#off.size > 0 || this.learn !== undefined;
+  /** Reads the store; present while it is not known what is switched off. */
+  get learn(): (() => Promise<void>) | undefined {
+    return this.#learn;
+  }
+  set learn(learn: (() => Promise<void>) | undefined) {
+    this.#learn = learn;
+    this.#adjust();
   }
 
   get(kind: SwitchedKind, key: string): HandlerOff | undefined {
     return this.#off.get(idOf(kind, key));
+  }
+
+  #adjust(): void {
+    this.active = this.#off.size > 0 || this.#learn !== undefined;
   }
 
   /** Returns the keys of a kind, also those without a handler. */
@@ -50,6 +59,7 @@ export class DisabledHandlers {
     const before = this.#off.get(id);
     if (off) this.#off.set(id, off);
     else this.#off.delete(id);
+    this.#adjust();
     if ((before === undefined) !== (off === undefined)) this.changed(kind);
   }
 }

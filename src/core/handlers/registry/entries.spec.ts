@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { systemClock } from '../../common/clock.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type {
   PromptOptions,
@@ -12,14 +11,13 @@ import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 
-const context = {} as McpContext;
+const context = { mcpCall: {} } as McpContext;
 
 /** A handler that returns what the test wants, given its arguments. */
 const source = (returned: (args: never) => unknown = () => 'done', guarded = false): EntrySource => ({
   origin: 'OrderTools.find (OrdersModule)',
   compiler: new SchemaCompiler(),
   failures: { errorDetails: false, denials: 'result' },
-  clock: systemClock,
   runner: (validate) => ({
     run: async (raw) => returned((validate ? await validate(raw) : raw) as never),
     visible: () => !guarded,
@@ -312,31 +310,6 @@ describe('a definition that cannot be served', () => {
       'alternatives',
       prompt({ inputSchema: z.union([z.object({ a: z.string() }), z.object({ b: z.string() })]) }),
       'which cannot be listed as arguments of a prompt',
-    ],
-    ...[0, -1, Number.NaN, 1.5, Infinity, '5'].map((value): [string, () => unknown, string] => [
-      `a timeoutMs of ${value}`,
-      tool({ name: 'a', timeoutMs: value }),
-      'its "timeoutMs" must be a whole number of at least 1',
-    ]),
-    ...[0, -1, Number.NaN, 1.5, Infinity, '5', null].map((value): [string, () => unknown, string] => [
-      `a maxConcurrent of ${value}`,
-      resource({ maxConcurrent: value }),
-      `its "maxConcurrent" such a number or { max, per: 'principal' }: The option "maxConcurrent" must be`,
-    ]),
-    ...[{ max: 0, per: 'principal' }, { per: 'principal' }].map((value): [string, () => unknown, string] => [
-      `a maxConcurrent of ${JSON.stringify(value)}`,
-      template({ maxConcurrent: value }),
-      'The option "maxConcurrent.max" must be a whole number of at least 1',
-    ]),
-    [
-      'places of a user',
-      prompt({ maxConcurrent: { max: 1, per: 'user' } }),
-      '"maxConcurrent.per" must be one of "prin',
-    ],
-    [
-      'misspelt places',
-      tool({ name: 'a', maxConcurrent: { maximum: 1 } }),
-      'There is no option "maxConcurrent.maximum".',
     ],
     ['a nameless argument', prompt({ arguments: [{ required: true }] }), 'arguments.0.name: '],
   ])('a definition that cannot be served with %s says why', (_what, define, reason) => {

@@ -1,5 +1,4 @@
 import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
-import type { McpClock } from '../../common/clock.js';
 import { resolveGroup } from '../../common/options.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
 import { faultOfMethodName, isExtensionId } from '../../protocol/extensions.js';
@@ -25,11 +24,10 @@ import {
 import { TASK_TABLE, type ToolTaskOptions } from '../decorators/task-options.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
-import { type HandlerPlaces, limitsOf } from '../invocation/handler-limits.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
-import { boundOf, toolResults } from '../results/tool-result.js';
+import { toolResults } from '../results/tool-result.js';
 import type { JsonSchema, McpResultSchema, Validate } from '../schema/handler-schema.js';
 import type { RouteSchema } from '../schema/route-schema.js';
 import { type ClassOptions, frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
@@ -51,9 +49,8 @@ export interface EntrySource {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   readonly failures: FailureOptions & ToolResultOptions;
-  readonly clock: McpClock;
-  /** The places of the entry that this one replaces. */
-  readonly places?: HandlerPlaces;
+  /** The class of the catalogue that the tool is from. */
+  readonly source?: string;
   /** Makes the runner. @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Present if a tool is a route too, and has no schema of its own. */
@@ -87,16 +84,8 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
   const { origin, compiler, runner, failures, classes, serialize } = source;
   const { name, title, description, icons, annotations } = options;
-  const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
-  const { maxValues } = options;
+  const { maxValues, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
-  if (maxResultBytes !== Infinity && !(Number.isSafeInteger(maxResultBytes) && maxResultBytes > 0)) {
-    const wanted = 'a whole number of at least 1, or Infinity';
-    throw new McpHandlerDefinitionError(
-      origin,
-      `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`,
-    );
-  }
   if (maxValues !== undefined && !(Number.isSafeInteger(maxValues) && maxValues > 0)) {
     const reason = `its "maxValues" must be a whole number of at least 1; got ${shown(maxValues)}.`;
     throw new McpHandlerDefinitionError(origin, reason);
@@ -118,17 +107,16 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
   const wrapped = output && isWrapped(output.json) ? wrappedSchema(output.json) : undefined;
-  const { properties } = wire.inputSchema;
   const mirrored = paramHeadersOf(inputSchema);
   // Modern clients would omit the tool because of it.
   if ('fault' in mirrored) {
     throw new McpHandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
   }
-  const bound = boundOf(name, properties && Object.keys(properties), maxResultBytes);
-  const limits = limitsOf(options, source);
   return {
     kind: 'tool',
     key: name,
+    source: source.source,
+    option: optionsOf(options),
     wire,
     legacyWire: wrapped && wireOf('Tool', { ...fields, outputSchema: wrapped }, origin),
     inputSchema: wire.inputSchema,
@@ -136,12 +124,11 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
     ...effectsOf(options, wire.inputSchema, origin),
-    bound,
     reads: source.reads,
     outdated: (input ?? source.route)?.outdated,
     ...served(
       runner(input?.validate),
-      { kind: 'tool', name, origin, failures, bound, limits },
+      { kind: 'tool', name, origin, failures },
       toolResults(output?.validate, textMirror, output && propertiesOf(output.json)),
     ),
   };
@@ -201,10 +188,11 @@ export function resourceEntry(options: ResourceOptions, source: EntrySource): Re
     throw new McpHandlerDefinitionError(origin, reason);
   }
   const ui = uiOfContents(mimeType, _meta);
-  const about: ServedHandler = { kind: 'resource', name: uri, origin, failures, limits: limitsOf(options, source) };
+  const about: ServedHandler = { kind: 'resource', name: uri, origin, failures };
   return {
     kind: 'resource',
     key: uri,
+    option: optionsOf(options),
     wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
     ...cacheOf(cache, origin),
     ...served(runner(undefined), about, (value, args: ResourceArgs) =>
@@ -220,12 +208,12 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   assertName('name', name, origin);
   const template = templateOf(uriTemplate, origin);
   const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
-  const limits = limitsOf(options, source);
-  const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures, limits };
+  const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures };
   const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'template',
     key: uriTemplate,
+    option: optionsOf(options),
     wire: wireOf('ResourceTemplate', fields, origin),
     ...cacheOf(cache, origin),
     template,
@@ -249,11 +237,12 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
   const { origin, runner, failures } = source;
   assertName('name', name, origin);
   const { list, validate } = argumentsOf(options, source);
-  const about: ServedHandler = { kind: 'prompt', name, origin, failures, limits: limitsOf(options, source) };
+  const about: ServedHandler = { kind: 'prompt', name, origin, failures };
   const names = (list ?? []).map((argument) => argument.name);
   return {
     kind: 'prompt',
     key: name,
+    option: optionsOf(options),
     wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
     completions: completionsOf(`prompt "${name}"`, names, about, source),
     ...served(runner(validate), about, toPromptResult),
@@ -344,6 +333,11 @@ function withRequired(list: readonly PromptArgumentOptions[], raw: unknown): unk
   const missing = list.filter(({ name, required }) => required && !Object.hasOwn(raw as object, name));
   if (missing.length === 0) return raw;
   throw new McpArgumentsError(missing.map(({ name }) => ({ path: name, message: 'is missing' })));
+}
+
+/** Returns the reader of the options of a handler, for plugins. */
+export function optionsOf(options: object): (name: string) => unknown {
+  return (name) => (Object.hasOwn(options, name) ? (options as Record<string, unknown>)[name] : undefined);
 }
 
 type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';

@@ -20,6 +20,7 @@ import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-
 import type { ToolEffects } from '../decorators/tool-effects.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
+import type { HookedRuns } from '../../plugins/run-hooks.js';
 import { DisabledHandlers } from './disabled-handlers.js';
 import { keyOf, type UriTemplate, type UriVariables } from './uri-template.js';
 
@@ -46,7 +47,17 @@ export type HandlerKind = keyof EntriesByKind;
 export type ListedKind = Exclude<HandlerKind, 'skill' | 'method'>;
 export type EntryOf<Kind extends HandlerKind> = EntriesByKind[Kind];
 
-interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result> {
+/** What plugins do with a handler: the endpoint asks them when it takes the handler. */
+export interface Hooked {
+  /** Returns an option of its decorator or registration, unchecked. */
+  option(name: string): unknown;
+  /** With its runs; absent: nothing. */
+  runs?: HookedRuns | undefined;
+  /** Limits its results; absent: they may have any size. */
+  bound?: ResultBound | undefined;
+}
+
+interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result>, Hooked {
   readonly kind: Kind;
   /**
    * The key is unique within its kind: the name of a tool or prompt, the URI of a resource, the URI template of a
@@ -66,12 +77,10 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly task?: ToolTask;
   /** What decides before its method runs; absent: nothing does. */
   readonly effects?: ToolEffects;
-  /** Limits its result; `undefined`: it may have any size. */
-  readonly bound: ResultBound | undefined;
   /** Whether it is a GET or HEAD route too. */
   readonly reads?: boolean | undefined;
   /** The class of the catalogue that it is from. */
-  readonly source?: string;
+  readonly source?: string | undefined;
   /** The schemas, as lists show them. */
   readonly inputSchema: Tool['inputSchema'];
   readonly outputSchema: Tool['outputSchema'] | undefined;
@@ -129,7 +138,7 @@ export interface PromptEntry extends EntryBase<
 }
 
 /** A skill (SEP-2640) whose files a method returns. It is in no list of the core; the extension for skills has lists of its own. */
-export interface SkillEntry extends Served<{ uri: string }, SkillFiles> {
+export interface SkillEntry extends Served<{ uri: string }, SkillFiles>, Hooked {
   readonly kind: 'skill';
   /** The URI of its `SKILL.md`. */
   readonly key: string;
@@ -217,7 +226,7 @@ export class HandlerTable {
   /** The handlers that are switched off. */
   readonly off = new DisabledHandlers((kind) => this.#changed(kind));
   #lastOrdinal = 0;
-  readonly #checks: ((tool: ToolEntry) => void)[] = [];
+  readonly #checks: ((entry: HandlerEntry) => void)[] = [];
 
   /** Whether the endpoint has the option `server` and serves no entry. */
   private readonly ownServers: boolean;
@@ -267,24 +276,29 @@ export class HandlerTable {
   /** Adds an entry. @throws McpDuplicateHandlerError, McpHandlerDefinitionError */
   add(entry: HandlerEntry): void {
     this.assertServes(entry.origin);
-    this.assertServable(entry);
     const places = this.#of(entry.kind);
     const key = keyOf(entry.kind, entry.key);
     const present = places.get(key)?.entry;
     if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
+    this.assertServable(entry);
     places.set(key, { ordinal: ++this.#lastOrdinal, entry });
     this.#changed(entry.kind);
   }
 
   /**
-   * Adds a check of all tools: those that are there, and those that are added later.
+   * Adds a check of all entries: those that are there, and those that are added later.
    *
-   * @param check throws McpHandlerDefinitionError for a tool that the endpoint cannot serve
+   * @param check throws McpHandlerDefinitionError for one that the endpoint cannot serve
    * @throws what the check throws
    */
-  assertTools(check: (tool: ToolEntry) => void): void {
+  assertEach(check: (entry: HandlerEntry) => void): void {
     this.#checks.push(check);
-    for (const tool of this.all('tool')) check(tool);
+    for (const places of Object.values(this.#places)) for (const { entry } of places.values()) check(entry);
+  }
+
+  /** Adds a check of all tools. @throws what the check throws */
+  assertTools(check: (tool: ToolEntry) => void): void {
+    this.assertEach((entry) => entry.kind === 'tool' && check(entry));
   }
 
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
@@ -330,7 +344,7 @@ export class HandlerTable {
 
   /** Throws unless the endpoint can serve the entry. @throws McpHandlerDefinitionError */
   assertServable(entry: HandlerEntry): void {
-    if (entry.kind === 'tool') for (const check of this.#checks) check(entry);
+    for (const check of this.#checks) check(entry);
     if (this.mayServe(entry)) return;
     const reason =
       'its endpoint has the option "readOnly", and the tool does not say that it changes nothing. Add annotations: { readOnlyHint: true } if so, or register it at another endpoint.';

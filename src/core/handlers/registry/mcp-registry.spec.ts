@@ -2,7 +2,6 @@ import { Logger } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { systemClock } from '../../common/clock.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
@@ -20,19 +19,11 @@ function madeRegistry(): {
   context: McpContext;
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(
-    table,
-    FAILURES,
-    systemClock,
-    SWITCH,
-    { changed: () => {}, empty: true },
-    ...registryParts(),
-  );
+  const registry = new McpRegistry(table, FAILURES, SWITCH, { changed: () => {}, empty: true }, ...registryParts());
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const context = {
     mcpCall: {},
-    entering: () => undefined,
     signal: new AbortController().signal,
   } as unknown as McpContext;
   return { table, registry, changes, context };
@@ -140,7 +131,6 @@ describe('the registry', () => {
     const registry = new McpRegistry(
       new HandlerTable({ server: () => {} }),
       FAILURES,
-      systemClock,
       SWITCH,
       { changed: () => {}, empty: true },
       ...registryParts(),

@@ -2,7 +2,6 @@ import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontext
 import { type CanActivate, type ExecutionContext, Inject, Injectable, type Type } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import type { Observable } from 'rxjs';
-import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import { logger } from '../../calls/operator-log.js';
@@ -24,7 +23,6 @@ import type {
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { FailureOptions, McpHandlerOptions, ToolResultOptions } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { HandlerPlaces } from '../invocation/handler-limits.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
@@ -165,7 +163,6 @@ export class McpRegistry {
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
-    @Inject(McpClock) private readonly clock: McpClock,
     @Inject(HandlerSwitch) private readonly switches: HandlerSwitch,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed' | 'empty'>,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
@@ -322,8 +319,7 @@ export class McpRegistry {
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
     let current = { ...registration };
-    const { failures, clock } = this;
-    const shared = { failures, clock, places: new HandlerPlaces(), runnerOf: this.#runnerOf };
+    const shared = { failures: this.failures, runnerOf: this.#runnerOf };
     let entry = registeredEntry(kind, current, shared);
     const { key, origin } = entry;
     this.table.add(entry);
@@ -380,7 +376,7 @@ const ENTRIES: {
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  { runnerOf, ...shared }: Pick<EntrySource, 'failures' | 'clock' | 'places'> & { readonly runnerOf: RunnerOf },
+  { runnerOf, ...shared }: Pick<EntrySource, 'failures'> & { readonly runnerOf: RunnerOf },
 ): ListedEntry {
   const {
     handler,

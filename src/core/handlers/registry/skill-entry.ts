@@ -3,9 +3,8 @@ import { sdk } from '../../protocol/spec.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import type { SkillOptions } from '../decorators/skill-options.js';
 import { McpHandlerDefinitionError, McpHandlerResultError } from '../handlers.errors.js';
-import { limitsOf } from '../invocation/handler-limits.js';
 import { type ServedHandler, served } from '../results/handler-outcome.js';
-import type { EntrySource } from './entries.js';
+import { type EntrySource, optionsOf } from './entries.js';
 import type { HandlerTable, SkillEntry, SkillFiles, SkillFrontmatter } from './handler-table.js';
 
 /** The name of the file that makes a folder a skill. */
@@ -35,10 +34,11 @@ export function skillEntry(options: SkillOptions, source: EntrySource): SkillEnt
   if (fault !== undefined) throw new McpHandlerDefinitionError(origin, fault);
   const key = skillUri(options);
   const frontmatter = description === undefined ? undefined : Object.freeze({ name, description });
-  const about: ServedHandler = { kind: 'resource', name: key, origin, failures, limits: limitsOf(options, source) };
+  const about: ServedHandler = { kind: 'resource', name: key, origin, failures };
   return {
     kind: 'skill',
     key,
+    option: optionsOf(options),
     path: pathOf(options),
     frontmatter,
     dynamic,

@@ -2,9 +2,7 @@ import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
-import type { ResultBound } from '../../calls/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
-import type { HandlerLimits } from '../invocation/handler-limits.js';
 import { isPlainDenial } from '../handlers.errors.js';
 import { type FailureReport, inspected, notFound, toReadFailure, toToolFailure } from './handler-failure.js';
 import { TooManyBytes, withFilesRead } from './files.js';
@@ -67,10 +65,6 @@ export interface ServedHandler {
   /** Names the method, such as `OrderTools.find`. */
   readonly origin: string;
   readonly failures: FailureOptions;
-  /** The limit of its results; absent: none. */
-  readonly bound?: ResultBound | undefined;
-  /** Limits how long it runs, and how many of its calls run; absent: without limits. */
-  readonly limits?: HandlerLimits | undefined;
 }
 
 /** A handler whose results and failures are those of the protocol. */
@@ -125,11 +119,10 @@ const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
  */
 export function served<Args, Result>(
   handler: HandlerRunner,
-  { kind, name, origin, failures, bound, limits }: ServedHandler,
+  { kind, name, origin, failures }: ServedHandler,
   toResult: (value: unknown, args: Args) => Result | Promise<Result>,
 ): Served<Args, Result> {
   const as = SENT_AS[kind];
-  const maxBytes = bound?.maxBytes ?? Infinity;
   /** Returns the name or URI that a client asked for: the URI of a template, if there is one. */
   const asked = (args: Partial<Args>): string =>
     (kind === 'template' ? (args as { uri?: string }).uri : undefined) ?? name;
@@ -142,28 +135,34 @@ export function served<Args, Result>(
     logger.debug(`${origin} is "not found" for a caller from whom a guard hides it: ${error.message}`);
     return true;
   };
-  const invoke = async (args: Args, given: McpContext): Promise<Result> => {
-    const limited = limits?.begin(kind, asked(args), given);
-    const context = limited?.context ?? given;
+  const read = (value: unknown, context: McpContext): unknown => {
+    const maxBytes = context.mcpCall.bound?.maxReadBytes ?? Infinity;
+    return withFilesRead(value, { as: as!, maxBytes, signal: () => context.signal });
+  };
+  const runAndRead = async (args: Args, context: McpContext): Promise<unknown> => {
+    const value = await handler.run(args, context);
+    return as && !isPlainText(value) ? read(value, context) : value;
+  };
+  const invoke = async (args: Args, context: McpContext): Promise<Result> => {
+    const { round } = context;
     try {
-      const run = handler.run(args, context);
-      let value = await (limited ? limited.race(run) : run);
-      const read =
-        as && !isPlainText(value) ? withFilesRead(value, { as, maxBytes, signal: () => context.signal }) : value;
-      if (isThenable(read)) {
-        value = await (limited ? limited.race(read) : read);
-        if (value instanceof TooManyBytes) return bound!.insteadOf({}, `more than ${value.read - 1}`) as Result;
+      let value = round ? await round.valueOf(() => runAndRead(args, context)) : await handler.run(args, context);
+      if (round?.answer) return round.answer as Result;
+      if (!round && as && !isPlainText(value)) value = await read(value, context);
+      if (value instanceof TooManyBytes) {
+        return context.mcpCall.bound!.insteadOf({}, `more than ${value.read - 1}`) as Result;
       }
       const result = toResult(value, args);
       return isThenable(result) ? await result : result;
     } catch (thrown) {
+      if (round?.answer) return round.answer as Result;
       const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
       const report = reportOf({ origin, context });
       const { request } = context;
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
       throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
     } finally {
-      limited?.end();
+      round?.end();
     }
   };
   return {

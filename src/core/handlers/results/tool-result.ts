@@ -1,7 +1,5 @@
 import { isObject } from '../../protocol/json-rpc.js';
 import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
-import type { ResultBound } from '../../calls/mcp-call.js';
-import { SERVER_INFO_META_KEY } from '../../protocol/era.js';
 import { sdk } from '../../protocol/spec.js';
 import {
   assertContentAlone,
@@ -163,32 +161,6 @@ export function isPlainText(value: unknown): boolean {
 
 function jsonBlock(value: unknown): CallToolResult['content'][number] {
   return textBlock(typeof value === 'string' ? value : jsonOf(value));
-}
-
-/**
- * Returns the limit of a tool's result. A larger result is replaced by a text that asks the model to request less.
- *
- * @param args the names of its arguments; `undefined`: it takes some whose names are not known
- * @returns `undefined` for results of any size
- */
-export function boundOf(name: string, args: readonly string[] | undefined, maxBytes: number): ResultBound | undefined {
-  if (maxBytes === Infinity) return undefined;
-  const names = args && args.length > 0 ? ` (${args.join(', ')})` : '';
-  const how = args?.length === 0 ? 'with another tool: this one takes no arguments' : `with its arguments${names}`;
-  return {
-    maxBytes,
-    insteadOf: (result, bytes) => {
-      const text = `The result of "${name}" has ${bytes} bytes; the maximum is ${maxBytes}. None of it was sent. Ask for less, ${how}.`;
-      const { resultType, _meta } = result as { resultType?: unknown; _meta?: unknown };
-      const serverInfo = isObject(_meta) ? _meta[SERVER_INFO_META_KEY] : undefined;
-      return {
-        ...(resultType !== undefined && { resultType: 'complete' }),
-        content: [textBlock(text)],
-        isError: true,
-        ...(serverInfo !== undefined && { _meta: { [SERVER_INFO_META_KEY]: serverInfo } }),
-      };
-    },
-  };
 }
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];

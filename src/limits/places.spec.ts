@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../common/clock.js';
-import type { McpContext } from '../../calls/mcp-context.js';
-import { HandlerLimits, HandlerPlaces } from './handler-limits.js';
+import { EndpointPlaces, HandlerPlaces } from './places.js';
 
 describe('the places of a handler', () => {
   const started: string[] = [];
@@ -35,13 +33,14 @@ describe('the places of a handler', () => {
     expect(places.size).toBe(0);
   });
 
-  it('the places of a handler are not taken by a call that was cancelled before its method could run', () => {
-    const places = new HandlerPlaces();
-    const limits = new HandlerLimits({ places: { max: 1, perPrincipal: false } }, systemClock, places);
-    const context = { signal: AbortSignal.abort(), inTurn: () => context } as unknown as McpContext;
-    const run = limits.begin('tool', 'find', context);
-    expect([run.entering(), places.size]).toEqual([undefined, 0]);
-    run.end();
+  it('the places of a handler are kept while it has calls: a handler without calls takes no memory', () => {
+    const places = new EndpointPlaces();
+    const [first, second] = ['a', 'b'].map((name) => places.take('tool find', undefined, 1, () => started.push(name)));
+    expect([first!.taken, second!.taken, places.size]).toEqual([true, false, 1]);
+    first!.leave();
+    expect([started.at(-1), places.size]).toEqual(['b', 1]);
+    second!.leave();
+    expect(places.size).toBe(0);
   });
 
   it('the places of a handler of different callers do not depend on each other, and a caller without calls takes no memory', () => {

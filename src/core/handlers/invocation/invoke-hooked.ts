@@ -1,0 +1,24 @@
+import type { McpContext } from '../../calls/mcp-context.js';
+import type { McpHandlerTarget } from '../../calls/mcp-target.js';
+import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
+import type { Hooked } from '../registry/handler-table.js';
+import type { Served } from '../results/handler-outcome.js';
+
+/**
+ * Runs a handler, and what plugins do with its runs, as a part of the call of another one: the method of a skill, whose files are
+ * read.
+ */
+export function invokeHooked<Args extends Readonly<Record<string, unknown>>, T>(
+  handler: Served<Args, T> & Hooked & McpHandlerTarget,
+  args: Args,
+  context: McpContext,
+): Promise<T> {
+  if (!handler.runs) return handler.invoke(args, context);
+  const run = new PluginRun(handler.runs, context.mcpCall, args, {
+    isMarked: () => false,
+    assertAdmitted: () => handler.assertAdmits(args, context),
+    ask: (questions) => context.ask(questions),
+  });
+  const round = new PluginRound(run);
+  return run.serve(() => round.serve(() => handler.invoke(args, context.within(round))));
+}

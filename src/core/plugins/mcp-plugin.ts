@@ -1,0 +1,137 @@
+import type { MaybePromise } from '../common/promises.js';
+import type { McpClock } from '../common/clock.js';
+import type { McpCallHooksEnd } from '../calls/call-hooks.js';
+import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
+import type { AdmittedCall } from '../calls/mcp-context.js';
+import type { McpQuestion } from '../calls/mcp-questions.js';
+import type { McpHandlerTarget, McpTarget } from '../calls/mcp-target.js';
+import type { McpRing } from './rings.js';
+
+/**
+ * # What acts on calls
+ *
+ * A plugin stands in a ring around the handlers of endpoints. See docs/decisions/one-door.md.
+ *
+ * @internal
+ */
+export abstract class McpPlugin {
+  abstract readonly ring: McpRing;
+  /** The options `name` of its endpoints. @default all endpoints of the app */
+  readonly endpoint?: string | readonly string[] | undefined;
+  /**
+   * Called once for each of its endpoints, at start, before the handlers are found.
+   *
+   * @returns what it does at this endpoint; `undefined`: nothing
+   * @throws what stops the start
+   */
+  abstract attach(endpoint: McpEndpointHost): McpEndpointPlugin | undefined;
+}
+
+/** An endpoint, as a plugin sees it. @internal */
+export interface McpEndpointHost {
+  /** The option `name`. */
+  readonly name: string | undefined;
+  readonly nodeId: string;
+  readonly clock: McpClock;
+}
+
+/** What a plugin does at one endpoint. @internal */
+export interface McpEndpointPlugin {
+  /** Asked about each call that is served, also of unknown methods. @returns its hooks; `undefined`: none */
+  call?(call: McpCall): McpCallHooks | undefined;
+  /**
+   * Asked about each tool, prompt, resource, template and skill once, when plugins are attached, or when it is registered.
+   *
+   * @returns its hooks; `undefined`: calls of the handler pay nothing
+   * @throws what refuses the handler: the start fails, or its registration
+   */
+  handler?(target: McpHandlerTarget): McpHandlerHooks | undefined;
+  /** Called when the node stops: gives what runs `limitMs` to end. */
+  drain?(limitMs: number): Promise<void>;
+  /** Called when the endpoint has stopped. */
+  close?(): MaybePromise<void>;
+}
+
+/** Hears of one call. What its methods throw is logged, and changes nothing, except for `admit`. @internal */
+export interface McpCallHooks {
+  /**
+   * Runs around the call, in its async context.
+   *
+   * @param serve serves the call: once, and with the same outcome whenever it is called
+   * @returns what `serve` returned
+   */
+  around?<T>(serve: () => T): T;
+  /**
+   * Called before the call is served, and before guards have decided: it must not depend on the target (D31).
+   *
+   * @throws (rejects) the error that the call is refused with
+   */
+  admit?(): MaybePromise<void>;
+  /** The server sends a notification that belongs to the call. */
+  notified?(message: OutboundMessage): void;
+  /** The server asks the client. @param answer never rejects */
+  asked?(question: OutboundMessage, answer: Promise<PromiseSettledResult<unknown>>): void;
+  /** The outcome for the client is certain. Called once, outside of the async context of the call. */
+  answered?(end: McpCallHooksEnd): void;
+  /** Nothing runs for the caller any more: at once after `answered`, of a task when it has ended. Called once, as `answered`. */
+  ended?(end: McpCallHooksEnd): void;
+}
+
+/** What a plugin does with the calls of one handler. @internal */
+export interface McpHandlerHooks {
+  /** Limits its results; of several plugins that of the first ring counts. */
+  readonly bound?: ResultBound | undefined;
+  /**
+   * Asked when a run begins; of the rings inside 'rounds' for each round. What it throws fails the run, behind the guards.
+   *
+   * @returns the hooks of the run; `undefined`: none
+   */
+  run?(run: McpRun): McpRunHooks | undefined;
+}
+
+declare const PASSED: unique symbol;
+/** A result that `next()` gave. @internal */
+export type Passed = object & { readonly [PASSED]: true };
+
+/** Acts on one run of a handler, or on one round of it. @internal */
+export interface McpRunHooks {
+  /**
+   * Runs around the rings inside.
+   *
+   * @param next runs them, once: called again it gives the same promise
+   * @returns what `next()` gave, a copy of it by `passed()`, or what `run.answer()` gave; any other answer fails the call
+   * @throws what fails the run; before `next()` was called it is thrown behind the guards
+   */
+  around?(next: () => Promise<Passed>): Promise<Passed>;
+  /**
+   * Called once per round, behind guards and validation, in the order of the rings: the method waits for it.
+   *
+   * @returns the result in place of that of the method; `undefined`: the method runs
+   * @throws a failure of the handler
+   */
+  entering?(admitted: AdmittedCall): MaybePromise<object | undefined | void>;
+  /** Called once per round, when the method is about to run. */
+  entered?(): void;
+  /** Called each time that the method has settled. */
+  returned?(): void;
+  /** The handler asks the client. @param answered never rejects */
+  asking?(answered: Promise<void>): void;
+}
+
+/** One run of a handler: of one call, with all its rounds of questions. @internal */
+export interface McpRun {
+  readonly call: McpCall;
+  readonly target: McpHandlerTarget;
+  /** The arguments as the client sent them. */
+  readonly sent: Readonly<Record<string, unknown>>;
+  /** Whether it ends with questions, whatever its handler returns. */
+  readonly isMarked: boolean;
+  /** Asks the guards alone, at most once. @throws (rejects) as a call would (D31) */
+  assertAdmitted(): Promise<void>;
+  /** Makes a result that stands for that of `next()`, once the guards have accepted the caller. @throws (rejects) as a call would */
+  answer(result: object): Promise<Passed>;
+  /** Asks the client, as `ctx.ask()` does. @param key names the question within the run */
+  ask(key: string, question: McpQuestion): Promise<unknown>;
+}
+
+export type { McpTarget };

@@ -1,0 +1,26 @@
+/** Outermost first: the one place where the order of features is written down. 'rounds' and 'results' are the core's own. */
+export const RINGS = [
+  'observe',
+  'record',
+  'task',
+  'switch',
+  'app',
+  'rounds',
+  'once',
+  'confirm',
+  'results',
+  'limit',
+] as const;
+
+/** The ring of a plugin. @internal */
+export type McpRing = Exclude<(typeof RINGS)[number], 'rounds' | 'results'>;
+
+/** Outside of 'rounds': a run of a handler has one passage through them, however often the handler runs again. */
+export function isAroundRounds(ring: McpRing): boolean {
+  return RINGS.indexOf(ring) < RINGS.indexOf('rounds');
+}
+
+/** Inside 'results': plugins see no values. */
+export function isInResults(ring: McpRing): boolean {
+  return RINGS.indexOf(ring) > RINGS.indexOf('results');
+}

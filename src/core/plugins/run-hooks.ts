@@ -1,0 +1,249 @@
+import { isThenable, type MaybePromise, quiet } from '../common/promises.js';
+import { HandlerCancelled, HandlerSkipped } from '../calls/handler-signals.js';
+import type { McpCall } from '../calls/mcp-call.js';
+import type { AdmittedCall, HandlerRound } from '../calls/mcp-context.js';
+import type { McpQuestion } from '../calls/mcp-questions.js';
+import type { McpHandlerTarget } from '../calls/mcp-target.js';
+import { safely } from './call-hooks.js';
+import type { McpHandlerHooks, McpRun, McpRunHooks, Passed } from './mcp-plugin.js';
+
+type RunFactory = NonNullable<McpHandlerHooks['run']>;
+
+/** What plugins do with the runs of one handler, by the place of their rings, outermost first. */
+export interface HookedRuns {
+  readonly target: McpHandlerTarget;
+  readonly aroundRounds: readonly RunFactory[];
+  readonly inRounds: readonly RunFactory[];
+  readonly inResults: readonly RunFactory[];
+}
+
+/** What the core does for a run of a plugin. */
+interface RunParts {
+  readonly isMarked: () => boolean;
+  /** Asks the guards. @throws (rejects) as a call would */
+  readonly assertAdmitted: () => Promise<void>;
+  readonly ask: (questions: Readonly<Record<string, McpQuestion>>) => Promise<Readonly<Record<string, unknown>>>;
+}
+
+const NONE: readonly McpRunHooks[] = [];
+/** Stands for the value of a handler, which plugins inside 'results' do not see. */
+const TOKEN = {} as Passed;
+
+/** A changed copy of a result, and the result that `next()` gave. */
+const changedFrom = new WeakMap<object, object>();
+
+/** Returns a changed copy of a result, which may be returned in its place. @internal */
+export function passed(result: Passed, changed: object): Passed {
+  changedFrom.set(changed, changedFrom.get(result) ?? result);
+  return changed as Passed;
+}
+
+/** One run of a handler, inside the rings around its rounds. */
+export class PluginRun implements McpRun {
+  readonly target: McpHandlerTarget;
+  readonly hooks: readonly McpRunHooks[];
+  readonly #answers = new WeakSet<object>();
+  #admitted: Promise<void> | undefined;
+
+  constructor(
+    readonly hooked: HookedRuns,
+    readonly call: McpCall,
+    readonly sent: Readonly<Record<string, unknown>>,
+    private readonly parts: RunParts,
+  ) {
+    this.target = hooked.target;
+    this.hooks = this.made(hooked.aroundRounds);
+  }
+
+  get isMarked(): boolean {
+    return this.parts.isMarked();
+  }
+
+  assertAdmitted(): Promise<void> {
+    return (this.#admitted ??= quiet(this.parts.assertAdmitted()));
+  }
+
+  /** Called when the guards have accepted the caller, in whichever round. */
+  admitted(): void {
+    this.#admitted ??= Promise.resolve();
+  }
+
+  async answer(result: object): Promise<Passed> {
+    await this.assertAdmitted();
+    this.#answers.add(result);
+    return result as Passed;
+  }
+
+  async ask(key: string, question: McpQuestion): Promise<unknown> {
+    return (await this.parts.ask({ [key]: question }))[key];
+  }
+
+  /** Runs the rounds inside the rings around them. */
+  serve<T>(rounds: () => Promise<T>): Promise<T> {
+    return this.through(this.hooks, rounds);
+  }
+
+  made(factories: readonly RunFactory[]): readonly McpRunHooks[] {
+    if (factories.length === 0) return NONE;
+    return factories.flatMap((factory): McpRunHooks | readonly McpRunHooks[] => {
+      try {
+        return factory(this) ?? NONE;
+      } catch (error) {
+        // As if its around() had thrown: behind the guards.
+        return { around: () => Promise.reject(error) };
+      }
+    });
+  }
+
+  /** Runs what is innermost inside the `around` of each of the hooks. */
+  through<T>(hooks: readonly McpRunHooks[], innermost: () => Promise<T>): Promise<T> {
+    let next = innermost;
+    for (const one of hooks.toReversed()) {
+      if (!one.around) continue;
+      const inner = next;
+      next = () => this.#passage(one, inner);
+    }
+    return next();
+  }
+
+  async #passage<T>(hooks: McpRunHooks, next: () => Promise<T>): Promise<T> {
+    let given: Promise<Passed> | undefined;
+    let result: object | undefined;
+    let returned: Passed;
+    try {
+      returned = await hooks.around!(() => (given ??= next().then((value) => (result = value as object) as Passed)));
+    } catch (error) {
+      // A caller from whom guards hide the handler learns nothing of it (D31).
+      if (!given) await this.assertAdmitted();
+      throw error;
+    }
+    if (result !== undefined && (returned === result || changedFrom.get(returned) === result)) return returned as T;
+    if (this.#answers.has(returned)) return returned as T;
+    await this.assertAdmitted();
+    throw new TypeError(
+      'around() of a plugin must return what next() gave, a copy of it by passed(), or what run.answer() gave. It returned something else, so the call failed.',
+    );
+  }
+}
+
+/**
+ * # One round of a run
+ *
+ *     begun ──the method is about to run──▶ entering ──▶ the method runs
+ *       │                                      ├─ answered: the answer of a plugin is the result
+ *       └──────────────────────────────────────┴─ over: the round has its result; nothing of it runs any more
+ *
+ * Invariants: hooks are entered once, however often an interceptor runs the method; an answer is a mark, which decides whatever
+ * enhancers make of the signal that leaves the method.
+ */
+export class PluginRound implements HandlerRound {
+  readonly #inRounds: readonly McpRunHooks[];
+  readonly #inResults: readonly McpRunHooks[];
+  readonly #all: readonly McpRunHooks[];
+  #begun = false;
+  #entering: Promise<void> | undefined;
+  #entered = false;
+  #over = false;
+  answer: object | undefined;
+
+  /** @param own what the core does between the rings inside 'rounds' and those inside 'results' */
+  constructor(
+    private readonly run: PluginRun,
+    own?: McpRunHooks,
+  ) {
+    const { inRounds, inResults } = run.hooked;
+    this.#inRounds = run.made(inRounds);
+    this.#inResults = run.made(inResults);
+    this.#all = [...run.hooks, ...this.#inRounds, ...(own ? [own] : []), ...this.#inResults];
+  }
+
+  /** Runs the round inside its rings. */
+  serve<T>(invoke: () => Promise<T>): Promise<T> {
+    return this.run.through(this.#inRounds, invoke);
+  }
+
+  async valueOf<T>(produce: () => Promise<T>): Promise<T> {
+    let value: { readonly is: T } | undefined;
+    let given: Promise<Passed> | undefined;
+    let next = (): Promise<Passed> =>
+      (given ??= produce().then((is) => {
+        value = { is };
+        return TOKEN;
+      }));
+    for (const one of this.#inResults.toReversed()) {
+      if (!one.around) continue;
+      const inner = next;
+      next = () => one.around!(inner);
+    }
+    try {
+      await next();
+    } catch (error) {
+      // As in a passage.
+      if (!given) await this.run.assertAdmitted();
+      throw error;
+    }
+    // Whatever a plugin answers: the value is the handler's.
+    await given;
+    if (!value) throw new TypeError('around() of a plugin did not call next(), so the call failed.');
+    return value.is;
+  }
+
+  enter(admitted: AdmittedCall): Promise<void> | undefined {
+    if (this.#begun) return this.#entering;
+    this.#begun = true;
+    this.run.admitted();
+    try {
+      this.#entering = this.#enter(0, admitted);
+    } catch (error) {
+      this.#entering = quiet(Promise.reject(error as Error));
+    }
+    return this.#entering;
+  }
+
+  entered(): void {
+    if (this.#entered) return;
+    this.#entered = true;
+    for (const one of this.#all) safely(() => one.entered?.());
+  }
+
+  returned(): void {
+    for (const one of this.#all) safely(() => one.returned?.());
+  }
+
+  asking(answers: Promise<unknown>): void {
+    const answered = answers.then(
+      () => {},
+      () => {},
+    );
+    for (const one of this.#all) safely(() => one.asking?.(answered));
+  }
+
+  end(): void {
+    this.#over = true;
+  }
+
+  /** @returns a promise as soon as a hook does */
+  #enter(position: number, admitted: AdmittedCall): Promise<void> | undefined {
+    for (let at = position; at < this.#all.length; at++) {
+      const entering: MaybePromise<object | undefined | void> = this.#all[at]!.entering?.(admitted);
+      if (isThenable(entering)) {
+        return quiet(
+          Promise.resolve(entering).then((answer) => {
+            this.#answerWith(answer);
+            return this.#enter(at + 1, admitted);
+          }),
+        );
+      }
+      this.#answerWith(entering);
+    }
+    return undefined;
+  }
+
+  #answerWith(answer: object | undefined | void): void {
+    // An interceptor has ended the round meanwhile, or the call was cancelled.
+    if (this.#over) throw new HandlerCancelled(undefined);
+    if (!answer) return;
+    this.answer = answer;
+    throw new HandlerSkipped('The call was answered without its handler.');
+  }
+}

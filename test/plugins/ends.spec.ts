@@ -1,0 +1,296 @@
+import { type CanActivate, ForbiddenException, Injectable, UseGuards } from '@nestjs/common';
+import {
+  currentMcpCall,
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpSessionService,
+  type McpStreamableOptions,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { McpTaskService, McpTasksModule } from 'nestjs-mcp-streamable/tasks';
+import { createMcpTestClient, ManualClock, type McpTestClient } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { McpCallHooksEnd } from '../../src/core/calls/call-hooks.js';
+import { type McpEndpointPlugin, McpPlugin } from '../../src/core/plugins/mcp-plugin.js';
+import type { McpRing } from '../../src/core/plugins/rings.js';
+import { gate, TestApp } from '../support/app.js';
+import { eventually } from '../support/test-apps.js';
+
+const YES = { type: 'object', properties: { yes: { type: 'boolean' } } } as const;
+const Label = { type: 'object', properties: { label: { type: 'string' } } } as const;
+
+const heard: string[] = [];
+/** The ends as objects, in order. */
+const ends: McpCallHooksEnd[] = [];
+
+/** Notes the ends of calls. */
+class Listener extends McpPlugin {
+  constructor(readonly ring: McpRing) {
+    super();
+  }
+  attach(): McpEndpointPlugin {
+    const note = (what: string) => (end: McpCallHooksEnd) => {
+      const context = currentMcpCall() ? ' in the context of a call' : '';
+      heard.push(`${this.ring} ${what} ${end.target?.key ?? 'nothing'} ${end.outcome}${context}`);
+      ends.push(end);
+    };
+    return {
+      call: ({ method }) =>
+        method === 'tools/call' || method === 'no/such'
+          ? { answered: note('answered'), ended: note('ended') }
+          : undefined,
+    };
+  }
+}
+
+/** Throws in each hook that may not change a call. */
+class Thrower extends McpPlugin {
+  constructor(readonly ring: McpRing) {
+    super();
+  }
+  attach(): McpEndpointPlugin {
+    const fail = (): never => {
+      throw new Error('A plugin fails.');
+    };
+    return {
+      call: () => ({
+        around: (serve) => {
+          serve();
+          return fail();
+        },
+        notified: fail,
+        asked: fail,
+        answered: fail,
+        ended: fail,
+      }),
+      handler: () => ({ run: () => ({ entered: fail, returned: fail, asking: fail }) }),
+    };
+  }
+}
+
+@Injectable()
+class Never implements CanActivate {
+  canActivate(): never {
+    throw new ForbiddenException('Not you.');
+  }
+}
+
+let held: ReturnType<typeof gate<void>>;
+let began: ReturnType<typeof gate<void>>;
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'does', inputSchema: Label, timeoutMs: 1_000 })
+  async does(@McpArgs('label') label: string, @McpCtx() ctx: McpContext): Promise<string> {
+    await ctx.progress(1);
+    if (label === 'fails') throw new Error('It failed.');
+    if (label === 'asks') await ctx.elicit('yes', { message: 'Yes?', requestedSchema: YES });
+    if (label === 'waits') await this.#wait();
+    return 'done';
+  }
+  /** Without a limit of its own. */
+  @Tool({ name: 'waits' })
+  async waits(): Promise<string> {
+    await this.#wait();
+    return 'done';
+  }
+  @Tool({ name: 'denied' })
+  @UseGuards(Never)
+  denied(): string {
+    return 'never';
+  }
+  @Tool({ name: 'works', inputSchema: Label, task: 'optional' })
+  async works(@McpArgs('label') label: string): Promise<string> {
+    if (label === 'waits') await this.#wait();
+    if (label === 'fails') throw new Error('It failed.');
+    return 'done';
+  }
+
+  async #wait(): Promise<void> {
+    began.open();
+    await held.promise;
+  }
+}
+
+describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era', (era) => {
+  let app: TestApp;
+  let clock: ManualClock;
+  let mcp: McpTestClient;
+  const start = async (options: Partial<McpStreamableOptions> = {}): Promise<void> => {
+    clock = new ManualClock();
+    const plugins = [new Thrower('record'), new Listener('app'), new Thrower('limit'), new Listener('observe')];
+    app = await TestApp.start({
+      adapter: 'fastify',
+      server: undefined,
+      clock,
+      providers: [Tools, Never, ...plugins.map((useValue, at) => ({ provide: `plugin-${at}`, useValue }))],
+      module: { imports: [McpTasksModule.forRoot()] },
+      ...options,
+    });
+    mcp = await connected(false);
+  };
+  const connected = (tasks: boolean): Promise<McpTestClient> =>
+    createMcpTestClient(app.app, {
+      era,
+      tasks,
+      elicit: () => ({ action: 'accept', content: { yes: true } }),
+    });
+  beforeEach(() => {
+    heard.length = 0;
+    ends.length = 0;
+    held = gate();
+    began = gate();
+  });
+  afterEach(async () => {
+    held.open();
+    await app.close();
+    app.log.release();
+  });
+
+  /** Each plugin hears of both once, in this order; those that throw keep no other from it. */
+  const expectHeard = (target: string, ...outcomes: [string] | [string, string]): void => {
+    const [answered, ended = answered] = outcomes;
+    const expected = (what: string, outcome: string) =>
+      ['observe', 'app'].map((ring) => `${ring} ${what} ${target} ${outcome}`);
+    expect(heard).toEqual([...expected('answered', answered), ...expected('ended', ended)]);
+  };
+  const calling = (name: string, label?: string, options: { signal?: AbortSignal } = {}) =>
+    mcp.callTool(name, label === undefined ? {} : { label }, options).then(
+      ({ text }) => text,
+      () => 'no answer',
+    );
+
+  it('an answer, of a handler that has sent progress', async () => {
+    await start();
+    expect(await calling('does', 'plain')).toBe('done');
+    expectHeard('does', 'ok');
+    expect(ends[0]).toBe(ends.at(-1));
+    expect(ends[0]).toMatchObject({ result: { content: [{ text: 'done' }] }, durationMs: expect.any(Number) });
+  });
+
+  it('a failure of a tool', async () => {
+    await start();
+    await calling('does', 'fails');
+    expectHeard('does', 'tool_error');
+  });
+
+  it('an error, of arguments that do not fit', async () => {
+    await start();
+    await mcp.callTool('does', { label: 7 }).catch(() => {});
+    expectHeard('does', 'tool_error');
+  });
+
+  it('a denial by a guard', async () => {
+    await start();
+    await calling('denied');
+    expectHeard('denied', 'denied');
+  });
+
+  it('no handler: the tool does not exist', async () => {
+    await start();
+    await calling('no-such');
+    expectHeard('nothing', '-32602');
+    expect(ends[0]!.error).toBeInstanceOf(Error);
+  });
+
+  it('questions, and the answer behind them', async () => {
+    await start();
+    expect(await calling('does', 'asks')).toBe('done');
+    if (era === 'legacy') return expectHeard('does', 'ok');
+    const first = heard.splice(0, 4);
+    expectHeard('does', 'ok');
+    expect(first).toEqual(heard);
+    expect(ends[0]).toMatchObject({ result: { resultType: 'input_required' } });
+  });
+
+  it('the client cancels while the method runs', async () => {
+    await start();
+    const abort = new AbortController();
+    const call = calling('waits', undefined, { signal: abort.signal });
+    await began.promise;
+    abort.abort();
+    await call;
+    await eventually(() => expectHeard('waits', 'cancelled'));
+    held.open();
+    await app.settled({ inFlight: 0 });
+    expectHeard('waits', 'cancelled');
+  });
+
+  it('the client has gone', async () => {
+    await start();
+    const call = calling('waits');
+    await began.promise;
+    await mcp.close();
+    await call;
+    await eventually(() => expectHeard('waits', 'cancelled'));
+  });
+
+  it('the time of the handler has passed', async () => {
+    await start();
+    const call = calling('does', 'waits');
+    await began.promise;
+    await clock.advance(1_000);
+    expect(await call).toContain('did not finish within 1000 ms');
+    expectHeard('does', 'tool_error');
+  });
+
+  it('the time of the request has passed', async () => {
+    await start({ requestTimeoutMs: 500 });
+    const call = calling('waits');
+    await began.promise;
+    await clock.advance(500);
+    await call;
+    expectHeard('waits', 'cancelled');
+  });
+
+  it('the node stops', async () => {
+    await start({ drainMs: 0 });
+    const call = calling('waits');
+    await began.promise;
+    await app.app.close();
+    await call;
+    expectHeard('waits', 'cancelled');
+  });
+
+  if (era === 'legacy')
+    it('the session has ended', async () => {
+      await start();
+      const call = calling('waits');
+      await began.promise;
+      const sessions = app.app.get(McpSessionService);
+      const [session] = await sessions.list();
+      await sessions.terminate(session!.id);
+      await call;
+      expectHeard('waits', 'cancelled');
+    });
+
+  if (era === 'modern') {
+    it('a task that is done', async () => {
+      await start();
+      mcp = await connected(true);
+      expect(await calling('works', 'plain')).toBe('done');
+      await eventually(() => expect(heard.length).toBeGreaterThanOrEqual(4));
+      expectHeard('works', 'ok');
+    });
+
+    it.each<[string, string, (tasks: McpTaskService) => Promise<unknown>]>([
+      ['done', 'ok', () => Promise.resolve(held.open())],
+      ['cancelled', 'cancelled', async (tasks) => tasks.cancel((await tasks.list())[0]!.id)],
+      ['over because its node stops', 'cancelled', () => app.app.close()],
+    ])('a task that became one, and is %s', async (_, outcome, act) => {
+      await start({ drainMs: 0 });
+      mcp = await connected(true);
+      const call = calling('works', 'waits');
+      await began.promise;
+      await clock.advance(10_000);
+      await eventually(() => expect(heard).toEqual(['observe answered works ok', 'app answered works ok']));
+      expect(ends[0]).toMatchObject({ result: { resultType: 'task' } });
+      await act(app.app.get(McpTaskService, { strict: false }));
+      await eventually(() => expectHeard('works', 'ok', outcome));
+      expect(ends.at(-1)).toMatchObject({ taskId: expect.any(String) });
+      await clock.advance(10_000);
+      await call;
+    });
+  }
+});

@@ -1,0 +1,353 @@
+import {
+  type CallHandler,
+  type CanActivate,
+  type ExecutionContext,
+  ForbiddenException,
+  Injectable,
+  type NestInterceptor,
+  Scope,
+  UseGuards,
+  UseInterceptors,
+} from '@nestjs/common';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpExecutionContext,
+  McpRegistry,
+  McpStreamableModule,
+  Prompt,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { createMcpTestClient, type McpTestClient } from 'nestjs-mcp-streamable/testing';
+import { catchError, map, of, retry } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  type McpEndpointHost,
+  type McpEndpointPlugin,
+  type McpHandlerHooks,
+  McpPlugin,
+  type McpRun,
+  type McpRunHooks,
+  type Passed,
+} from '../../src/core/plugins/mcp-plugin.js';
+import { type McpRing, RINGS } from '../../src/core/plugins/rings.js';
+import { passed } from '../../src/core/plugins/run-hooks.js';
+import { serverInfo, TestApp } from '../support/app.js';
+import { as, trustingGuard } from '../support/users.js';
+
+const YES = { type: 'object', properties: { yes: { type: 'boolean' } } } as const;
+const Label = { type: 'object', properties: { label: { type: 'string' } }, required: ['label'] } as const;
+const textResult = (text: string) => ({ content: [{ type: 'text', text }] });
+
+const heard: string[] = [];
+
+/** A plugin of one ring that says what happens, and does what a test wants. */
+class Acting extends McpPlugin {
+  constructor(
+    readonly ring: McpRing,
+    private readonly hooks: (run: McpRun) => McpRunHooks = () => ({}),
+    private readonly of: (target: Parameters<NonNullable<McpEndpointPlugin['handler']>>[0]) => boolean = () => true,
+  ) {
+    super();
+  }
+  attach(): McpEndpointPlugin {
+    return { handler: (target): McpHandlerHooks | undefined => (this.of(target) ? { run: this.hooks } : undefined) };
+  }
+}
+
+const noting = (ring: McpRing) =>
+  new Acting(ring, () => ({
+    around: async (next) => {
+      heard.push(`${ring} >`);
+      const result = await next();
+      heard.push(`< ${ring}`);
+      return result;
+    },
+    entering: () => void heard.push(`${ring} entering`),
+    entered: () => void heard.push(`${ring} entered`),
+    returned: () => void heard.push(`${ring} returned`),
+    asking: () => void heard.push(`${ring} asking`),
+  }));
+
+@Injectable()
+class NotMallory implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    heard.push('guard');
+    if (McpExecutionContext.create(context).getContext().principal === 'mallory')
+      throw new ForbiddenException('Not you.');
+    return true;
+  }
+}
+@Injectable()
+class Retries implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(retry(2));
+  }
+}
+@Injectable()
+class Swallows implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(catchError(() => of('swallowed')));
+  }
+}
+@Injectable()
+class Maps implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(map((value) => `mapped ${String(value)}`));
+  }
+}
+
+let fails = 0;
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'plain', inputSchema: Label })
+  @UseGuards(NotMallory)
+  plain(@McpArgs('label') label: string): string {
+    heard.push('method');
+    return label;
+  }
+  @Tool({ name: 'retries', inputSchema: Label })
+  @UseInterceptors(Retries)
+  retries(@McpArgs('label') label: string): string {
+    heard.push('method');
+    if (fails-- > 0) throw new Error('Again.');
+    return label;
+  }
+  @Tool({ name: 'swallows', inputSchema: Label })
+  @UseInterceptors(Swallows)
+  swallows(@McpArgs('label') label: string): string {
+    return label;
+  }
+  @Tool({ name: 'maps', inputSchema: Label })
+  @UseInterceptors(Maps)
+  maps(@McpArgs('label') label: string): string {
+    return label;
+  }
+  @Tool({ name: 'asks' })
+  async asks(@McpCtx() ctx: McpContext): Promise<string> {
+    heard.push('method');
+    return (await ctx.elicit('yes', { message: 'Yes?', requestedSchema: YES })).action;
+  }
+  @Prompt({ name: 'hello' })
+  hello(): string {
+    return 'hello';
+  }
+}
+
+describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clients of the %s era', (era) => {
+  let app: TestApp;
+  const start = async (...plugins: McpPlugin[]): Promise<void> => {
+    app = await TestApp.start({
+      adapter: 'fastify',
+      server: undefined,
+      guards: [trustingGuard],
+      providers: [Tools, NotMallory, ...plugins.map((useValue, at) => ({ provide: `plugin-${at}`, useValue }))],
+    });
+  };
+  const client = (user = 'ann'): Promise<McpTestClient> =>
+    createMcpTestClient(app.app, {
+      era,
+      headers: as(user),
+      elicit: () => ({ action: 'accept', content: { yes: true } }),
+    });
+  const call = async (name: string, label: unknown = 'a', user?: string): Promise<string> => {
+    const mcp = await client(user);
+    return mcp.callTool(name, name === 'asks' ? {} : { label }).then(
+      ({ text }) => text,
+      ({ message }: Error) => message,
+    );
+  };
+  beforeEach(() => {
+    heard.length = 0;
+    fails = 0;
+  });
+  afterEach(() => {
+    app.log.release();
+    return app.close();
+  });
+
+  it('act in the order of the rings, whatever order they were found in', async () => {
+    const rings = RINGS.filter((ring): ring is McpRing => ring !== 'rounds' && ring !== 'results');
+    await start(...rings.toReversed().map(noting));
+    expect(await call('plain')).toBe('a');
+    const all = (what: string): string[] => rings.map((ring) => `${ring} ${what}`);
+    expect(heard).toEqual([
+      ...all('>'),
+      'guard',
+      ...all('entering'),
+      ...all('entered'),
+      'method',
+      ...all('returned'),
+      ...rings.toReversed().map((ring) => `< ${ring}`),
+    ]);
+  });
+
+  it('have one passage around all rounds of questions, or one for each round, by their ring', async () => {
+    await start(noting('app'), noting('once'));
+    expect(await call('asks')).toBe('accept');
+    const passages = heard.filter((text) => text.endsWith('>'));
+    // A client of the modern era repeats its request: that is another run.
+    expect(passages).toEqual(era === 'legacy' ? ['app >', 'once >'] : ['app >', 'once >', 'app >', 'once >']);
+    expect(heard.filter((text) => text.endsWith('asking'))).toEqual(
+      expect.arrayContaining(['app asking', 'once asking']),
+    );
+  });
+
+  it('are entered once, however often an interceptor runs the method', async () => {
+    await start(noting('app'));
+    fails = 2;
+    expect(await call('retries')).toBe('a');
+    expect(heard.filter((text) => text === 'method')).toHaveLength(3);
+    expect(heard.filter((text) => text === 'app entering')).toHaveLength(1);
+    expect(heard.filter((text) => text === 'app returned')).toHaveLength(3);
+  });
+
+  it.each(['plain', 'retries', 'swallows', 'maps'])(
+    'answer in place of the method behind the guards, whatever interceptors make of it: %s',
+    async (tool) => {
+      await start(new Acting('app', () => ({ entering: () => Promise.resolve(textResult('kept')) })), noting('limit'));
+      expect(await call(tool)).toBe('kept');
+      expect(heard).not.toContain('method');
+      expect(heard).not.toContain('limit entering');
+      if (tool === 'plain') expect(await call('plain', 'a', 'mallory')).not.toContain('kept');
+      expect(await call(tool, 7)).not.toContain('kept');
+    },
+  );
+
+  it('fail the run when entering throws, also in the same turn, and the method does not run', async () => {
+    await start(
+      new Acting('app', () => ({
+        entering: () => {
+          throw new ForbiddenException('Not in your plan.');
+        },
+      })),
+    );
+    for (const tool of ['plain', 'retries']) expect(await call(tool)).toContain('Not in your plan.');
+    expect(heard).not.toContain('method');
+  });
+
+  it.each<[string, (next: () => Promise<Passed>, run: McpRun) => Promise<Passed>, string | RegExp]>([
+    ['what next() gave', (next) => next(), 'a'],
+    [
+      'what it gave, called twice',
+      async (next) => {
+        await next();
+        return next();
+      },
+      'a',
+    ],
+    ['a changed copy', async (next) => passed(await next(), textResult('changed')), 'changed'],
+    ['what run.answer() gave', (_, run) => run.answer(textResult('answered')), 'answered'],
+    ['an answer of its own', () => Promise.resolve(textResult('own') as never), /Internal error|could not/],
+    ['an error', () => Promise.reject(new Error('Over the quota.')), /Internal error|could not/],
+  ])('may return %s from around(), and a caller whom guards refuse gets no more', async (_, around, expected) => {
+    await start(new Acting('app', (run) => ({ around: (next) => around(next, run) })));
+    expect(await call('plain')).toMatch(expected);
+    expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
+    expect(heard.filter((text) => text === 'guard').length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('cannot answer with a result that an earlier call gave', async () => {
+    let kept: Passed | undefined;
+    await start(
+      new Acting('app', () => ({
+        around: async (next) => kept ?? (kept = await next()),
+      })),
+    );
+    expect(await call('plain', 'first')).toBe('first');
+    expect(await call('plain', 'second')).toMatch(/Internal error|could not/);
+  });
+
+  it('see no values inside of the results, and can delay or fail them alone', async () => {
+    const values: unknown[] = [];
+    await start(
+      new Acting('limit', () => ({
+        around: async (next) => {
+          values.push(await next());
+          return textResult('own') as never;
+        },
+      })),
+    );
+    expect(await call('plain', 'secret')).toBe('secret');
+    expect(JSON.stringify(values)).not.toContain('secret');
+  });
+
+  it('ask the client, and the guards, for a run', async () => {
+    const admitted: unknown[] = [];
+    await start(
+      new Acting('once', (run) => ({
+        entering: async () => {
+          await run.assertAdmitted();
+          admitted.push(
+            run.sent,
+            run.isMarked,
+            await run.ask('sure', { method: 'elicitation/create', params: { message: 'Sure?', requestedSchema: YES } }),
+          );
+        },
+      })),
+    );
+    expect(await call('plain')).toBe('a');
+    expect(admitted.slice(-3)).toEqual([{ label: 'a' }, false, { action: 'accept', content: { yes: true } }]);
+    expect(heard.at(-1)).toBe('method');
+  });
+
+  it('are asked about each handler once, also about one that is registered later', async () => {
+    const asked: string[] = [];
+    await start(
+      new Acting('app', undefined, ({ kind, key, option }) => {
+        asked.push(`${kind} ${key} ${String(option('timeoutMs'))}`);
+        if (key === 'refused') throw new Error('There is no plan with this tool.');
+        return true;
+      }),
+    );
+    const registry = app.app.get(McpRegistry);
+    registry.registerTool({ name: 'late', timeoutMs: 5, handler: () => 'late' });
+    expect(() => registry.registerTool({ name: 'refused', handler: () => '' })).toThrow('There is no plan');
+    expect(await call('late')).toBe('late');
+    expect(asked.toSorted()).toEqual(
+      ['asks', 'maps', 'plain', 'retries', 'swallows']
+        .map((name) => `tool ${name} undefined`)
+        .concat('prompt hello undefined', 'tool late 5', 'tool refused undefined')
+        .toSorted(),
+    );
+    expect(await call('refused')).toContain('not found');
+  });
+});
+
+describe('the plugins of an app', () => {
+  const endpoints: (string | undefined)[] = [];
+  const started = async (plugin: object, imports = [McpStreamableModule.forRoot({ serverInfo })]): Promise<void> => {
+    endpoints.length = 0;
+    const app = await TestApp.of('fastify', { imports, providers: [plugin as never] });
+    await app.close();
+  };
+  @Injectable({ scope: Scope.REQUEST })
+  class PerRequest extends McpPlugin {
+    readonly ring = 'app';
+    attach(): undefined {}
+  }
+  @Injectable()
+  class Named extends McpPlugin {
+    readonly ring = 'app';
+    override readonly endpoint = 'admin';
+    attach({ name }: McpEndpointHost): undefined {
+      endpoints.push(name);
+    }
+  }
+
+  it('must be singletons', async () => {
+    await expect(started(PerRequest)).rejects.toThrow('it is a plugin, which must be a singleton');
+  });
+
+  it('belong to the endpoints that they name', async () => {
+    const both = [
+      McpStreamableModule.forRoot({ serverInfo }),
+      McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: '/admin' }),
+    ];
+    await started(Named, both);
+    expect(endpoints).toEqual(['admin']);
+    await expect(started(Named)).rejects.toThrow('it belongs to the endpoint "admin", which the app does not have');
+  });
+});
