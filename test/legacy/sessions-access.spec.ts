@@ -68,17 +68,16 @@ describe.each(ONE_ADAPTER)('who may use which session on %s', (adapter) => {
   });
 
   describe.each(['request', 'notification', 'response', 'get', 'replay', 'delete'] as const)('by %s', (use) => {
-    it.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'ABCDEFGHIJKLMNOPQRSTUV', '0', 'null', '%00'])(
-      'S6: session "%s" does not exist',
-      async (id) => {
-        await start();
-        const bystander = await app.client().initialize();
+    it('S6: a session whose id nobody was given does not exist, whatever the id means elsewhere', async () => {
+      await start();
+      const bystander = await app.client().initialize();
+      for (const id of ['constructor', '__proto__', 'toString', 'ABCDEFGHIJKLMNOPQRSTUV', '0', 'null', '%00']) {
         const response = await uses(app.client(), id)[use]();
         await expectRefusal(response, { ...NO_SUCH_SESSION, id: use === 'request' ? 'r' : null });
-        expect((await bystander.call('quick')).status).toBe(200);
-        await app.settled({ sessions: 1, live: 1, logs: 1, openResponses: 0 });
-      },
-    );
+      }
+      expect((await bystander.call('quick')).status).toBe(200);
+      await app.settled({ sessions: 1, live: 1, logs: 1, openResponses: 0 });
+    });
 
     it('S6: a request with the id of an ended session gets 404', async () => {
       await start();

@@ -4,10 +4,11 @@ import type { McpContext, McpQuestion } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { TestApp } from '../support/app.js';
-import { eventually, recordedEvents, registryOf, testApps } from '../support/test-apps.js';
+import { TestApp, type TestAppOptions } from '../support/app.js';
+import { eventually, recordedEvents, registryOf, sharedApp, testApps } from '../support/test-apps.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
+import { trustingGuard } from '../support/users.js';
 import { ACCEPTED, Caller, ERAS, EVERYTHING, FORM, failureOf, SAMPLE, textOf } from './callers.js';
 
 const PAGE = { mode: 'url' as const, message: 'Sign in', url: 'https://a.example' };
@@ -23,6 +24,8 @@ const MODEL_LIST = {
 const TOOL_USE = { type: 'tool_use', id: '1', name: 'look', input: {} };
 const ROOTS = { roots: [{ uri: 'file:///home' }] };
 
+const OPTIONS: TestAppOptions = { adapter: 'fastify', guards: [trustingGuard], errorDetails: false };
+
 type Messages = CreateMessageRequestParams['messages'];
 const form: McpQuestion = { method: 'elicitation/create', params: FORM };
 const page: McpQuestion = { method: 'elicitation/create', params: PAGE };
@@ -35,9 +38,14 @@ const roots: McpQuestion = { method: 'roots/list' };
 describe('requests and notifications of a server', () => {
   const start = testApps('fastify', { shared: true, errorDetails: false });
 
+  const clock = new ManualClock();
+  const share = sharedApp(() => TestApp.start(OPTIONS));
+  let question: McpQuestion;
   /** An app whose tool `asks` asks that, and tells what came of it; `returns` leaves it to the dispatcher. */
-  const asking = async (question: McpQuestion, options: object = {}): Promise<TestApp> => {
-    const app = await start(options);
+  const asking = async (its: McpQuestion, options?: object): Promise<TestApp> => {
+    question = its;
+    const app = await (options ? start(options) : share());
+    if (registryOf(app).list('tool').length > 0) return app;
     registryOf(app).registerTool({
       name: 'asks',
       handler: (_, ctx) =>
@@ -368,17 +376,16 @@ describe('requests and notifications of a server', () => {
 
   describe('D24: a question to a session ends', () => {
     const clocked = async (options: object = {}) => {
-      const clock = new ManualClock();
       const app = await asking(roots, { clock, serverRequestTimeoutMs: 10_000, ...options });
       const caller = await Caller.of(app, 'legacy', EVERYTHING);
       const events = recordedEvents(app);
       const stream = await caller.questioned('asks');
-      return { clock, app, caller, events, stream, id: stream.messages[0].id as string };
+      return { app, caller, events, stream, id: stream.messages[0].id as string };
     };
     const toldOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
 
     it('a question to a session ends after its time, and is cancelled at the client', async () => {
-      const { clock, app, stream, id } = await clocked();
+      const { app, stream, id } = await clocked();
       await clock.advance(9_999);
       await app.settled({ outbound: 1 });
       await clock.advance(1);
@@ -389,7 +396,7 @@ describe('requests and notifications of a server', () => {
     });
 
     it('a question to a session ends once: an answer that comes later is ignored', async () => {
-      const { clock, caller, events, stream, id } = await clocked();
+      const { caller, events, stream, id } = await clocked();
       await clock.advance(10_000);
       await stream.end();
       await caller.session.respond(id, ROOTS);
@@ -438,15 +445,14 @@ describe('requests and notifications of a server', () => {
 
   describe('D25: McpSessionService.request()', () => {
     const listening = async (options: object = {}) => {
-      const clock = new ManualClock();
       const app = await start({ clock, serverRequestTimeoutMs: 10_000, ...options });
       const { session } = await Caller.of(app, 'legacy', EVERYTHING);
-      return { clock, app, session, stream: await session.listen() };
+      return { app, session, stream: await session.listen() };
     };
     const outcomeOf = (asked: Promise<unknown>): Promise<unknown> => asked.catch((error: unknown) => error);
 
     it('McpSessionService.request() receives progress, which restarts its timeout if configured', async () => {
-      const { clock, app, session, stream } = await listening();
+      const { app, session, stream } = await listening();
       const heard: unknown[] = [];
       const options = {
         timeout: 1_000,
@@ -469,7 +475,7 @@ describe('requests and notifications of a server', () => {
     });
 
     it('McpSessionService.request() keeps its timeout despite progress, unless it is configured to restart', async () => {
-      const { clock, app, session, stream } = await listening();
+      const { app, session, stream } = await listening();
       const options = { timeout: 1_000, onprogress: () => {} };
       const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options));
       await stream.count(1);
@@ -481,7 +487,7 @@ describe('requests and notifications of a server', () => {
     });
 
     it('McpSessionService.request() ends at its total timeout, however much progress there is', async () => {
-      const { clock, app, session, stream } = await listening();
+      const { app, session, stream } = await listening();
       const heard: unknown[] = [];
       const options = {
         timeout: 1_000,
