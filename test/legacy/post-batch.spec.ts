@@ -9,6 +9,9 @@ import { recordedEvents, testApps } from '../support/test-apps.js';
 /** The one revision that has batches. */
 const WITH_BATCHES = '2025-03-26';
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, sseAfterMs: 500 });
   let gates: Record<string, ReturnType<typeof gate<string>>>;
@@ -38,7 +41,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   const waits = (client: RawClient, on: string): object => client.toolCall('waits', { on }, { id: on });
 
   it('P3: a batch is answered with one JSON array, once all are answered, in the order of the answers', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b'), client.toolCall('fails', {}, { id: 'c' })]);
     await Promise.all([entered['a']!.promise, entered['b']!.promise]);
@@ -98,7 +101,6 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P3: a batch becomes SSE at sseAfterMs, with the answers that are there', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b')]);
@@ -125,7 +127,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P9: a batch of which one request is cancelled is answered for the others', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b'), waits(client, 'c')]);
     await Promise.all(Object.values(entered).map(({ promise }) => promise));
@@ -139,7 +141,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P9: a batch of which the last open request is cancelled is answered for the others', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b')]);
     await Promise.all([entered['a']!.promise, entered['b']!.promise]);
@@ -150,7 +152,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P9: a batch of which all requests are cancelled ends without an answer', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), waits(client, 'b')]);
     await Promise.all([entered['a']!.promise, entered['b']!.promise]);
@@ -163,7 +165,6 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P9: a batch that is streaming goes on without the cancelled request, and settles it in the log', async () => {
-    const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);
     const app = await start({ clock, eventStore: store, tools });
     const client = await app.client().initialize(WITH_BATCHES);
@@ -188,7 +189,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P3: a batch that is open when its session ends is answered whole, each open request with an error', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const posted = client.post([waits(client, 'a'), client.toolCall('quick', { say: 'quick' }), waits(client, 'b')]);
     await app.settled({ inFlight: 2 });
@@ -197,7 +198,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   });
 
   it('P9: a batch can cancel its own request', async () => {
-    const app = await start({ clock: new ManualClock(), tools });
+    const app = await start({ clock, tools });
     const client = await app.client().initialize(WITH_BATCHES);
     const response = await client.post([waits(client, 'a'), client.toolCall('quick', { say: 'other' }), cancelOf('a')]);
     expect(gists(await response.json())).toEqual(['other']);
@@ -207,7 +208,7 @@ describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   it('P9: a batch that cancels a request ahead of it does not run it', async () => {
     let ran = false;
     const app = await start({
-      clock: new ManualClock(),
+      clock,
       tools: {
         ...tools,
         runs: () => {

@@ -30,11 +30,14 @@ function waiting(): { waits: TestTool; called: Promise<void>; release: (text: st
   return { waits, called: entered.promise, release: hold.open };
 }
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, sseAfterMs: 500 });
 
   it('P3: in auto mode a call that sends nothing first is answered with JSON, past the log', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { quick } });
+    const app = await start({ clock, tools: { quick } });
     const client = await app.client().initialize();
     const response = await client.call('quick');
     expect(response.status).toBe(200);
@@ -47,7 +50,7 @@ describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
   it('P3: in auto mode the first message that is no answer begins a stream at once', async () => {
     const { waits, called, release } = waiting();
     const app = await start({
-      clock: new ManualClock(),
+      clock,
       tools: {
         'talks and waits': async (args, ctx, sessions) => {
           await ctx.log('info', 'a word');
@@ -70,7 +73,6 @@ describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
   });
 
   it('P3: in auto mode a stream begins at sseAfterMs, not before, and its head is sent at once', async () => {
-    const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const app = await start({ clock, tools: { quick, waits } });
     const client = await app.client().initialize();
@@ -95,7 +97,6 @@ describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
   });
 
   it('P3: in auto mode a quick answer leaves no timer behind', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, tools: { quick } });
     const client = await app.client().initialize();
     await app.settled({ openResponses: 0, inFlight: 0 });
@@ -122,7 +123,6 @@ describe.each(ONE_ADAPTER)('the form of an answer on %s', (adapter) => {
   });
 
   it('P3: in json mode a call is answered with JSON however long it takes', async () => {
-    const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const app = await start({ clock, responseMode: 'json', tools: { waits } });
     const client = await app.client().initialize();

@@ -64,6 +64,9 @@ async function expectProgress(app: TestApp, heard: readonly unknown[]): Promise<
   expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(5);
 }
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   const start = testApps(adapter, { shared: true });
 
@@ -90,7 +93,6 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: a request without an answer fails after serverRequestTimeoutMs, typed, and is cancelled at the client', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, serverRequestTimeoutMs: 10_000, tools: { asks } });
     const events = recordedEvents(app);
     const client = await app.client().initialize(LATEST, CAPABLE);
@@ -109,7 +111,6 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: a request on the standalone stream fails after serverRequestTimeoutMs too', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, serverRequestTimeoutMs: 10_000 });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
@@ -199,7 +200,6 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: a request ends with the call for which it was sent', async () => {
-    const clock = new ManualClock();
     const outcomes: string[] = [];
     const app = await start({
       clock,
@@ -248,7 +248,6 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   });
 
   it('P7: a request that its handler does not await can be answered after its call, or times out', async () => {
-    const clock = new ManualClock();
     const asked = gate<string>();
     const app = await start({
       clock,

@@ -19,6 +19,9 @@ const talks: TestTool = async (_, ctx) => {
   return 'said';
 };
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   const start = testApps(adapter, { shared: true });
 
@@ -166,7 +169,6 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G2: a finished stream is forgotten after finishedStreamMs', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, eventLog: { finishedStreamMs: 60_000 }, tools: { talks } });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
@@ -184,7 +186,6 @@ describe.each(ONE_ADAPTER)('a GET on %s', (adapter) => {
   });
 
   it('G2: a stream that runs is not forgotten, however old', async () => {
-    const clock = new ManualClock();
     const hold = gate();
     const app = await start({
       clock,

@@ -9,11 +9,13 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
   for (const data of said) await app.service.notify(client.sessionId!, log(data));
 }
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, port: true });
 
   it('G7: each message goes to the newest; the reader before it ends at its next keep-alive tick, with the last id delivered', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const client = await app.client().initialize();
     const older = await client.listen();
@@ -39,7 +41,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   });
 
   it('G7: the reader before it ends at once when the newest leaves, and its client resumes', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock });
     const client = await app.client().initialize();
     const [older, newer] = [await client.listen(), await client.listen()];
     await tell(app, client, 'one');
@@ -55,7 +57,6 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   });
 
   it('G7, G10: the end of a replaced reader has no id for clients of older revisions', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const client = await app.client().initialize('2025-06-18');
     const [older, newer] = [await client.listen(), await client.listen()];
@@ -68,7 +69,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   });
 
   it('G7: the newest goes on when the reader before it leaves', async () => {
-    const app = await start({ clock: new ManualClock() });
+    const app = await start({ clock });
     const client = await app.client().initialize();
     const older = await client.listen();
     const newer = await client.listen();
@@ -82,7 +83,6 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
 
   it('G7: a GET takes over the stream of a POST, its answer included', async () => {
     const steps = [gate(), gate()];
-    const clock = new ManualClock();
     const app = await start({
       clock,
       keepAliveMs: 15_000,
@@ -112,7 +112,7 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   it('G7: all responses end with the stream, and only the newest has the answer', async () => {
     const hold = gate();
     const app = await start({
-      clock: new ManualClock(),
+      clock,
       tools: {
         waits: async (_, ctx) => {
           await ctx.log('info', 'one');
@@ -133,7 +133,6 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   });
 
   it('G7: of many readers that come at once one is left after a tick, and none is refused', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const events = recordedEvents(app);
     const client = await app.client().initialize();
@@ -149,7 +148,6 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
 
   it('G7: the readers of a stream do not affect other streams or sessions', async () => {
     const hold = gate();
-    const clock = new ManualClock();
     const app = await start({
       clock,
       tools: {
@@ -175,7 +173,6 @@ describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   });
 
   it('G7: two readers of one client that always come back do not evict each other in a loop', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: 15_000 });
     const events = recordedEvents(app);
     const client = await app.client().initialize();

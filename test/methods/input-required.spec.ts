@@ -21,6 +21,9 @@ const ANSWERS: Readonly<Record<string, object>> = {
 };
 type Kind = (typeof ASKABLE)[number];
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 /** Handlers that return `inputRequired()`, called by a client that has a session. */
 describe('D28: inputRequired() in the legacy era', () => {
   const startApp = testApps('fastify', { shared: true });
@@ -147,7 +150,6 @@ describe('D28: inputRequired() in the legacy era', () => {
       ['serverRequestTimeoutMs', 10_000, 10_000],
       ['ten minutes', 3_600_000, 600_000],
     ])('inputRequired() in the legacy era waits for %s', async (_, serverRequestTimeoutMs, limit) => {
-      const clock = new ManualClock();
       const app = await start(() => inputRequired({ inputRequests: QUESTIONS }), {
         clock,
         serverRequestTimeoutMs,
@@ -164,7 +166,6 @@ describe('D28: inputRequired() in the legacy era', () => {
     });
 
     it('inputRequired() in the legacy era waits longer for a client that reports progress', async () => {
-      const clock = new ManualClock();
       const handler = (_: object, { inputResponses }: McpContext) =>
         inputResponses ? 'answered' : inputRequired({ inputRequests: { who: form } });
       const app = await start(handler, { clock, serverRequestTimeoutMs: 10_000, keepAliveMs: 5_000_000 });

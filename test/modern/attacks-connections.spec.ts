@@ -9,6 +9,9 @@ const NOTHING = { inFlight: 0, openResponses: 0, streams: 0, readers: 0, subscri
 const MODES = ['auto', 'json', 'sse'] as const;
 const KEEP_ALIVE = 15_000;
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, port: true, sseAfterMs: 0 });
   const textOf = (client: ModernClient, name: string, headers: Record<string, string> = {}): string => {
@@ -50,7 +53,6 @@ describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s
   // With Node 20 and 22, responses that wait behind others do not close with their connection.
   it.each(['auto', 'sse'] as const)('P4: a client that leaves cancels what it has pipelined (%s)', async (mode) => {
     const signals: AbortSignal[] = [];
-    const clock = new ManualClock();
     const app = await start({
       clock,
       responseMode: mode,
@@ -92,7 +94,6 @@ describe.each(ONE_ADAPTER)('attacks on the connections of modern requests, on %s
   });
 
   it('M7: subscriptions that are pipelined end with their connection', async () => {
-    const clock = new ManualClock();
     const app = await start({ clock, keepAliveMs: KEEP_ALIVE });
     const client = app.modern();
     const body = client.message('subscriptions/listen', { notifications: { toolsListChanged: true } });

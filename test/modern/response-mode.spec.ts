@@ -37,6 +37,9 @@ function waiting(): { waits: Tool; called: Promise<void>; release: (text: string
 }
 const heard = { progressToken: 'p', logLevel: 'debug' };
 
+/** One for all tests: apps on one clock are shared. */
+const clock = new ManualClock();
+
 describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, sseAfterMs: 500, keepAliveMs: 15_000 });
 
@@ -69,7 +72,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('P3: in auto mode a call whose answer comes first is JSON, and leaves nothing behind', async () => {
-    const app = await start({ clock: new ManualClock(), tools: { quick } });
+    const app = await start({ clock, tools: { quick } });
     const client = app.modern();
     const response = await client.call('quick', {}, heard);
     expect([response.status, formOf(response)]).toEqual([200, 'application/json']);
@@ -83,7 +86,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
       await ctx.log('info', 'a word');
       return waits(args, ctx);
     };
-    const app = await start({ clock: new ManualClock(), tools: { both } });
+    const app = await start({ clock, tools: { both } });
     const client = app.modern();
     const response = await client.call('both', {}, heard);
     expect([response.status, formOf(response)]).toEqual([200, 'text/event-stream']);
@@ -108,7 +111,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
 
   it('P3: in sse mode every call is a stream whose head precedes the answer, and refusals have their HTTP status', async () => {
     const { waits, called, release } = waiting();
-    const client = (await start({ responseMode: 'sse', clock: new ManualClock(), tools: { quick, waits } })).modern();
+    const client = (await start({ responseMode: 'sse', clock, tools: { quick, waits } })).modern();
     const response = await client.call('waits');
     await called;
     expect([response.status, formOf(response)]).toEqual([200, 'text/event-stream']);
@@ -121,7 +124,6 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('P3: in json mode every call is JSON, however long it takes, and other messages are dropped', async () => {
-    const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const both: Tool = async (args, ctx) => {
       await talks(args, ctx);
@@ -239,7 +241,6 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
   });
 
   it('P12: a silent stream gets a comment every keepAliveMs', async () => {
-    const clock = new ManualClock();
     const { waits, called, release } = waiting();
     const client = (await start({ clock, tools: { waits } })).modern();
     const posted = client.call('waits');
