@@ -245,9 +245,61 @@ describe('a session whose client has sent nothing after "initialize"', () => {
     expect(closed()).toEqual([]);
     await sessions.end('s', 'deleted');
   });
+
+  it('S13: a session whose client has sent nothing after "initialize" is not ended while "initialize" runs', async () => {
+    const { clock, sessions, newborn, closed } = patient();
+    const session = await newborn('s');
+    await clock.advance(10 * MINUTE_MS);
+    expect([closed(), sessions.isInitializing('s'), sessions.add(session)]).toEqual([[], true, true]);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('E13: a session whose client has sent nothing after "initialize" gives way to a newcomer after some seconds, the longest unused first', async () => {
+    const { clock, sessions, begin, closed } = patient();
+    for (const id of ['first', 'used', 'second', 'third']) {
+      await begin(id);
+      await clock.advance(1_000);
+    }
+    await sessions.acquire('used');
+    await clock.advance(999);
+    expect([await sessions.endUnused(), closed()]).toEqual([false, []]);
+    await clock.advance(1);
+    expect(await sessions.endUnused()).toBe(true);
+    await sessions.settled();
+    expect(closed()).toEqual(['first idle']);
+    expect(await sessions.endUnused()).toBe(false);
+    await clock.advance(5_000);
+    for (const gaveWay of [true, true, false]) expect(await sessions.endUnused()).toBe(gaveWay);
+    await sessions.settled();
+    expect(closed()).toEqual(['first idle', 'second idle', 'third idle']);
+    await sessions.end('used', 'deleted');
+  });
 });
 
 describe('a session without a live copy', () => {
+  it('a session without a live copy is rebuilt once, by the first request that needs it, with what its client has negotiated', async () => {
+    const { clock, sessionStore, sessions, events, dispatcher, begin } = node();
+    const first = await begin('s');
+    await request(first, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
+    await request(first, { jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri: 'doc:a' } }).reply;
+    expect(await sessionStore.get('s')).toMatchObject({ logLevel: 'error', subscriptions: ['doc:a'] });
+    await sessions.release('s');
+    expect([sessions.size, await sessionStore.count(), clock.pending]).toEqual([0, 1, 1]);
+    const copies = await Promise.all([sessions.acquire('s'), sessions.acquire('s'), sessions.acquire('s')]);
+    expect(new Set(copies).size).toBe(1);
+    const { session } = copies[0]!;
+    expect(dispatcher.rebuilt).toEqual([['s', { initialize: INITIALIZE, logLevel: 'error', subscribe: ['doc:a'] }]]);
+    expect(session.info).toEqual(first.session.info);
+    expect([session.initialized, session.state.logLevel, session.state.subscriptions.count]).toEqual([
+      true,
+      'error',
+      1,
+    ]);
+    expect(events.filter(({ type }) => type === 'rebuilt')).toHaveLength(1);
+    expect(await request(copies[0]!, ping(3)).reply).toMatchObject({ kind: 'json' });
+    await sessions.end('s', 'deleted');
+  });
+
   it('a session without a live copy is rebuilt at once, and messages that come before its log is readable wait for that', async () => {
     const { eventStore, sessions, dispatcher, begin } = node();
     await begin('s');
@@ -422,6 +474,22 @@ describe('a session that is being initialized', () => {
     expect(await service.notify(() => true, { method: 'notifications/message' })).toBe(0);
     await sessions.end('s', 'deleted');
     await sessions.shutdown();
+  });
+});
+
+describe('a change that the client makes to its session', () => {
+  it('a change that the client makes to its session notifies the dispatchers of other nodes with a live copy', async () => {
+    const with_ = shared();
+    const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
+    const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
+    const live = await here.begin('s');
+    const copy = await there.sessions.acquire('s');
+    await request(live, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
+    await with_.clock.advance(0);
+    expect(copy!.session.state.logLevel).toBe('error');
+    expect([here.dispatcher.changed, there.dispatcher.changed]).toEqual([[], [['s', { logLevel: 'error' }]]]);
+    await here.sessions.end('s', 'deleted');
+    for (const { sessions } of [here, there]) await sessions.shutdown();
   });
 });
 
