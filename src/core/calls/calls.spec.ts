@@ -1,10 +1,9 @@
-import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { deferred, type Deferred } from '../common/promises.js';
 import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from './mcp-call.js';
 import { ManualClock } from '../../testing/index.js';
 import type { McpEra } from '../protocol/era.js';
-import { McpError, RefusedCall, REQUEST_FAILED, REQUEST_TIMEOUT } from '../protocol/errors.js';
+import { type McpError, REQUEST_FAILED } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import { Calls } from './calls.js';
 import { Exchange, type McpResponseMode } from './exchange.js';
@@ -102,18 +101,6 @@ async function answerOf({ reply }: Exchange): Promise<{ status?: number; answer:
   return { ...http, answer: JSON.parse(body) };
 }
 
-/** The messages of a reply that streams, and whether it has ended. */
-async function streamOf({ reply }: Exchange) {
-  const given = await reply;
-  if (given.kind !== 'events') throw new Error(`The reply is ${given.kind}.`);
-  const read = { messages: [] as unknown[], ended: false, leave: () => subscription.unsubscribe() };
-  const subscription = given.open({ paused: false, resumed$: NEVER }).subscribe({
-    next: ({ data }) => read.messages.push(JSON.parse(data!)),
-    complete: () => (read.ended = true),
-  });
-  return read;
-}
-
 async function settled(promise: Promise<unknown>): Promise<boolean> {
   let done = false;
   promise.then(
@@ -171,56 +158,6 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     expectEnded(call, 'answered');
   });
 
-  it.each([
-    ['has no JSON', { n: 7n }],
-    [
-      'fails to become JSON',
-      {
-        toJSON: () => {
-          throw new Error(SECRET);
-        },
-      },
-    ],
-  ])(
-    'a call is answered with an error when its result %s, which is reported to the operator',
-    async (_what, result) => {
-      const { begin, reports, expectEnded } = setup(() => result);
-      const { call, exchange } = begin({ client });
-      const { answer } = await answerOf(exchange);
-      expect(answer).toMatchObject({ id: 1, error: { code: -32603 } });
-      expect(JSON.stringify(answer)).not.toContain(SECRET);
-      expect(reports).toEqual([[expect.any(Error), call]]);
-      expectEnded(call, 'answered');
-    },
-  );
-
-  it('a call is answered with an error when it takes too long, and aborts the signal of its handler', async () => {
-    const hold = deferred<object>();
-    const { clock, begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
-    const { call, exchange } = begin({ client });
-    await clock.advance(TIMEOUT_MS - 1);
-    expect([call.state, clock.pending]).toEqual(['open', 1]);
-    await clock.advance(1);
-    const error = { code: REQUEST_TIMEOUT, message: expect.stringContaining(`${TIMEOUT_MS} ms ("requestTimeoutMs")`) };
-    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error } });
-    hold.resolve({});
-    await turn();
-    expectEnded(call, 'cancelled');
-    expect(call.signal.reason).toMatchObject({ message: error.message });
-  });
-
-  it('a call is answered with the error that fails it, on its stream if that has begun', async () => {
-    const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
-    const { call, exchange } = begin({ client, mode: 'sse' });
-    exchange.stream();
-    const stream = await streamOf(exchange);
-    calls.fail(call, REQUEST_FAILED, 'over');
-    const answer = { jsonrpc: '2.0', id: 1, error: { code: REQUEST_FAILED, message: 'over' } };
-    expect([stream.messages, stream.ended]).toEqual([[answer], true]);
-    expect(call.signal.reason).toEqual(new Error('over'));
-    expectEnded(call, 'cancelled');
-  });
-
   it('a call is dispatched in its own context, and not at all when it was cancelled before its turn', () => {
     const seen: unknown[] = [];
     const { add, calls, dispatched } = setup(() => {
@@ -266,30 +203,6 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
   });
 });
 
-describe('the HTTP status of an answer', () => {
-  it('M5: the HTTP status of an answer is that of the refusal of a dispatcher in the modern era, and 200 in a session', async () => {
-    const error = new McpError('METHOD_NOT_FOUND', 'no such method');
-    const { begin, reports, calls } = setup(() => Promise.reject(error));
-    const modern = begin();
-    await expect(modern.exchange.reply).rejects.toMatchObject({ status: 404, rpcCode: -32601 });
-    expect([modern.call.state, calls.count]).toEqual(['answered', 0]);
-    for (const client of ['in a session', 'legacy, without sessions'] as const) {
-      const { exchange, call } = begin({ client });
-      const answer = { id: call.requestId, error: { code: -32601, message: 'no such method' } };
-      expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', ...answer } });
-    }
-    expect(reports).toEqual([]);
-  });
-
-  it.each(CLIENTS)('the HTTP status of an answer is that of a guard that denies (%s)', async (client) => {
-    const { begin } = setup(() => Promise.reject(new RefusedCall(-32021, 'no', 403)));
-    expect(await answerOf(begin({ client }).exchange)).toMatchObject({
-      status: 403,
-      answer: { error: { code: -32021 } },
-    });
-  });
-});
-
 describe('the calls of a node', () => {
   it('the calls of a node are counted from their registration to their end, dispatched or not', () => {
     const { add, begin, calls } = setup();
@@ -299,35 +212,6 @@ describe('the calls of a node', () => {
     calls.cancel(one.call, undefined);
     calls.fail(two.call, REQUEST_FAILED, 'over');
     expect(calls.count).toBe(0);
-  });
-
-  it('the calls of a node are found by their session and their id, while they run; 1 and "1" are two', () => {
-    const { clock, calls, clientOf } = setup();
-    const [here, elsewhere] = [clientOf({ client: 'in a session' }), clientOf({ client: 'in a session' })];
-    const begin = (from: CallingClient, id: RequestId) => {
-      const message = { jsonrpc: '2.0', id, method: 'tools/call' } as const;
-      const form = { clock, mode: 'json', sseAfterMs: Infinity, batch: false, clientsComeBack: () => false } as const;
-      const exchange = new Exchange([id], { ...form, sink: (_open, cut) => new ResponseSink(1_000, cut) });
-      const call = new McpCall({ era: 'legacy', principal: undefined, request: undefined }, message, from, exchange);
-      calls.add(call);
-      return call;
-    };
-    const ids = [1, '1', '__proto__', 'constructor', ''];
-    for (const id of ids) expect(calls.of(here).has(id)).toBe(false);
-    const begun = ids.map((id) => begin(here, id));
-    const other = begin(elsewhere, 1);
-    expect([...calls.of(here)]).toEqual(ids.map((id, at) => [id, begun[at]]));
-    expect([...calls.of(elsewhere)]).toEqual([[1, other]]);
-    for (const call of begun) calls.cancel(call, undefined);
-    expect([calls.of(here).size, calls.of(elsewhere).get(1), calls.count]).toEqual([0, other, 1]);
-  });
-
-  it('the calls of a node have no timer without a time limit', async () => {
-    const { clock, begin, calls } = setup();
-    begin();
-    expect(clock.pending).toBe(0);
-    await clock.advance(1e9);
-    expect(calls.count).toBe(1);
   });
 });
 
@@ -350,18 +234,6 @@ describe('drain()', () => {
     expect(calls.shutdown.takes).toBe(false);
   });
 
-  it('drain() waits for the calls that run, however they end', async () => {
-    const { clock, begin, calls, holds } = holding();
-    const [, , two] = [begin({ client: 'in a session' }), begin(), begin()];
-    const drained = calls.shutdown.drain(10_000);
-    expect(calls.shutdown.is).toBe('draining');
-    holds[0]!.resolve({});
-    holds[1]!.reject(new McpError('INTERNAL_ERROR', 'x'));
-    expect(await settled(drained)).toBe(false);
-    calls.cancel(two.call, undefined);
-    expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
-  });
-
   it('drain() waits also for calls that begin while it waits', async () => {
     const { begin, calls, holds } = holding();
     begin();
@@ -371,18 +243,6 @@ describe('drain()', () => {
     expect(await settled(drained)).toBe(false);
     holds[1]!.resolve({});
     expect(await settled(drained)).toBe(true);
-  });
-
-  it('drain() waits no longer than its time limit', async () => {
-    const { clock, begin, calls } = holding();
-    const { call } = begin();
-    const drained = calls.shutdown.drain(10_000);
-    await clock.advance(9_999);
-    expect(calls.shutdown.is).toBe('draining');
-    await clock.advance(1);
-    expect([await settled(drained), calls.shutdown.is, clock.pending]).toEqual([true, 'stopped', 0]);
-    // It still runs: to end it is up to `stop()`, or to its session.
-    expect([calls.count, call.state]).toEqual([1, 'open']);
   });
 
   it.each([

@@ -267,21 +267,6 @@ describe('declared handlers', () => {
     );
   });
 
-  it('declared handlers are complete with what completes them, wherever that is declared', async () => {
-    class Completing {
-      @Complete({ prompt: 'ask', argument: 'x' })
-      complete(): string[] {
-        return [];
-      }
-    }
-    class Asking {
-      @Prompt({ name: 'ask', arguments: [{ name: 'x' }] })
-      ask(): void {}
-    }
-    const table = await load(Completing, Asking);
-    expect([...table.get('prompt', 'ask')!.completions.keys()]).toEqual(['x']);
-  });
-
   it('declared handlers complete what is there, once', async () => {
     class NoPrompt {
       @Complete({ prompt: 'ask', argument: 'x' })

@@ -2,7 +2,6 @@ import { Logger } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { McpContext } from '../../calls/mcp-context.js';
 import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { registryParts } from '../../../../test/support/registry-parts.js';
@@ -16,17 +15,12 @@ function madeRegistry(): {
   table: HandlerTable;
   registry: McpRegistry;
   changes: McpHandlerListChange['list'][];
-  context: McpContext;
 } {
   const table = new HandlerTable();
   const registry = new McpRegistry(table, FAILURES, SWITCH, { changed: () => {}, empty: true }, ...registryParts());
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
-  const context = {
-    mcpCall: {},
-    signal: new AbortController().signal,
-  } as unknown as McpContext;
-  return { table, registry, changes, context };
+  return { table, registry, changes };
 }
 
 describe('the registry', () => {
@@ -51,23 +45,6 @@ describe('the registry', () => {
     registry.registerTool({ name: 'find', handler: () => 'second' });
     expect(first.remove()).toBe(false);
     expect(table.size('tool')).toBe(1);
-  });
-
-  it('changes handlers in their place', async () => {
-    const { registry, changes, table, context } = madeRegistry();
-    const tool = registry.registerTool({ name: 'a', title: 'old', description: 'stays', handler: () => 'old' });
-    registry.registerTool({ name: 'b', handler: () => '' });
-    tool.update({ title: 'new', handler: () => 'new' });
-    tool.update({ title: undefined });
-    expect(registry.list('tool').map(({ key }) => key)).toEqual(['a', 'b']);
-    expect(registry.list('tool')[0]!.wire).toEqual({
-      name: 'a',
-      description: 'stays',
-      inputSchema: { type: 'object', properties: {} },
-    });
-    expect(await table.get('tool', 'a')!.invoke({}, context)).toMatchObject({ content: [{ text: 'new' }] });
-    expect(changes).toHaveLength(4);
-    expect(tool.remove()).toBe(true);
   });
 
   it('the registry keeps names: an update cannot rename', () => {

@@ -70,12 +70,6 @@ describe('state with a handle', () => {
     expect(new Set(calls.map(([, key]) => key))).toEqual(new Set([...expected, `path.mcp:${hash}:-`]));
   });
 
-  it('state with a handle is a new one for each call without a handle', async () => {
-    const { as } = setup();
-    const handles = await Promise.all([as().open(undefined), as().open(null), as().open(undefined)]);
-    expect(new Set(handles.map(({ handle }) => handle)).size).toBe(3);
-  });
-
   it('state with a handle is merged key by key, also by concurrent calls', async () => {
     const { as } = setup();
     const minted = await as('ann').open(undefined);
@@ -213,16 +207,6 @@ describe('state of a principal', () => {
     }
   });
 
-  it('state of a principal begins again after its end', async () => {
-    const { as, clock } = setup();
-    const state = await as('ann').ofPrincipal();
-    await state.patch({ a: 1 });
-    expect([await state.delete(), state.data]).toEqual([true, {}]);
-    expect(await state.patch({ b: 1 })).toEqual({ b: 1 });
-    await clock.advance(TTL_MS);
-    expect(await state.patch({ c: 1 })).toEqual({ c: 1 });
-  });
-
   it('state of a principal begins once, whichever call is first', async () => {
     const of = setup();
     const all = await Promise.all(Array.from({ length: 20 }, () => of.as('ann').ofPrincipal()));
@@ -292,23 +276,6 @@ describe('bounds of states', () => {
       expect.stringContaining('"maxAnonymousStates"'),
     ]);
     await stored(of, 'ann');
-  });
-});
-
-describe('a store that fails', () => {
-  it.each<[string, McpStateStore['set'], RegExp]>([
-    ['throws', () => Promise.reject(new Error('away')), /away/],
-    ['says that it has kept nothing', () => Promise.resolve(false), /returned false/],
-  ])('a store that fails and %s is reported, and a typed error', async (_, set, cause) => {
-    const { as, store, faults } = setup();
-    const state = await as('ann').open(undefined);
-    const works = store.set;
-    store.set = set;
-    const error = (await failure(state.patch({ a: 1 }))) as McpStateError;
-    expect([error.code, String(error.cause)]).toEqual(['STORE_UNAVAILABLE', expect.stringMatching(cause)]);
-    expect(faults).toEqual([error.cause]);
-    store.set = works;
-    expect(await state.patch({ a: 1 })).toEqual({ a: 1 });
   });
 });
 
