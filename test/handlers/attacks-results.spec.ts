@@ -111,6 +111,9 @@ const LOST: readonly (readonly [text: string, value: () => unknown])[] = [
   ['a Set at "0.tags"', () => [{ tags: new Set(['a']) }]],
   ['an Error at "failed.1"', () => ({ failed: [null, new TypeError('secret')] })],
   ['a Map', () => new Map([['a', 1]])],
+  ['a Promise at "order.lines"', () => ({ order: { lines: Promise.resolve([1]) } })],
+  ['a URLSearchParams at "query"', () => ({ query: new URLSearchParams('a=1') })],
+  ['a RegExp at "pattern"', () => ({ pattern: /a/ })],
   ['a bigint at "order.id"', () => ({ order: { id: 1n } })],
   ['a cycle at "order.self"', () => ({ order: cyclic })],
 ];

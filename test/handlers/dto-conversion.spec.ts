@@ -172,6 +172,10 @@ class Tools {
   literalPrices(): PricesDto {
     return { prices: [this.price()] };
   }
+  @Tool({ name: 'plain_prices', outputSchema: PricesDto })
+  plainPrices(): PricesDto {
+    return { prices: [{ cents: 250, tags: ['new'] as never }] };
+  }
   @Tool({ name: 'serialized_prices', outputSchema: PricesDto })
   @UseInterceptors(ClassSerializerInterceptor)
   serializedPrices(): PricesDto {
@@ -338,7 +342,7 @@ describe.each(ONE_ADAPTER)('the conversion of DTOs, on %s', (adapter) => {
     async (era) => {
       const client = await connect(await app(), era);
       await client.listTools();
-      for (const name of ['prices', 'literal_prices', 'serialized_prices']) {
+      for (const name of ['prices', 'literal_prices', 'plain_prices', 'serialized_prices']) {
         const { structuredContent } = await client.callTool({ name, arguments: {} });
         expect([name, structuredContent]).toEqual([name, { prices: [{ cents: 2.5, tags: ['new'] }] }]);
       }

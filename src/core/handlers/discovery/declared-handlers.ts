@@ -11,7 +11,13 @@ import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/ha
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
-import { classOptionsOf, isConverted, isValidated, serializerOptionsOf } from '../invocation/enhancers.js';
+import {
+  classOptionsOf,
+  isConverted,
+  isSerialized,
+  isValidated,
+  serializerOptionsOf,
+} from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
 import { pathNamesOf, routePathsOf, wildNamesOf } from '../invocation/route-paths.js';
@@ -186,7 +192,7 @@ export class DeclaredHandlers {
       route,
       runner: (validate) => this.#runner(declared, kind, name, validate, route),
       classes: this.#classOptions(declared),
-      serialize: this.#serializeOptions(declared),
+      results: this.#resultOptions(declared),
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
@@ -382,11 +388,12 @@ export class DeclaredHandlers {
   }
 
   /** Returns how the class of the result is converted. */
-  #serializeOptions({ host, methodName }: Declared): ClassOptions['transform'] {
+  #resultOptions({ host, methodName }: Declared): ClassOptions {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
-    if (!method) return undefined;
-    return { ...serializerOptionsOf(this.config, type, method), ...serializeOptionsOf(type, method) };
+    if (!method) return {};
+    const transform = { ...serializerOptionsOf(this.config, type, method), ...serializeOptionsOf(type, method) };
+    return { transform, serialized: isSerialized(this.config, type, method) };
   }
 
   #runner(

@@ -107,10 +107,22 @@ export function serializerOptionsOf(
   host: object,
   method: Method,
 ): ClassOptions['transform'] {
-  const around = [...config.getGlobalInterceptors(), ...enhancersOf(ENHANCERS[1], host, method)];
+  const around = interceptorsAround(config, host, method);
   // The property is protected; Nest documents its name for subclasses. The last one is the first that gets the result.
   const serializer = around.findLast((interceptor) => interceptor instanceof ClassSerializerInterceptor);
   return (serializer as { readonly defaultOptions?: ClassOptions['transform'] } | undefined)?.defaultOptions;
+}
+
+/** Returns whether a `ClassSerializerInterceptor` stands around a handler: it runs `@Transform()`. */
+export function isSerialized(config: ApplicationConfig, host: object, method: Method): boolean {
+  const scoped = config.getGlobalRequestInterceptors().map(({ metatype }) => metatype);
+  return [...interceptorsAround(config, host, method), ...scoped].some((each) =>
+    isOf(ClassSerializerInterceptor, each),
+  );
+}
+
+function interceptorsAround(config: ApplicationConfig, host: object, method: Method): unknown[] {
+  return [...config.getGlobalInterceptors(), ...enhancersOf(ENHANCERS[1], host, method)];
 }
 
 /**
@@ -124,7 +136,7 @@ export function isValidated(
   method: Method,
   atParam: readonly unknown[],
 ): boolean {
-  return allPipesAround(config, host, method, atParam).some(isValidationPipe);
+  return allPipesAround(config, host, method, atParam).some((pipe) => isOf(ValidationPipe, pipe));
 }
 
 /** Returns whether a pipe stands around a parameter that may change a text, a number or a list: Nest's `ValidationPipe` does not. */
@@ -138,9 +150,10 @@ export function isConverted(
   return pipes.some((pipe) => pipe !== ValidationPipe && (pipe as object).constructor !== ValidationPipe);
 }
 
-function isValidationPipe(pipe: unknown): boolean {
-  if (pipe instanceof ValidationPipe || pipe === ValidationPipe) return true;
-  return typeof pipe === 'function' && (pipe.prototype as unknown) instanceof ValidationPipe;
+/** Returns whether an enhancer is an instance of a class, or the class itself, or one that extends it. */
+function isOf(type: Type | typeof ClassSerializerInterceptor, enhancer: unknown): boolean {
+  if (enhancer instanceof type || enhancer === type) return true;
+  return typeof enhancer === 'function' && (enhancer.prototype as unknown) instanceof type;
 }
 
 /** Returns the pipes around a parameter; those that are made for each request by their classes. */

@@ -1,4 +1,4 @@
-import { ForbiddenException, type HttpException, NotFoundException } from '@nestjs/common';
+import { BadRequestException, ForbiddenException, type HttpException, NotFoundException } from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { type OtherNames, ResponseFacade } from './response-facade.js';
@@ -60,6 +60,7 @@ describe('the response that enhancers see', () => {
     ['404 to a 403', new ForbiddenException(), 404, 'Nothing', [404, 'Nothing']],
     ['500 to a 404', new NotFoundException('x'), 500, undefined, [500, 'Internal Server Error']],
     ['409 without a word', new Error('secret'), 409, undefined, [409, 'Conflict']],
+    ['404 in other words to a 404', new NotFoundException('x'), 404, { message: 'y' }, [404, 'y']],
   ])('the response that enhancers see takes an answer of %s for the error', (_name, error, status, body, expected) => {
     const refused = facade({}).status(status).send(body).errorFor(error) as HttpException;
     expect([refused.getStatus(), refused.message]).toEqual(expected);
@@ -71,9 +72,14 @@ describe('the response that enhancers see', () => {
     ['an answer says that all is well', new Error('x'), (response: FullResponseFacade) => response.json({ ok: false })],
     ['an unknown error is answered 500', new Error('x'), (response: FullResponseFacade) => response.sendStatus(500)],
     [
-      'the status is the same',
+      'an answer of its status has no message',
       new NotFoundException('x'),
-      (response: FullResponseFacade) => response.status(404).send('y'),
+      (response: FullResponseFacade) => response.status(404).send({ path: '/mcp' }),
+    ],
+    [
+      'an answer of its status repeats its message',
+      new BadRequestException(['x is a text', 'y is a text']),
+      (response: FullResponseFacade) => response.status(400).send({ message: 'Bad Request Exception' }),
     ],
     [
       'it is one of the protocol',

@@ -124,17 +124,19 @@ export class ResponseFacade {
   }
 
   /**
-   * Returns the error of a call after a filter has answered it: a filter that answers a database error with 404 means 404. An
-   * answer of 500 is less specific than the error itself, which is kept; so is an error that has its own form on the
-   * wire.
+   * Returns the error of a call after a filter has answered it: a filter that answers a database error with 404 means 404, and
+   * one that answers with another message means that message. An answer of 500 is less specific than the error itself, which is
+   * kept; so is an error that has its own form on the wire.
    */
   errorFor(error: unknown): unknown {
     const status = this.statusCode;
     if (!this.#answered || status < 400 || error instanceof sdk.ProtocolError || error instanceof McpError)
       return error;
     const before = error instanceof HttpException ? error.getStatus() : 500;
-    if (before === status || (before >= 500 && status >= 500)) return error;
-    return new HttpException(bodyOf(this.#body) ?? STATUS_CODES[status] ?? '', status, { cause: error });
+    if (before >= 500 && status >= 500) return error;
+    const body = bodyOf(this.#body);
+    if (error instanceof HttpException && before === status && !hasOtherMessage(body, error)) return error;
+    return new HttpException(body ?? STATUS_CODES[status] ?? '', status, { cause: error });
   }
 }
 
@@ -142,6 +144,15 @@ export class ResponseFacade {
 function bodyOf(answer: unknown): string | object | undefined {
   if (typeof answer === 'object' && answer !== null) return answer;
   return typeof answer === 'string' && answer !== '' ? answer : undefined;
+}
+
+/**
+ * Returns whether an answer has a message that is not the error's, such as a translation. An answer that repeats `error.message` says
+ * less than the error, whose response may have a list of messages.
+ */
+function hasOtherMessage(body: string | object | undefined, error: HttpException): boolean {
+  const message: unknown = typeof body === 'object' ? (body as { message?: unknown }).message : body;
+  return Boolean(message) && message !== error.message;
 }
 
 /** Members have these other names in Express, in Fastify, or in Node's own response. */

@@ -59,8 +59,8 @@ export interface EntrySource {
   readonly reads?: boolean;
   /** Says what the pipes around the handler do to the class of its arguments. */
   readonly classes?: ClassOptions;
-  /** Says how `@SerializeOptions()` converts the class of its result. */
-  readonly serialize?: ClassOptions['transform'];
+  /** Says how the class of its result is converted, by `@SerializeOptions()` and interceptors. */
+  readonly results?: ClassOptions;
   /** Proposes values for its arguments. */
   readonly completions?: readonly DeclaredCompletion[];
   /** Lists the resources of a template. */
@@ -82,7 +82,7 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** Makes the entry of a tool. @throws McpHandlerDefinitionError */
 export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
-  const { origin, compiler, runner, failures, classes, serialize } = source;
+  const { origin, compiler, runner, failures, classes, results } = source;
   const { name, title, description, icons, annotations } = options;
   const { maxValues, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
@@ -101,8 +101,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
   assertOfRoute(options, source);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { classes, maxValues });
   const outputSchema = options.outputSchema as McpResultSchema | undefined;
-  const output =
-    outputSchema && compiler.compile(outputSchema, 'output', origin, { classes: { transform: serialize } });
+  const output = outputSchema && compiler.compile(outputSchema, 'output', origin, { classes: results });
   const inputSchema = (source.route?.json ?? input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);

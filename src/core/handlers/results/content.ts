@@ -143,7 +143,7 @@ export function jsonOf(value: unknown): string {
   const lost = text.includes('{}') ? lostIn(value) : undefined;
   if (!lost) return text;
   throw new McpHandlerResultError(
-    `A handler returned ${shownPart(lost)}, of which JSON has nothing. Return a plain object, an array or a text, such as Object.fromEntries(map), [...set] or error.message.`,
+    `A handler returned ${shownPart(lost)}, of which JSON has nothing. Return a plain object, an array or a text, such as Object.fromEntries(map), [...set], error.message or await promise.`,
   );
 }
 
@@ -153,7 +153,10 @@ interface LostPart {
   readonly path: readonly string[];
 }
 
-const EMPTIED = [Map, Set, Error];
+/** Returns the name of a built-in class, such as `Map`; that of a class of the app is `Object`. */
+function builtInName(value: object): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
+}
 
 /** Returns the first part of a value that JSON cannot have, or of which it has nothing. @param around the objects that the value is part of */
 function lostIn(value: unknown, path: readonly string[] = [], around: readonly unknown[] = []): LostPart | undefined {
@@ -163,10 +166,11 @@ function lostIn(value: unknown, path: readonly string[] = [], around: readonly u
   if (typeof written !== 'object' || written === null) return undefined;
   if (around.includes(written)) return { what: 'a cycle', path };
   const parts = Object.entries(written);
-  const type = EMPTIED.find((each) => written instanceof each);
-  if (type && parts.length === 0) return { what: `${type === Error ? 'an' : 'a'} ${type.name}`, path };
-  for (const [name, part] of parts) {
-    const lost = lostIn(part, [...path, name], [...around, written]);
+  const name = builtInName(written);
+  const isEmptied = name !== 'Object' && !Array.isArray(written) && !ArrayBuffer.isView(written);
+  if (isEmptied && parts.length === 0) return { what: `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`, path };
+  for (const [key, part] of parts) {
+    const lost = lostIn(part, [...path, key], [...around, written]);
     if (lost) return lost;
   }
   return undefined;

@@ -110,7 +110,7 @@ export function validateClass(
   { misfit, hasDiscriminators }: { readonly misfit: Misfit; readonly hasDiscriminators: boolean },
 ): Validate {
   const { validator, transformer } = packages;
-  const { use, transform, validation, exceptionFactory } = as;
+  const { use, transform, serialized, validation, exceptionFactory } = as;
   const errorsIn = async (instance: object): Promise<ValidationError[]> => {
     const errors = await validator.validate(instance, {
       forbidUnknownValues: false,
@@ -138,16 +138,16 @@ export function validateClass(
       RAW.set(instance, raw);
       return instance;
     }
-    // The rules describe the values before @Transform(), which runs once: a ClassSerializerInterceptor has left no instance.
+    // The rules describe the values before @Transform(), which runs once: a ClassSerializerInterceptor leaves no instance.
     const convert = withoutTransforms(packages, transform);
-    const isMade = hasInstances(raw);
+    const isTransformed = serialized !== false && !hasInstances(raw);
     const plain = raw instanceof dto ? convert.toPlain(raw) : raw;
     const instance = convert.toInstance(hasDiscriminators ? copied(plain) : plain, dto);
     const problems = (await errorsIn(instance)).flatMap((error) => problemsOf(error));
     if (problems.length > 0) throw misfit(problems);
-    return isMade
-      ? transformer.instanceToPlain(raw instanceof dto ? raw : instance, transform)
-      : convert.toPlain(instance);
+    return isTransformed
+      ? convert.toPlain(instance)
+      : transformer.instanceToPlain(raw instanceof dto ? raw : instance, transform);
   };
 }
 
