@@ -2,7 +2,6 @@ import {
   Controller,
   Get,
   type INestApplication,
-  Injectable,
   Module,
   type ModuleMetadata,
   VersioningType,
@@ -10,22 +9,13 @@ import {
 import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { WrappingInterceptor } from '../support/app-wide.js';
+import { EverywhereGuard, WrappingInterceptor } from '../support/app-wide.js';
 import { ADAPTERS, TestApp, serverInfo, startFailure } from '../support/app.js';
 import { send } from '../support/http.js';
 import { authorizationServer, challengeIn, METADATA_URL, protectedApps, RESOURCE } from './protected-apps.js';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
-const originOf = (app: { url: string }) => new URL(app.url).origin;
 const read = (base: string, path: string, method = 'GET', headers = {}) => send(base + path, { method, headers });
-
-/** Refuses everything without a token, as guards of whole apps do. */
-@Injectable()
-class EverywhereGuard {
-  canActivate(context: { switchToHttp(): { getRequest(): { headers: object } } }): boolean {
-    return 'authorization' in context.switchToHttp().getRequest().headers;
-  }
-}
 
 describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
   const idp = authorizationServer();
@@ -50,7 +40,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     const app = await start({
       auth: { requiredScopes: ['notes:read'], resourceName: 'Notes', resourceDocumentation: 'https://notes.test/docs' },
     });
-    const response = await read(originOf(app), `${WELL_KNOWN}/mcp`);
+    const response = await read(app.base, `${WELL_KNOWN}/mcp`);
     expect(response.status).toBe(200);
     expect(response.headers).toMatchObject({
       'content-type': 'application/json',
@@ -70,12 +60,12 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
   it('A1: several authorization servers are named as they call themselves; other scopes may be proposed', async () => {
     const authorizationServers = ['https://IDP.test/', 'https://other.test/tenant'];
     const app = await start({ auth: { authorizationServers, requiredScopes: ['a'], scopesSupported: ['a', 'b'] } });
-    const document = await (await read(originOf(app), `${WELL_KNOWN}/mcp`)).json();
+    const document = await (await read(app.base, `${WELL_KNOWN}/mcp`)).json();
     expect(document).toMatchObject({ authorization_servers: authorizationServers, scopes_supported: ['a', 'b'] });
   });
 
   it('A1: HEAD and OPTIONS are served, other methods are not', async () => {
-    const origin = originOf(await start());
+    const origin = (await start()).base;
     const head = await read(origin, `${WELL_KNOWN}/mcp`, 'HEAD');
     expect([head.status, Number(head.header('content-length')) > 0, await head.text()]).toEqual([200, true, '']);
     const preflight = await read(origin, `${WELL_KNOWN}/mcp`, 'OPTIONS', {
@@ -97,7 +87,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
   });
 
   it('A2: the metadata of the resource is served where clients look: at the path of the resource, and at the well-known path itself', async () => {
-    const origin = originOf(await start());
+    const origin = (await start()).base;
     for (const path of ['/mcp', '', '/mcp/', '/', '/mcp?x=1']) {
       const response = await read(origin, WELL_KNOWN + path);
       expect([path, response.status]).toEqual([path, 200]);
@@ -125,7 +115,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
         nest.enableVersioning({ type: VersioningType.URI });
       },
     });
-    const refused = await send(`${originOf(app)}/api/v1/mcp`, {
+    const refused = await send(`${app.base}/api/v1/mcp`, {
       headers: { 'content-type': 'application/json' },
       body: {},
     });
@@ -134,7 +124,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     expect(rest).toEqual({ scope: 'notes:read' });
     expect(url).toBe(`https://mcp.test${WELL_KNOWN}/api/v1/mcp`);
     for (const path of [new URL(url!).pathname, WELL_KNOWN]) {
-      const response = await read(originOf(app), path);
+      const response = await read(app.base, path);
       expect(response.status).toBe(200);
       expect((await response.json()).resource).toBe('https://mcp.test/api/v1/mcp');
     }
@@ -145,7 +135,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     const refused = await app.client().post({});
     expect(challengeIn(refused)['resource_metadata']).toBe(`https://mcp.test${WELL_KNOWN}/notes/mcp`);
     for (const path of ['/notes/mcp', '/mcp', '']) {
-      const response = await read(originOf(app), WELL_KNOWN + path);
+      const response = await read(app.base, WELL_KNOWN + path);
       expect([path, response.status]).toEqual([path, 200]);
       await response.text();
     }
@@ -154,13 +144,13 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
   it('A2: a resource without a path is at the well-known path itself', async () => {
     const app = await start({ auth: { resource: 'https://mcp.test' } });
     expect(challengeIn(await app.client().post({}))['resource_metadata']).toBe(`https://mcp.test${WELL_KNOWN}`);
-    const document = await (await read(originOf(app), WELL_KNOWN)).json();
+    const document = await (await read(app.base, WELL_KNOWN)).json();
     expect(document.resource).toBe('https://mcp.test');
   });
 
   it('A10: the resource is named in canonical form', async () => {
     const app = await start({ auth: { resource: 'HTTPS://MCP.Test/MCP/' } });
-    const document = await (await read(originOf(app), `${WELL_KNOWN}/MCP`)).json();
+    const document = await (await read(app.base, `${WELL_KNOWN}/MCP`)).json();
     expect(document.resource).toBe('https://mcp.test/MCP');
   });
 

@@ -2,7 +2,7 @@ import { Controller, Get, type INestApplication, Injectable, Module, VersioningT
 import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
 import { McpStreamableModule, type McpStreamableModuleOptions, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { WrappingInterceptor } from '../support/app-wide.js';
+import { EverywhereGuard, WrappingInterceptor } from '../support/app-wide.js';
 import { ADAPTERS, ONE_ADAPTER, startFailure, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { testApps } from '../support/test-apps.js';
@@ -20,16 +20,7 @@ const serverInfo = {
 const URL_OF_CLIENTS = 'https://api.example.com/mcp';
 const serverCard = { url: URL_OF_CLIENTS };
 
-const originOf = (app: { url: string }) => new URL(app.url).origin;
 const read = (base: string, path: string, method = 'GET', headers = {}) => send(base + path, { method, headers });
-
-/** Refuses everything without a token, as guards of whole apps do. */
-@Injectable()
-class EverywhereGuard {
-  canActivate(context: { switchToHttp(): { getRequest(): { headers: object } } }): boolean {
-    return 'authorization' in context.switchToHttp().getRequest().headers;
-  }
-}
 
 @Injectable()
 class SecretTools {
@@ -44,7 +35,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
 
   it('N1: the server card says who the server is, where, and which revisions it speaks, and nothing of what it has', async () => {
     const app = await start({ serverCard, providers: [SecretTools], instructions: 'secret instructions' });
-    const response = await read(originOf(app), '/mcp/server-card', 'GET', { accept: CARD });
+    const response = await read(app.base, '/mcp/server-card', 'GET', { accept: CARD });
     expect(response.status).toBe(200);
     expect(response.headers).toMatchObject({
       'content-type': CARD,
@@ -70,7 +61,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
 
   it('N2: the server card is in the catalog of the domain', async () => {
     const app = await start({ serverCard });
-    const response = await read(originOf(app), CATALOG);
+    const response = await read(app.base, CATALOG);
     expect(response.headers).toMatchObject({
       'content-type': 'application/ai-catalog+json',
       'access-control-allow-origin': '*',
@@ -82,7 +73,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
   });
 
   it('N1: the server card is sent once: a client that has it gets 304', async () => {
-    const origin = originOf(await start({ serverCard }));
+    const origin = (await start({ serverCard })).base;
     for (const path of ['/mcp/server-card', CATALOG]) {
       const etag = (await read(origin, path)).header('etag');
       for (const known of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
@@ -95,7 +86,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
   });
 
   it('N1: HEAD and OPTIONS are served, other methods are not', async () => {
-    const origin = originOf(await start({ serverCard }));
+    const origin = (await start({ serverCard })).base;
     const head = await read(origin, '/mcp/server-card', 'HEAD');
     expect([head.status, Number(head.header('content-length')) > 0, await head.text()]).toEqual([200, true, '']);
     const preflight = await read(origin, '/mcp/server-card', 'OPTIONS', {
@@ -129,7 +120,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
         nest.enableVersioning({ type: VersioningType.URI });
       },
     });
-    const origin = originOf(app);
+    const origin = app.base;
     // Behind a proxy that leaves the path as it is, and behind one that strips a prefix.
     for (const path of ['/shop/mcp/server-card', '/api/v1/mcp/server-card', '/api/v1/mcp/server-card?x=1']) {
       const response = await read(origin, path);
@@ -150,7 +141,7 @@ describe.each(ADAPTERS)('the server card, on %s', (adapter) => {
   });
 
   it('N1: the server card is not there unless it is asked for', async () => {
-    const origin = originOf(await start());
+    const origin = (await start()).base;
     for (const path of ['/mcp/server-card', CATALOG]) {
       const response = await read(origin, path);
       expect(response.status).toBe(404);
@@ -175,10 +166,10 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
       requiredScopes: ['a'],
     };
     const app = await start({ serverCard: true, auth });
-    const text = await (await read(originOf(app), '/mcp/server-card')).text();
+    const text = await (await read(app.base, '/mcp/server-card')).text();
     expect(JSON.parse(text).remotes[0].url).toBe(auth.resource);
     expect(text).not.toMatch(/idp|scope|header/i);
-    expect((await read(originOf(app), '/mcp', 'GET')).status).toBe(401);
+    expect((await read(app.base, '/mcp', 'GET')).status).toBe(401);
   });
 
   it.each([
@@ -186,7 +177,7 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
     ['modern', ['2026-07-28']],
   ] as const)('N1: the card of an app names the revisions of the eras that are served: %s', async (eras, revisions) => {
     const app = await start({ serverCard, eras });
-    const { remotes } = await (await read(originOf(app), '/mcp/server-card')).json();
+    const { remotes } = await (await read(app.base, '/mcp/server-card')).json();
     expect(remotes[0].supportedProtocolVersions).toEqual(revisions);
   });
 
@@ -196,13 +187,13 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
     );
     const app = await TestApp.of(adapter, { imports: [...cards, endpoint('hidden', {})] });
     apps.push(app);
-    const { entries } = await (await read(originOf(app), CATALOG)).json();
+    const { entries } = await (await read(app.base, CATALOG)).json();
     expect(entries.map(({ url }: { url: string }) => url)).toEqual([
       'https://api.example.com/orders/server-card',
       'https://api.example.com/stock/server-card',
     ]);
-    expect((await (await read(originOf(app), '/stock/server-card')).json()).name).toBe('com.example/stock');
-    expect((await read(originOf(app), '/hidden/server-card')).status).toBe(404);
+    expect((await (await read(app.base, '/stock/server-card')).json()).name).toBe('com.example/stock');
+    expect((await read(app.base, '/hidden/server-card')).status).toBe(404);
 
     @Controller('.well-known/ai-catalog.json')
     class OwnCatalog {
@@ -213,7 +204,7 @@ describe.each(ONE_ADAPTER)('the cards of an app, on %s', (adapter) => {
     }
     const other = await TestApp.of(adapter, { imports: cards, controllers: [OwnCatalog] });
     apps.push(other);
-    expect(await (await read(originOf(other), CATALOG)).json()).toEqual({ specVersion: '1.0', entries: [] });
+    expect(await (await read(other.base, CATALOG)).json()).toEqual({ specVersion: '1.0', entries: [] });
   });
 
   it.each<[string, Partial<McpStreamableModuleOptions>, RegExp]>([

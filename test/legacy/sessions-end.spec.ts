@@ -2,7 +2,7 @@ import { currentMcpCall, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions, type TestTool, NOTHING } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
 import { log } from '../support/messages.js';
@@ -10,23 +10,6 @@ import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal, NO_SESSION_ID, NO_SUCH_SESSION } from '../support/refusal.js';
 import { eventually, recordedEvents, testApps } from '../support/test-apps.js';
 import { scripted, type ScriptedTool } from '../support/scripted-server.js';
-
-const NOTHING = {
-  sessions: 0,
-  live: 0,
-  inFlight: 0,
-  outbound: 0,
-  streams: 0,
-  readers: 0,
-  subscriptions: 0,
-  tasks: 0,
-  logs: 0,
-  loggedStreams: 0,
-  events: 0,
-  bytes: 0,
-  openResponses: 0,
-  timers: 0,
-};
 
 type Way = 'DELETE' | 'terminate()' | 'terminateAll()' | 'server.close()';
 const ROW: Record<Way, string> = {

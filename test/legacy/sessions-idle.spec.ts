@@ -1,7 +1,7 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions, NOTHING } from '../support/app.js';
 import { expectRefusal, NO_SUCH_SESSION } from '../support/refusal.js';
 import { ForsakenPost, connectionsGone } from '../support/raw-socket.js';
 import { recordedEvents, testApps } from '../support/test-apps.js';
@@ -9,7 +9,6 @@ import { recordedEvents, testApps } from '../support/test-apps.js';
 const IDLE = 60_000;
 /** A session ends at the first look after its time, and looks are a tenth of it apart. */
 const LOOK = IDLE / 10;
-const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 
 describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   let app: TestApp;

@@ -2,14 +2,13 @@ import { inputRequired } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
 import { type McpHandlerFunction, type McpContext, McpCtx, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp, NOTHING } from '../support/app.js';
 import { registryOf, testApps } from '../support/test-apps.js';
 
 type Handlers = Readonly<Record<string, McpHandlerFunction<Record<string, unknown>>>>;
 
 const INTERNAL_ERROR = -32603;
 const INVALID_REQUEST = -32600;
-const NOTHING = { inFlight: 0, openResponses: 0, timers: 0 };
 const capabilities = { elicitation: {}, sampling: {}, roots: {} };
 const cyclic: { self?: object } = {};
 cyclic.self = cyclic;

@@ -1,11 +1,10 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate, NOTHING } from '../support/app.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import type { ModernClient } from '../support/modern-client.js';
 import { rawSocket, readToEnd, requestText, senderOf, connectionsGone } from '../support/raw-socket.js';
 
-const NOTHING = { inFlight: 0, openResponses: 0, streams: 0, readers: 0, subscriptions: 0, timers: 0 };
 const MODES = ['auto', 'json', 'sse'] as const;
 const KEEP_ALIVE = 15_000;
 

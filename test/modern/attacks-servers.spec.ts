@@ -2,7 +2,7 @@ import { LEGACY_REVISIONS, MODERN_REVISIONS, Server, type McpServerFunction } fr
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions, NOTHING } from '../support/app.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
@@ -11,7 +11,6 @@ import { forsakenCall } from '../support/raw-socket.js';
 
 const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
 const REQUEST_FAILED = -32000;
-const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, subscriptions: 0 };
 
 type Handler = (server: Server, ctx: ServerContext) => Promise<string> | string;
 

@@ -3,7 +3,7 @@ import { merge, Observable, of } from 'rxjs';
 import { toolProgress, type McpHandlerFunction, type McpContext, type ToolEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ADAPTERS, gate, type TestApp, NOTHING } from '../support/app.js';
 import { gists } from '../support/messages.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -11,7 +11,6 @@ import { forsakenCall, connectionsGone } from '../support/raw-socket.js';
 
 type Tool = McpHandlerFunction<Record<string, unknown>>;
 
-const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, events: 0 };
 const REQUEST_TIMEOUT = -32001;
 
 describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {

@@ -1,12 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ADAPTERS, type TestApp, NOTHING } from '../support/app.js';
 import { send } from '../support/http.js';
 import { testApps } from '../support/test-apps.js';
 import { type ModernClient, MODERN, modernMeta } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { cut, postInChunks, senderOf } from '../support/raw-socket.js';
-
-const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 
 describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, port: true, maxBodyBytes: 10_000 });

@@ -11,7 +11,7 @@ import {
 } from 'nestjs-mcp-streamable/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions, NOTHING } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { eventually, testApps } from '../support/test-apps.js';
 import { ModernClient, MODERN } from '../support/modern-client.js';
@@ -24,7 +24,6 @@ import { loneFetch } from '../support/ways.js';
 const info = { name: 'own', version: '1.0.0' };
 const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
 const LATE = { level: 'info', data: 'late' } as const;
-const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 /** The same package, loaded a second time: as a CommonJS app gets it. */
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as { McpServer: typeof McpServer };
 

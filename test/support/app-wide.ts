@@ -4,6 +4,7 @@ import {
   Injectable,
   type ArgumentsHost,
   type CallHandler,
+  type CanActivate,
   type ExceptionFilter,
   type ExecutionContext,
   type NestInterceptor,
@@ -16,6 +17,14 @@ import { catchError, map, throwError, timeout, TimeoutError, type Observable, ty
 export class WrappingInterceptor implements NestInterceptor {
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
     return next.handle().pipe(map((data: unknown) => ({ success: true, data })));
+  }
+}
+
+/** Refuses everything without a token, as guards of whole apps do. */
+@Injectable()
+export class EverywhereGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    return 'authorization' in context.switchToHttp().getRequest<{ headers: object }>().headers;
   }
 }
 

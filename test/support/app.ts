@@ -301,7 +301,8 @@ const OF_ONE_NODE = [
 
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
-const NOTHING: McpLeftovers = {
+/** What `settled()` waits for at the end. */
+export const NOTHING: McpLeftovers = {
   sessions: 0,
   live: 0,
   inFlight: 0,
