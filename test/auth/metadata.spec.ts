@@ -1,11 +1,4 @@
-import {
-  Controller,
-  Get,
-  type INestApplication,
-  Module,
-  type ModuleMetadata,
-  VersioningType,
-} from '@nestjs/common';
+import { Controller, Get, type INestApplication, Module, type ModuleMetadata, VersioningType } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
