@@ -20,13 +20,13 @@ const ALONE = [
 /** What `npm test` leaves to `npm run test:all`: volume, other processes, browsers, Redis. */
 const REST = [
   '{src,test}/**/*.fuzz.spec.ts',
-  'test/{browser,client,clients,cluster,differential,examples,load,quickstart,recipes,redis,sqlite}/**/*.spec.ts',
+  'test/{browser,clients,cluster,differential,examples,load,quickstart,recipes,redis,sqlite}/**/*.spec.ts',
+  'test/client/{chaos,example,output-schemas,real-servers}.spec.ts',
   'test/**/snippets.spec.ts',
   'test/architecture/loaded.spec.ts',
   'test/{auth,live}/nodes.spec.ts',
   'test/auth/example.spec.ts',
   'test/module/{optional-packages,serverless,versioning}.spec.ts',
-  'test/skills/official-client.spec.ts',
   'test/stdio/processes.spec.ts',
   'test/tasks/killed.spec.ts',
   'test/handlers/{errors,errors-hostile,errors-long-texts,limits,lists-per-caller,matrix,observables*,pagination}.spec.ts',
