@@ -17,6 +17,7 @@ import {
   McpRegistry,
   McpStreamableModule,
   Prompt,
+  Resource,
   Tool,
 } from 'nestjs-mcp-streamable';
 import { createMcpTestClient, type McpTestClient } from 'nestjs-mcp-streamable/testing';
@@ -34,6 +35,7 @@ import {
 import { type McpRing, RINGS } from '../../src/core/plugins/rings.js';
 import { passed } from '../../src/core/plugins/run-hooks.js';
 import { serverInfo, TestApp } from '../support/app.js';
+import { ModernClient } from '../support/modern-client.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const YES = { type: 'object', properties: { yes: { type: 'boolean' } } } as const;
@@ -316,6 +318,58 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
   });
 });
 
+describe('plugins that hide handlers', () => {
+  class Hiding extends McpPlugin {
+    readonly ring = 'switch';
+    attach(): McpEndpointPlugin {
+      return {
+        hides: ({ key }, { principal }) => {
+          if (key === 'broken') throw new Error('A plugin fails.');
+          return principal === 'bob' && ['plain', 'hello', 'app://notes'].includes(key);
+        },
+      };
+    }
+  }
+  @Injectable()
+  class Others {
+    @Tool({ name: 'broken' })
+    broken(): string {
+      return '';
+    }
+    @Resource({ uri: 'app://notes', name: 'notes' })
+    notes(): string {
+      return '';
+    }
+  }
+
+  it('leave them out of the lists, completions and subscriptions of a caller, and lists are private', async () => {
+    const app = await TestApp.start({
+      adapter: 'fastify',
+      server: undefined,
+      guards: [trustingGuard],
+      listCache: { ttlMs: 1_000, scope: 'public' },
+      providers: [Tools, NotMallory, Others, { provide: 'hiding', useValue: new Hiding() }],
+    });
+    const seen = async (headers: Record<string, string>) => {
+      const client = new ModernClient(app.url, headers);
+      const { tools, cacheScope } = (await client.ask('tools/list')).result;
+      const ref = { type: 'ref/prompt', name: 'hello' };
+      const completed = await client.ask('completion/complete', { ref, argument: { name: 'a', value: '' } });
+      const stream = await client.listen({ resourceSubscriptions: ['app://notes'] });
+      const { notifications } = stream.messages[0].params;
+      stream.destroy();
+      const names = tools.map(({ name }: { name: string }) => name);
+      return [names.includes('plain'), names.includes('broken'), cacheScope, completed.error?.code, notifications];
+    };
+    expect(await seen(as('bob'))).toEqual([false, false, 'private', -32602, {}]);
+    const all = { resourceSubscriptions: ['app://notes'] };
+    expect(await seen(as('ann'))).toEqual([true, false, 'private', undefined, all]);
+    expect(await seen({})).toEqual([true, false, 'private', undefined, all]);
+    app.log.release();
+    await app.close();
+  });
+});
+
 describe('the plugins of an app', () => {
   const endpoints: (string | undefined)[] = [];
   const started = async (plugin: object, imports = [McpStreamableModule.forRoot({ serverInfo })]): Promise<void> => {
@@ -339,6 +393,32 @@ describe('the plugins of an app', () => {
 
   it('must be singletons', async () => {
     await expect(started(PerRequest)).rejects.toThrow('it is a plugin, which must be a singleton');
+  });
+
+  it('get time to end their work when the node stops, and are closed, the innermost first', async () => {
+    const stops: string[] = [];
+    class Stopping extends McpPlugin {
+      constructor(readonly ring: McpRing) {
+        super();
+      }
+      attach(): McpEndpointPlugin {
+        return {
+          drain: async (limitMs) => {
+            await Promise.resolve();
+            stops.push(`${this.ring} drained within ${limitMs} ms`);
+          },
+          close: () => void stops.push(`${this.ring} closed`),
+        };
+      }
+    }
+    const providers = ['app', 'observe'].map((ring) => ({ provide: ring, useValue: new Stopping(ring as McpRing) }));
+    const app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo, drainMs: 5_000 })],
+      providers,
+    });
+    await app.close();
+    expect(stops.slice(0, 2).toSorted()).toEqual(['app drained within 5000 ms', 'observe drained within 5000 ms']);
+    expect(stops.slice(2)).toEqual(['app closed', 'observe closed']);
   });
 
   it('belong to the endpoints that they name', async () => {

@@ -46,6 +46,8 @@ export interface McpEndpointPlugin {
    * @throws what refuses the handler: the start fails, or its registration
    */
   handler?(target: McpHandlerTarget): McpHandlerHooks | undefined;
+  /** Returns whether lists, completions and subscriptions leave a handler out for a caller. What it throws is logged, and hides it. */
+  hides?(target: McpHandlerTarget, call: McpCall): boolean;
   /** Called when the node stops: gives what runs `limitMs` to end. */
   drain?(limitMs: number): Promise<void>;
   /** Called when the endpoint has stopped. */

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { CallHooks, CallPlugins } from '../calls/call-hooks.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
+import { logError } from '../calls/operator-log.js';
 import { PluginCallHooks } from './call-hooks.js';
 import type { McpEndpointHost, McpEndpointPlugin, McpHandlerHooks, McpPlugin } from './mcp-plugin.js';
 import { isAroundRounds, isInResults, type McpRing, RINGS } from './rings.js';
@@ -60,6 +61,23 @@ export class PluginHost implements CallPlugins {
       runs: isHooked ? { target, aroundRounds, inRounds, inResults } : undefined,
       bound: found.find(({ hooks }) => hooks.bound)?.hooks.bound,
     };
+  }
+
+  /** Whether a plugin hides handlers. */
+  get hiding(): boolean {
+    return this.#attached.some(({ plugin }) => 'hides' in plugin);
+  }
+
+  /** Returns whether a plugin hides a handler from a caller; one that fails hides it. */
+  hides(target: McpHandlerTarget, call: McpCall): boolean {
+    return this.#attached.some(({ plugin }) => {
+      try {
+        return plugin.hides?.(target, call) === true;
+      } catch (error) {
+        logError(error);
+        return true;
+      }
+    });
   }
 
   /** Gives the work of plugins `limitMs` to end. */

@@ -33,6 +33,7 @@ export class EndpointPlugins {
     const { clock, mark, nodes } = this;
     this.host.attach([...this.features, ...this.#ofApp()], { name: mark.name, nodeId: nodes.nodeId, clock });
     this.observer.plugins = this.host;
+    if (this.host.hiding) this.table.hides = (entry, call) => this.host.hides(entry, call);
     this.table.assertEach((entry) => this.#ask(entry));
   }
 

@@ -94,7 +94,7 @@ async function withCatalogues(
   for (let start = 0; start < rest.length; start += size) {
     const chunk = rest.slice(start, start + size);
     const shown = await Promise.all(
-      chunk.map(async ({ entry }) => !table.isOff(entry) && (!entry.guarded || entry.visible(context))),
+      chunk.map(async ({ entry }) => !table.isHidden(entry, call) && (!entry.guarded || entry.visible(context))),
     );
     for (const [position, { ordinal, entry }] of chunk.entries()) {
       if (!shown[position]) continue;
@@ -179,7 +179,9 @@ async function visiblePage<Kind extends ListedKind>(
   for (let start = 0; start < rest.length; start += size) {
     const chunk = rest.slice(start, start + size);
     const shown = await Promise.all(
-      chunk.map(async ({ entry }) => !table.isOff(entry) && (!entry.guarded || entry.visible(context))),
+      chunk.map(
+        async ({ entry }) => !table.isHidden(entry, context.mcpCall) && (!entry.guarded || entry.visible(context)),
+      ),
     );
     for (const [position, { ordinal, entry }] of chunk.entries()) {
       if (!shown[position]) continue;

@@ -49,7 +49,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
     },
     async serve({ ref, argument, context: known }, call) {
       const entry = (call.target as CompletionTarget | undefined)?.about;
-      if (!entry || table.isOff(entry)) throw missingReference(ref);
+      if (!entry || table.isHidden(entry, call)) throw missingReference(ref);
       const context = calls.context(call);
       // The guards must see what the method sees: another value of the argument that is completed counts for neither.
       const { [argument.name]: _, ...others } = known?.arguments ?? NO_ARGUMENTS;

@@ -49,7 +49,7 @@ export async function listedResources(
   let left = room;
   for (const { ordinal, entry } of table.after('template', place.ordinal - 1)) {
     const { listing } = entry;
-    if (!listing || table.isOff(entry)) continue;
+    if (!listing || table.isHidden(entry, context.mcpCall)) continue;
     const { cursor, offset } = ordinal === place.ordinal ? place : FIRST_LISTING;
     if (left === 0) return { resources, next: { ordinal, cursor, offset } };
     if (!(await listing.visible(context))) continue;

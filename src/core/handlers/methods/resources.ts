@@ -65,7 +65,7 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
  */
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
   const entry = findResource(table, uri);
-  return entry && !table.isOff(entry) ? entry.admits(argsOf(entry, uri), context) : false;
+  return entry && !table.isHidden(entry, context.mcpCall) ? entry.admits(argsOf(entry, uri), context) : false;
 }
 
 /** Returns a result in which the URI of the resource is spelled as in the request: clients compare it with theirs. */

@@ -225,6 +225,8 @@ export class HandlerTable {
   readonly #changes$ = new Subject<McpHandlerListChange>();
   /** The handlers that are switched off. */
   readonly off = new DisabledHandlers((kind) => this.#changed(kind));
+  /** Whether a plugin hides an entry from a caller; absent: none does. */
+  hides: ((entry: ListedEntry, call: McpCall) => boolean) | undefined;
   #lastOrdinal = 0;
   readonly #checks: ((entry: HandlerEntry) => void)[] = [];
 
@@ -249,9 +251,10 @@ export class HandlerTable {
     return places.get(keyOf(kind, key))?.entry;
   }
 
-  /** Returns whether an entry is switched off. */
-  isOff({ kind, key }: ListedEntry): boolean {
-    return this.off.active && this.off.get(kind, key) !== undefined;
+  /** Returns whether an entry is hidden from a caller in lists, completions and subscriptions: it is switched off, or a plugin hides it. */
+  isHidden(entry: ListedEntry, call: McpCall): boolean {
+    const isOff = this.off.active && this.off.get(entry.kind, entry.key) !== undefined;
+    return isOff || this.hides?.(entry, call) === true;
   }
 
   /** Iterates the entries of a kind, in order. */
