@@ -40,6 +40,7 @@ describe('the limits of a handler', () => {
     ['places of a user', { maxConcurrent: { max: 1, per: 'user' } }, '"maxConcurrent.per" must be one of "prin'],
     ['misspelt places', { maxConcurrent: { maximum: 1 } }, 'There is no option "maxConcurrent.maximum".'],
     ['a size of 0', { maxResultBytes: 0 }, 'its "maxResultBytes" must be a whole number of at least 1, or Infinity'],
+    ['a size that is null', { maxResultBytes: null }, 'its "maxResultBytes" must be a whole number'],
     ['a size in words', { maxResultBytes: '1 MB' }, 'its "maxResultBytes" must be a whole number'],
   ])('the limits of a handler refuse %s, and say why', (_, options, reason) => {
     expect(() => hooksOf(options)).toThrow(McpHandlerDefinitionError);

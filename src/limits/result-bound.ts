@@ -16,8 +16,10 @@ import { isObject } from '../core/protocol/json-rpc.js';
 export function resultBound(target: McpHandlerTarget, usual = Infinity): ResultBound | undefined {
   if (target.kind !== 'tool') return undefined;
   const { key: name, origin, inputSchema } = target;
-  const maxBytes = (target.option('maxResultBytes') ?? usual) as number;
-  if (maxBytes !== Infinity && !(Number.isSafeInteger(maxBytes) && maxBytes > 0)) {
+  const own: unknown = target.option('maxResultBytes');
+  // A value that is null is refused.
+  const maxBytes = own === undefined ? usual : own;
+  if (!isSize(maxBytes)) {
     const reason = `its "maxResultBytes" must be a whole number of at least 1, or Infinity; got ${shown(maxBytes)}.`;
     throw new McpHandlerDefinitionError(origin, reason);
   }
@@ -39,6 +41,10 @@ export function resultBound(target: McpHandlerTarget, usual = Infinity): ResultB
       };
     },
   };
+}
+
+function isSize(value: unknown): value is number {
+  return value === Infinity || (Number.isSafeInteger(value) && (value as number) > 0);
 }
 
 /** @param args the names of the arguments; `undefined`: there are some whose names are not known */
