@@ -71,6 +71,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     stream.destroy();
   });
 
+  // #region call
   it('P3: in auto mode a call whose answer comes first is JSON, and leaves nothing behind', async () => {
     const app = await start({ clock, tools: { quick } });
     const client = app.modern();
@@ -79,6 +80,7 @@ describe.each(ONE_ADAPTER)('the form of a modern answer, on %s', (adapter) => {
     expect(gists([await response.json()])).toEqual(['quick']);
     await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, openResponses: 0, timers: 0 });
   });
+  // #endregion
 
   it('P3: in auto mode the first message that is no answer begins a stream at once', async () => {
     const { waits, called, release } = waiting();
