@@ -22,7 +22,7 @@ class Buyer {
   constructor(@InjectMcp(McpClient, 'orders') readonly orders: McpClient) {}
 }
 
-const start = testApps('fastify', { retryMs: 10 });
+const start = testApps('fastify', { shared: true, retryMs: 10 });
 const modules: TestingModule[] = [];
 const clocks: TrackedClock[] = [];
 // Before the apps are closed: a client that was there still would come back to an app that has ended its session.

@@ -124,7 +124,7 @@ const generic = (kind: Kind, key: string): string => `Internal error in the ${ki
 const calledAs = (kind: Kind, host: string): string => (asking(kind, host).params.uri as string | undefined) ?? host;
 
 describe.each(ONE_ADAPTER)('errors of handlers on %s', (adapter) => {
-  const start = testApps(adapter, { errorDetails: false });
+  const start = testApps(adapter, { shared: true, errorDetails: false });
   const startBoth = testApps(adapter, { errorDetails: false, providers: [Failing, Rejecting], shared: true });
   const connect = officialClients();
 

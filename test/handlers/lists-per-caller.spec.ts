@@ -27,7 +27,7 @@ const seenBy = (role: string, kind: Kind): string[] => RIGHTS[role]!.map((host) 
 
 describe.each(ONE_ADAPTER)('an endpoint whose callers have different rights, on %s', (adapter) => {
   // Answers are JSON, however long a busy machine takes for them.
-  const start = testApps(adapter, { providers, denials: 'http', sseAfterMs: 600_000 });
+  const start = testApps(adapter, { shared: true, providers, denials: 'http' });
   const connect = officialClients();
   const session = (app: TestApp, user: string, role: string, revision: string = LEGACY_REVISIONS[0]) =>
     app.client(as(user, role)).initialize(revision);

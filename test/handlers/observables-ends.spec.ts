@@ -78,8 +78,9 @@ interface Running {
 }
 
 describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adapter) => {
-  const start = testApps(adapter, { port: true, providers, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = testApps(adapter, { shared: true, port: true, providers, requestTimeoutMs: 30_000 });
   const connect = officialClients();
+  const clock = new ManualClock();
   beforeEach(() => {
     left = new Map();
     signals = [];
@@ -97,7 +98,6 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
     it.each(FORMS.flatMap((form) => KINDS.map((kind) => [form, kind] as const)))(
       'the end of results that come in parts unsubscribes, once, and says no more (%s, %s)',
       async (form, kind) => {
-        const clock = new ManualClock();
         const app = await start({ clock });
         const events = recordedEvents(app);
         const client = await app.client().initialize();

@@ -96,7 +96,7 @@ const hosts = Object.entries(FORMS).flatMap(([form, wrap]) => [
 const CASES = Object.keys(FORMS).flatMap((form) => KINDS.map((kind) => [form, kind] as const));
 
 describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
-  const start = testApps(adapter, { providers: hosts, sseAfterMs: 60_000, errorDetails: false });
+  const start = testApps(adapter, { shared: true, providers: hosts, errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {
     sources = new Map();

@@ -32,7 +32,7 @@ class NameGuard implements CanActivate {
 }
 
 describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
-  const start = testApps(adapter, { pageSize: 3 });
+  const start = testApps(adapter, { shared: true, pageSize: 3 });
   const connect = officialClients();
 
   const startWith = async (kind: Kind, count: number) => {

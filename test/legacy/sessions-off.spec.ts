@@ -17,7 +17,7 @@ import { ModernClient } from '../support/modern-client.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as } from '../support/users.js';
-import { SERVED, type Stage } from './sessions-off.tools.js';
+import { SERVED } from './sessions-off.tools.js';
 import { ForsakenPost } from '../support/raw-socket.js';
 
 const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26'];
@@ -46,15 +46,13 @@ const answerOf = async (response: RawResponse) => {
 };
 
 describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
-  const begin = testApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
+  const begin = testApps(adapter, { sessions: 'off', shared: true });
+  const clock = new ManualClock();
 
   describe.each(SERVED)('with %s', (_, make) => {
-    let stage: Stage;
-    const start = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
-      const served = make();
-      stage = served.stage;
-      return begin({ ...served.options, ...options });
-    };
+    const { stage, options: served } = make();
+    beforeEach(() => stage.reset());
+    const start = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => begin({ ...served, ...options });
     const waiting = (client: RawClient, name: string, options = {}) => client.toolCall('waits', { name }, options);
 
     describe('initialize', () => {
@@ -272,7 +270,6 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
       });
 
       it('streams begin after sseAfterMs, and are kept open by comments', async () => {
-        const clock = new ManualClock();
         const app = await start({ clock, sseAfterMs: 500, keepAliveMs: 10_000 });
         const client = app.client();
         const posted = client.post(waiting(client, 'slow'));
@@ -360,7 +357,6 @@ describe.each(ONE_ADAPTER)('S17: sessions "off" on %s', (adapter) => {
     });
 
     it('a call that takes longer than requestTimeoutMs is answered with an error, and cancelled', async () => {
-      const clock = new ManualClock();
       const app = await start({ clock, requestTimeoutMs: 1_000 });
       const client = app.client();
       const posted = client.post(waiting(client, 'slow', { id: 'a' }));

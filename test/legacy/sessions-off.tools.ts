@@ -23,6 +23,13 @@ export class Stage {
     this.#of(this.#held, name).open(text);
   }
 
+  /** What another test has heard and let go is forgotten. */
+  reset(): void {
+    this.#entered.clear();
+    this.#held.clear();
+    this.left.length = 0;
+  }
+
   /** @internal for the handlers */
   async wait(name: string, signal: AbortSignal): Promise<string> {
     signal.addEventListener('abort', () => this.left.push(name));
