@@ -175,6 +175,11 @@ describe('the options of an endpoint', () => {
     expect(resolve({ serverInfo, server, maxBodyValues: 7 }).maxBodyValues).toBe(7);
   });
 
+  it('the maximum of a result may be Infinity, as it is by default', () => {
+    for (const given of [{}, { maxResultBytes: Infinity }])
+      expect(resolve({ serverInfo, ...given }).maxResultBytes).toBe(Infinity);
+  });
+
   it('instructions of an empty string, as from an environment variable, are none', () => {
     expect(resolve({ serverInfo, instructions: '' }).instructions).toBeUndefined();
   });

@@ -4,9 +4,10 @@
 //   npm run x -- mutants --record        also looks for what kills the others, adds new ones, and writes test/mutants.json
 //   npm run x -- mutants --of quick      how many of those that were killed `npm test` alone kills
 //
-// `--in TEXT` takes the mutants of files and rooms with this text alone, `--workers 1` one process instead of two, and the names of
-// test files these alone. No file of src changes: runner.mjs plants the mutants in what vitest loads, all of them at once, and
-// test-runner.mjs switches them on, one at a time. What runs when a module is loaded, or in hooks of a file, is planted alone.
+// With `--left`, `--record` takes those alone that nothing has killed. `--in TEXT` takes the mutants of files and rooms with this text
+// alone, `--workers 1` one process instead of two, and the names of test files these alone. No file of src changes: runner.mjs plants
+// the mutants in what vitest loads, all of them at once, and test-runner.mjs switches them on, one at a time. What runs when a module
+// is loaded, in hooks of a file, or only once in an app that tests share, is planted alone.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { chosen } from './choose.mjs';
@@ -23,6 +24,7 @@ const { values: flags, positionals: only } = parseArgs({
   allowPositionals: true,
   options: {
     record: { type: 'boolean', default: false },
+    left: { type: 'boolean', default: false },
     of: { type: 'string' },
     in: { type: 'string', default: '' },
     workers: { type: 'string', default: '2' },
@@ -160,7 +162,7 @@ async function main() {
 
   const asked = all.filter(
     ({ file, room, killedBy, equivalent }) =>
-      `${file} ${room}`.includes(flags.in) && (flags.record ? !equivalent : killedBy),
+      `${file} ${room}`.includes(flags.in) && (flags.record ? !equivalent && !(flags.left && killedBy) : killedBy),
   );
   const isKilled = ({ killedBy }) => killedBy?.some(({ file }) => only.length === 0 || only.includes(file));
   const survivors = await plantAgain(asked.filter(isKilled), flags.of);

@@ -107,9 +107,18 @@ export default class MutantRunner extends TestRunner {
       write({ reached: this.#queue, file: this.#file });
       return true;
     }
+    if (this.#phase === 'again') this.#leaveOutOnce();
     const isClean = this.#phase === 'again' || passed;
     this.#phase = isClean ? 'mutated' : 'again';
     return isClean && this.#queue.length === 0;
+  }
+
+  /** What the first run alone reaches is the start of an app that tests share, or fills a cache: it is planted alone. */
+  #leaveOutOnce() {
+    const once = this.#queue.filter((id) => !state.reached.has(id));
+    if (once.length === 0) return;
+    write({ reached: once, file: this.#file });
+    this.#queue = this.#queue.filter((id) => state.reached.has(id));
   }
 
   #toTry() {

@@ -189,6 +189,12 @@ describe.each(ONE_ADAPTER)('an app does not start on %s', (adapter) => {
     const error = await failure({ imports: [endpoint(), feature] });
     expect(error.message).toContain('forFeature() names it, but no module provides it');
   });
+
+  it('an app does not start with forFeature() of a class without handlers for an endpoint that it does not have', async () => {
+    const feature = McpStreamableModule.forFeature([Salt], 'admni');
+    const error = await failure({ imports: [endpoint(), admin(), feature], providers: [Salt] });
+    expect(error.message).toContain('it belongs to the endpoint "admni", which the app does not have');
+  });
 });
 
 it('forFeature() takes classes', () => {

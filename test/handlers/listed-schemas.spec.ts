@@ -145,7 +145,8 @@ class Routes {
 @Injectable()
 class Plugins {
   list(): McpCatalogueTool[] {
-    return [{ name: 'plugin', inputSchema: { type: 'object', properties: { all: true } } }];
+    const outputSchema = { properties: { all: true } };
+    return [{ name: 'plugin', inputSchema: { type: 'object', properties: { all: true } }, outputSchema }];
   }
   call(): string {
     return 'called';
@@ -227,7 +228,8 @@ describe.each(ONE_ADAPTER)('listed schemas on %s', (adapter) => {
       const { inputSchema, outputSchema } = tools['written']!;
       expect(inputSchema).toMatchObject({ properties: { all: {}, none: { not: {} } } });
       expect(outputSchema).toEqual({ type: 'object', properties: { all: {} } });
-      expect(tools['plugin']!.inputSchema).toEqual({ type: 'object', properties: { all: {} } });
+      for (const schema of [tools['plugin']!.inputSchema, tools['plugin']!.outputSchema])
+        expect(schema).toEqual({ type: 'object', properties: { all: {} } });
       expect(tools['arktype']!.inputSchema).toMatchObject({ properties: { none: { not: {} } } });
       for (const schema of [tools['valibot']!.inputSchema, tools['valibot']!.outputSchema])
         expect(schema).toMatchObject({ properties: { none: { type: 'string', not: {} } } });

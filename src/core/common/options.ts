@@ -120,7 +120,7 @@ export function option<T, D extends Default<T>, R extends T = T>(
 }
 
 /** The longest delay of `setTimeout`; a longer one fires at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 interface Range {
   /** @default 1 */

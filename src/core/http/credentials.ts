@@ -1,5 +1,6 @@
 import { Observable } from 'rxjs';
 import type { McpClock } from '../common/clock.js';
+import { LONGEST_TIMER_MS } from '../common/options.js';
 import type { McpReply } from '../calls/mcp-exchange.js';
 
 /*
@@ -48,9 +49,6 @@ export interface Challenger {
 
 /** The injection token of the {@link Challenger}; `null` without the option `auth`. */
 export const CHALLENGER = Symbol('nestjs-mcp-streamable:challenger');
-
-/** `setTimeout` accepts no longer delay. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Ends a stream when the token of its caller expires: the client reconnects, is refused, and gets a new token. The

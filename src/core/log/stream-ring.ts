@@ -117,7 +117,7 @@ export class StreamLog {
   }
 
   #slot(index: number): number {
-    return (index - 1) % this.most;
+    return index % this.most;
   }
 }
 

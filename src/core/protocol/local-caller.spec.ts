@@ -99,6 +99,7 @@ describe('the address of an anonymous caller', () => {
     ['of IPv4 within IPv6 counts as that of IPv4', '::ffff:10.0.0.7', '10.0.0.7'],
     ['of IPv6 counts by its first 64 bits', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::'],
     ['of IPv6 with zeros left out counts by its first 64 bits', '2001:db8::1', '2001:db8:0:0::'],
+    ['of IPv6 with a single zero left out counts by its first 64 bits', '2001::1:2:3:4:5:6', '2001:0:1:2::'],
     ['of IPv6 counts however it is written', '2001:0DB8:0000:0:ffff:1:2:3', '2001:db8:0:0::'],
     ['of IPv6 that begins with zeros counts by its first 64 bits', '::1', '0:0:0:0::'],
     ['of IPv6 that ends with zeros counts by its first 64 bits', '1::', '1:0:0:0::'],

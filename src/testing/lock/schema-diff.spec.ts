@@ -222,6 +222,13 @@ describe('a change of a schema', () => {
       ],
     ],
     [
+      'an alternative that accepts nothing is gone',
+      { oneOf: [text, { type: 'number' }, false] },
+      { oneOf: [text, { type: 'number' }] },
+      ['breaking a(nothing): this alternative is gone'],
+      ['additive a(nothing): this alternative is gone'],
+    ],
+    [
       'an alternative is known by its constants',
       { oneOf: [object({ by: { const: 'card' }, no: text }), object({ by: { const: 'bill' } })] },
       { oneOf: [object({ by: { const: 'bill' } }), object({ by: { const: 'card' } })] },

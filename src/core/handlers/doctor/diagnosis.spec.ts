@@ -75,6 +75,7 @@ describe('the doctor', () => {
     ['a common format', property({ type: 'string', format: 'date-time' }), []],
     ['a format of numbers', property({ type: 'integer', format: 'int64' }), []],
     ['a default that looks like a schema', property({ default: { properties: { 'a b': {} } } }), []],
+    ['examples that look like schemas', property({ examples: [{ properties: { 'a b': {} } }] }), []],
   ])('the doctor finds %s', (_, tool, rules) => {
     expect(rulesOf(tool)).toEqual(rules);
   });
@@ -115,6 +116,7 @@ describe('the doctor', () => {
       ['heavy-list', undefined],
       ['heavy-tool', 'heavy'],
     ]);
+    expect(findings[0]!.problem).toMatch(/the most of them for heavy \(\d+\), find_order \(\d+\)$/);
     expect(weights.map(({ tool }) => tool)).toEqual(['heavy', 'find_order']);
     expect(weights[1]!.tokens).toBe(Math.ceil(JSON.stringify(HEALTHY).length / 4));
     expect(tokens).toBe(weights[0]!.tokens + weights[1]!.tokens);
@@ -161,6 +163,11 @@ describe('descriptions that are nearly the same', () => {
         user_info: 'Gets the given profile of a user by the id of the user',
       },
       [['get_user', 'user_info']],
+    ],
+    [
+      'another word among ten',
+      { a: 'one two three four five six seven eight nine ten', b: 'one two three four five six seven eight nine more' },
+      [['a', 'b']],
     ],
     [
       'none that differ in a word of a name',

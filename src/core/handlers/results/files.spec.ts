@@ -86,6 +86,12 @@ describe('audio(), file(), text() and resourceLink()', () => {
     expect(await read(file(Buffer.from([0xff, 0x00]), { name: 'a.txt' }))).toMatchObject({
       resource: { mimeType: 'text/plain', blob: '/wA=' },
     });
+    expect(await read(file(Buffer.from('a'), { name: 'notes' }))).toMatchObject({
+      resource: { mimeType: 'text/plain', text: 'a' },
+    });
+    expect(await read(file(Buffer.from([0xff, 0x00]), { name: 'notes' }))).toMatchObject({
+      resource: { mimeType: 'application/octet-stream', blob: '/wA=' },
+    });
     expect(text('a')).toEqual({ type: 'text', text: 'a' });
     expect(resourceLink('orders://1/lines')).toEqual({ type: 'resource_link', uri: 'orders://1/lines', name: 'lines' });
   });

@@ -54,6 +54,7 @@ describe('whether a library stops at the first problem', () => {
     ['integers', inList(z.int())],
     ['refined objects', inList(z.object({}).refine(() => false))],
     ['strict objects', inList(z.strictObject({ a: text }))],
+    ['tuples whose further items have a check', inList(z.tuple([text], text.min(1)))],
     ['a list of lists with a check', inList(z.array(text).max(3))],
     ['transforms', inList(text.transform(Number).pipe(z.number()))],
     ['records', z.object({ a: z.record(text, z.number()) })],
