@@ -185,6 +185,28 @@ describe('the server of a session', () => {
     expect((await cancelled.reply).kind).toBe('events');
     expect(session.counts.inFlight).toBe(0);
   });
+
+  it('D8: the server of a session hears that a call is cancelled, and why', async () => {
+    const reasons: unknown[] = [];
+    const { begin } = setup((server) => {
+      server.setRequestHandler('tools/call', async (_, { mcpReq: { signal } }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        reasons.push(signal.reason);
+        return { content: [] };
+      });
+    });
+    const { session } = await begin();
+    for (const [id, reason] of [
+      [1, 'enough'],
+      [2, undefined],
+    ] as const) {
+      post(session, call(id));
+      await turn();
+      post(session, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason } });
+      await turn();
+    }
+    expect(reasons.map((reason) => (reason instanceof Error ? reason.name : reason))).toEqual(['enough', 'AbortError']);
+  });
 });
 
 const ping = (id: RequestId): JsonRpcRequest => ({ jsonrpc: '2.0', id, method: 'ping' });
@@ -290,6 +312,46 @@ describe('a session that is rebuilt', () => {
     expect(bodyOf(await reply)).toMatchObject({ id: 1, error: { code: -32000 } });
     await turn();
     expect([events, reports, session.counts.inFlight]).toEqual([[], [], 0]);
+  });
+
+  it('a session that is rebuilt cannot be served when the application fails: that is reported once, and the next request tries again', async () => {
+    const said: unknown[] = [];
+    const { reports, dispatcher, rebuild } = setup((server, count) => {
+      if (count === 1) throw new Error('no server today');
+      hearing(server, said);
+    });
+    const session = await rebuild({ logLevel: 'error' });
+    dispatcher.sessionChanged(session, { subscribe: ['doc:a'] });
+    const replies = await Promise.all([1, 2].map((id) => post(session, ping(id)).reply));
+    for (const [index, reply] of replies.entries()) {
+      expect([reply, bodyOf(reply)]).toMatchObject([{ status: 500 }, { id: index + 1, error: { code: -32603 } }]);
+      expect(JSON.stringify(reply)).not.toContain('no server today');
+    }
+    expect(reports).toEqual([expect.objectContaining({ message: 'no server today' })]);
+    // Also what would have been told the first one.
+    expect(await answerTo(session, ping(3))).toEqual(pong(3));
+    expect(said.map((what) => (what as unknown[])[0])).toEqual(['initialized', 'error', '+doc:a']);
+    await session.end('deleted');
+  });
+
+  it('a session that is rebuilt tells its server of changes that other nodes have taken, until it ends', async () => {
+    const said: unknown[] = [];
+    const { dispatcher, rebuild } = setup((server) => hearing(server, said));
+    const session = await rebuild();
+    await answerTo(session, ping(1));
+    said.length = 0;
+    const changes = [
+      ['info', 's'],
+      ['-doc:b', 's'],
+      ['+doc:a', 's'],
+    ];
+    dispatcher.sessionChanged(session, { logLevel: 'info', subscribe: ['doc:a'], unsubscribe: ['doc:b'] });
+    await turn();
+    expect(said).toEqual(changes);
+    await session.end('deleted');
+    dispatcher.sessionChanged(session, { logLevel: 'debug' });
+    await turn();
+    expect(said).toEqual(changes);
   });
 
   it('a session that is rebuilt tells its server of changes that other nodes have taken while it was being made, after what it had said', async () => {
