@@ -13,10 +13,10 @@ import {
   UsePipes,
   ValidationPipe,
 } from '@nestjs/common';
-import { Reflector } from '@nestjs/core';
+import { APP_INTERCEPTOR, Reflector } from '@nestjs/core';
 import { Exclude, Expose, Transform, Type } from 'class-transformer';
 import { Allow, IsDate, IsDefined, IsInt, IsOptional, IsString, Min, ValidateNested } from 'class-validator';
-import { McpArgs, McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, McpContext, McpCtx, McpRegistry, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, serverInfo, startFailure, TestApp } from '../support/app.js';
 import { sharedApp } from '../support/test-apps.js';
@@ -348,6 +348,26 @@ describe.each(ONE_ADAPTER)('the conversion of DTOs, on %s', (adapter) => {
       }
     },
   );
+
+  it.each([
+    ['an instance, behind a global ClassSerializerInterceptor', true, { cents: 250, tags: new Set(['new']) }],
+    ['an object of no class', false, { cents: 250, tags: ['new'] }],
+  ])('@Transform() runs once for the result of a registered tool that is %s', async (_what, serialized, price) => {
+    const providers = serialized ? [{ provide: APP_INTERCEPTOR, useClass: ClassSerializerInterceptor }] : [];
+    const started = await TestApp.start({ adapter, providers });
+    try {
+      started.app.get(McpRegistry, { strict: false }).registerTool({
+        name: 'price',
+        outputSchema: PriceDto,
+        handler: () => (serialized ? Object.assign(new PriceDto(), price) : price) as PriceDto,
+      });
+      const client = await connect(started);
+      const { structuredContent } = await client.callTool({ name: 'price', arguments: {} });
+      expect(structuredContent).toEqual({ cents: 2.5, tags: ['new'] });
+    } finally {
+      await started.stop();
+    }
+  });
 
   it('the options of a ClassSerializerInterceptor decide what the list and the result have', async () => {
     const client = await connect(await app());

@@ -393,7 +393,7 @@ export class DeclaredHandlers {
     const method = methodOf(type.prototype as object, methodName);
     if (!method) return {};
     const transform = { ...serializerOptionsOf(this.config, type, method), ...serializeOptionsOf(type, method) };
-    return { transform, serialized: isSerialized(this.config, type, method) };
+    return { transform, serialized: () => isSerialized(this.config, type, method) };
   }
 
   #runner(

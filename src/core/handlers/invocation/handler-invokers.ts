@@ -38,6 +38,7 @@ import {
   guardsAskedAgain,
   hasGuards,
   isBare,
+  isSerialized,
   type ProviderWrapper,
 } from './enhancers.js';
 import { type HandlerDescription, Invocation, ListingInvocation, type Method } from './invocation.js';
@@ -154,6 +155,11 @@ export class HandlerInvokers {
     const about: HandlerDescription = { kind, name, origin, handler, given, host, contextAt, validate };
     // It may be registered before `useGlobalGuards()` is called.
     return this.#invoker({ wrapper, methodName, layout, owner }, about, listGuards, () => listGuards.length > 0);
+  }
+
+  /** Returns whether a `ClassSerializerInterceptor` of the app runs around functions that were registered at run time. */
+  isSerialized(): boolean {
+    return isSerialized(this.config, RegisteredHandlers, () => undefined);
   }
 
   #invoker(

@@ -319,7 +319,8 @@ export class McpRegistry {
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
     let current = { ...registration };
-    const shared = { failures: this.failures, runnerOf: this.#runnerOf };
+    const results = { serialized: () => this.invokers.isSerialized() };
+    const shared = { failures: this.failures, results, runnerOf: this.#runnerOf };
     let entry = registeredEntry(kind, current, shared);
     const { key, origin } = entry;
     this.table.add(entry);
@@ -376,7 +377,7 @@ const ENTRIES: {
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  { runnerOf, ...shared }: Pick<EntrySource, 'failures'> & { readonly runnerOf: RunnerOf },
+  { runnerOf, ...shared }: Pick<EntrySource, 'failures' | 'results'> & { readonly runnerOf: RunnerOf },
 ): ListedEntry {
   const {
     handler,

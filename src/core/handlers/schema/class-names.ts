@@ -14,8 +14,8 @@ export interface ClassUse {
   readonly closed?: boolean | undefined;
   /** The options of class-transformer: those of a `ValidationPipe`, or of `@SerializeOptions()` for results. */
   readonly transform?: ClassTransformOptions | undefined;
-  /** Whether a `ClassSerializerInterceptor` stands around the handler, which runs `@Transform()`; absent if it is not known. */
-  readonly serialized?: boolean;
+  /** Returns whether a `ClassSerializerInterceptor` stands around the handler, which runs `@Transform()`; absent: none does. */
+  readonly serialized?: () => boolean;
   /** The options of class-validator: those of a `ValidationPipe`. */
   readonly validation?: ValidatorOptions | undefined;
   /** Makes the error of arguments that do not fit: that of a `ValidationPipe`. */

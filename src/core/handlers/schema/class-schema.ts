@@ -140,7 +140,7 @@ export function validateClass(
     }
     // The rules describe the values before @Transform(), which runs once: a ClassSerializerInterceptor leaves no instance.
     const convert = withoutTransforms(packages, transform);
-    const isTransformed = serialized !== false && !hasInstances(raw);
+    const isTransformed = serialized?.() === true && !hasInstances(raw);
     const plain = raw instanceof dto ? convert.toPlain(raw) : raw;
     const instance = convert.toInstance(hasDiscriminators ? copied(plain) : plain, dto);
     const problems = (await errorsIn(instance)).flatMap((error) => problemsOf(error));
