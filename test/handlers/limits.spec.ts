@@ -43,7 +43,7 @@ import {
   type McpTestClientOptions,
 } from 'nestjs-mcp-streamable/testing';
 import { catchError, finalize, NEVER, type Observable } from 'rxjs';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { gate } from '../support/app.js';
 import { eventually } from '../support/test-apps.js';
 import { TaskCaller } from '../tasks/tasks-app.js';
@@ -65,6 +65,12 @@ class Work {
     let door = this.#doors.get(label);
     if (!door) this.#doors.set(label, (door = gate()));
     return door;
+  }
+
+  /** What another test has seen is forgotten. */
+  reset(): void {
+    this.seen.length = this.signals.length = this.most = 0;
+    this.#doors.clear();
   }
 
   /** Runs until its door opens, whatever its signal says. */
@@ -230,17 +236,37 @@ interface Started {
 
 const apps: Started[] = [];
 const clients: McpTestClient[] = [];
+let shared: Promise<Started> | undefined;
+
+async function expectClean({ app, work }: Started): Promise<void> {
+  await expectNothingLeft(app);
+  for (const signal of work.signals) expect(getEventListeners(signal, 'abort')).toEqual([]);
+}
+async function stop({ app, clock }: Started): Promise<void> {
+  await app.close();
+  expect(clock.pending).toBe(0);
+}
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.close();
-  for (const { app, clock, work } of apps.splice(0)) {
-    await expectNothingLeft(app);
-    for (const signal of work.signals) expect(getEventListeners(signal, 'abort')).toEqual([]);
-    await app.close();
-    expect(clock.pending).toBe(0);
+  if (shared) await expectClean(await shared);
+  for (const own of apps.splice(0)) {
+    await expectClean(own);
+    await stop(own);
   }
 });
+afterAll(async () => {
+  if (shared) await stop(await shared);
+});
 
-async function start(options: Partial<McpStreamableOptions> = {}): Promise<Started> {
+/** The app of the tests without options, or one of its own: tasks outlive a test. */
+async function start(options?: Partial<McpStreamableOptions>): Promise<Started> {
+  const started = await (options ? make(options) : (shared ??= make({})));
+  if (options) apps.push(started);
+  started.work.reset();
+  return started;
+}
+
+async function make(options: Partial<McpStreamableOptions>): Promise<Started> {
   const clock = new ManualClock();
   const testing = await Test.createTestingModule({
     imports: [
@@ -264,9 +290,7 @@ async function start(options: Partial<McpStreamableOptions> = {}): Promise<Start
     clients.push(client);
     return client;
   };
-  const started = { app, clock, work: app.get(Work), connect };
-  apps.push(started);
-  return started;
+  return { app, clock, work: app.get(Work), connect };
 }
 
 const seen = (work: Work, wanted: readonly string[]): Promise<void> =>
@@ -671,7 +695,7 @@ describe('D32: a task of a tool with limits', () => {
   const begin = (mcp: McpTestClient, label: string) => mcp.callTool('task', { label });
 
   it('a task of a tool with limits is made at once, counts while its work runs, and ends with the text when its time is over', async () => {
-    const started = await start();
+    const started = await start({});
     const { clock, work, connect } = started;
     const mcp = await connect();
     const [first, second] = [begin(mcp, 'A'), begin(mcp, 'B')];
@@ -690,7 +714,7 @@ describe('D32: a task of a tool with limits', () => {
   });
 
   it('a task of a tool with limits that is cancelled while it waits does not run', async () => {
-    const started = await start();
+    const started = await start({});
     const { work, connect } = started;
     const mcp = await connect();
     const first = begin(mcp, 'A');
@@ -709,7 +733,7 @@ describe('D32: a task of a tool with limits', () => {
 
 describe('D32: a call from within the app', () => {
   it('a call from within the app has the limits of the tool, and leaves the queue when its subscriber does', async () => {
-    const started = await start();
+    const started = await start({});
     const { app, clock, work } = started;
     const tools = app.get(McpToolCaller, { strict: false });
     const first = tools.callTool('two', { label: 'A' });
@@ -732,7 +756,7 @@ describe('D32: a call from within the app', () => {
 
 describe('D32: a tool that is registered at run time', () => {
   it('a tool that is registered at run time has limits too, and shares its places with its replacement', async () => {
-    const started = await start();
+    const started = await start({});
     const { app, clock, work, connect } = started;
     const mcp = await connect();
     const handler = ({ label }: Record<string, unknown>, ctx: McpContext) => work.until(String(label), ctx);
