@@ -29,7 +29,7 @@ const REST = [
   'test/module/{optional-packages,serverless,versioning}.spec.ts',
   'test/stdio/processes.spec.ts',
   'test/tasks/killed.spec.ts',
-  'test/handlers/{errors,errors-hostile,errors-long-texts,lists-per-caller,matrix,observables*,pagination}.spec.ts',
+  'test/handlers/{dto-matrix,errors,errors-hostile,errors-long-texts,lists-per-caller,matrix,observables*,pagination}.spec.ts',
   'test/legacy/{edge-body*,post-slow-reader,sessions-nodes}.spec.ts',
   'test/modern/{clients,concurrency,disconnects,slow-reader}.spec.ts',
 ];
