@@ -167,8 +167,9 @@ function lostIn(value: unknown, path: readonly string[] = [], around: readonly u
   if (around.includes(written)) return { what: 'a cycle', path };
   const parts = Object.entries(written);
   const name = builtInName(written);
-  const isEmptied = name !== 'Object' && !Array.isArray(written) && !ArrayBuffer.isView(written);
-  if (isEmptied && parts.length === 0) return { what: `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`, path };
+  const isEmptied = parts.length === 0 && name !== 'Object' && !ArrayBuffer.isView(written);
+  if (isEmptied && JSON.stringify(written) === '{}')
+    return { what: `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`, path };
   for (const [key, part] of parts) {
     const lost = lostIn(part, [...path, key], [...around, written]);
     if (lost) return lost;

@@ -34,6 +34,11 @@ describe('toToolResult', () => {
     expect(toToolResult({ id: 1 })).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
   });
 
+  it('toToolResult sends empty values as JSON has them', () => {
+    const value = { object: {}, list: [], boxed: Object(4) as number, bytes: new Uint8Array() };
+    expect(toToolResult(value)).toMatchObject({ content: [text('{"object":{},"list":[],"boxed":4,"bytes":{}}')] });
+  });
+
   it('toToolResult takes an object for what it says of itself', () => {
     const entity = { secret: 1, toJSON: () => ({ id: 1 }) };
     expect(toToolResult(entity)).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
