@@ -97,7 +97,8 @@ export class EndpointAudit implements McpInstrumentation {
   ended({ call, outcome, durationMs, result }: McpCallEnd): void {
     if (this.#over) return;
     const begun = this.#begun.get(call);
-    if (!begun && (outcome === 'ok' || outcome === 'cancelled')) return;
+    // Without one, a method is quiet, or the call has ended while the list of a catalogue was asked for.
+    if (!begun && QUIET.has(call.method) && (outcome === 'ok' || outcome === 'cancelled')) return;
     this.writer.write(
       Object.freeze({
         ...(begun ?? this.#recordOf(call)),

@@ -1,18 +1,31 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { McpCatalogue, type McpCatalogueTool, McpRegistry, McpStreamableModule } from 'nestjs-mcp-streamable';
+import {
+  McpCatalogue,
+  type McpCatalogueTool,
+  McpRegistry,
+  McpStreamableModule,
+  McpToolCaller,
+} from 'nestjs-mcp-streamable';
 import { McpAuditModule } from 'nestjs-mcp-streamable/audit';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { TestApp, serverInfo } from '../support/app.js';
+import { gate, TestApp, serverInfo } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
+import { eventually } from '../support/test-apps.js';
 import { Records } from './audit-app.js';
 
 const SECRET = '4000-1234';
+/** Lets `list()` answer. */
+let listing = gate();
+let asked = 0;
 const pin = { type: 'string', 'x-mcp-sensitive': true };
 
 @McpCatalogue()
 @Injectable()
 class Plugins {
-  list(): McpCatalogueTool[] {
+  async list(): Promise<McpCatalogueTool[]> {
+    asked++;
+    await listing.promise;
     return [{ name: 'pay', inputSchema: { type: 'object', properties: { pin } } }, { name: 'note' }];
   }
   call(name: string, args: Record<string, unknown>): string {
@@ -26,6 +39,8 @@ describe('tools of a catalogue', () => {
   let client: ModernClient;
   let records: Records;
   beforeEach(async () => {
+    listing.open();
+    asked = 0;
     records = new Records();
     app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot({ sink: records, required: true })],
@@ -43,6 +58,20 @@ describe('tools of a catalogue', () => {
       { outcome: 'attempt', ...recorded },
       { outcome: 'served', ...recorded },
     ]);
+    expect(JSON.stringify(records.all)).not.toContain(SECRET);
+  });
+
+  it('tools of a catalogue are audited when a call is cancelled while their list is asked for, and do not run', async () => {
+    listing = gate();
+    const gone = new AbortController();
+    const call = app.app.get(McpToolCaller).callTool('pay', { pin: SECRET }, { signal: gone.signal });
+    await eventually(() => expect(asked).toBe(1));
+    gone.abort();
+    await expect(call).rejects.toThrow('aborted');
+    expect(records.all).toMatchObject([{ name: 'pay', outcome: 'cancelled' }]);
+    listing.open();
+    await nextTurn();
+    expect(records.all).toHaveLength(1);
     expect(JSON.stringify(records.all)).not.toContain(SECRET);
   });
 

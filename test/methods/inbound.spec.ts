@@ -107,6 +107,23 @@ describe('incoming messages', () => {
     expect(seen).toEqual([{}, {}, { depth: null }]);
   });
 
+  it.each(ERAS)('E8: members that no revision has are ignored, wherever they are, in the %s era', async (era) => {
+    const app = await start();
+    registerAll(app, 'plain', () => 'said');
+    const caller = await Caller.of(app, era);
+    const more = { later: { than: 2026 } };
+    const ref = { type: 'ref/prompt', name: 'plain', ...more };
+    const argument = { name: 'a', value: '', ...more };
+    const asked = [
+      ...ASKABLE.map((kind) => REQUESTS[kind]('plain')),
+      ['completion/complete', { ref, argument, context: more }] as const,
+    ];
+    for (const [method, params] of asked) {
+      const { error } = await caller.ask(method, { ...params, ...more });
+      expect({ method, error }).toEqual({ method, error: undefined });
+    }
+  });
+
   it('E8: params and _meta that are null are absent', async () => {
     const { session } = await Caller.of(await start(), 'legacy');
     for (const params of [null, { _meta: null }]) {

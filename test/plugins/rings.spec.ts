@@ -34,7 +34,8 @@ import {
 } from '../../src/core/plugins/mcp-plugin.js';
 import { type McpRing, RINGS } from '../../src/core/plugins/rings.js';
 import { passed } from '../../src/core/plugins/run-hooks.js';
-import { serverInfo, TestApp } from '../support/app.js';
+import { gate, serverInfo, TestApp } from '../support/app.js';
+import { eventually } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { as, trustingGuard } from '../support/users.js';
 
@@ -100,7 +101,17 @@ class Maps implements NestInterceptor {
   }
 }
 
+/** Answers, and runs the method later, as a cache does that refreshes what it holds. */
+@Injectable()
+class Refreshes implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler) {
+    void refresh.promise.then(() => next.handle().subscribe());
+    return of('cached');
+  }
+}
+
 let fails = 0;
+let refresh = gate();
 
 @Injectable()
 class Tools {
@@ -132,6 +143,23 @@ class Tools {
     heard.push('method');
     return (await ctx.elicit('yes', { message: 'Yes?', requestedSchema: YES })).action;
   }
+  @Tool({ name: 'refreshes' })
+  @UseInterceptors(Refreshes)
+  refreshes(): string {
+    heard.push('method');
+    return 'fresh';
+  }
+  /** Returns a query, which runs whenever it is awaited. */
+  @Tool({ name: 'queries' })
+  queries(): PromiseLike<string> {
+    return {
+      // oxlint-disable-next-line unicorn/no-thenable -- meant
+      then: (...on) => {
+        heard.push('query');
+        return Promise.resolve('rows').then(...on);
+      },
+    };
+  }
   @Prompt({ name: 'hello' })
   hello(): string {
     return 'hello';
@@ -156,7 +184,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     });
   const call = async (name: string, label: unknown = 'a', user?: string): Promise<string> => {
     const mcp = await client(user);
-    return mcp.callTool(name, name === 'asks' ? {} : { label }).then(
+    return mcp.callTool(name, ['plain', 'retries', 'swallows', 'maps'].includes(name) ? { label } : {}).then(
       ({ text }) => text,
       ({ message }: Error) => message,
     );
@@ -164,6 +192,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
   beforeEach(() => {
     heard.length = 0;
     fails = 0;
+    refresh = gate();
   });
   afterEach(() => {
     app.log.release();
@@ -204,6 +233,21 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(heard.filter((text) => text === 'method')).toHaveLength(3);
     expect(heard.filter((text) => text === 'app entering')).toHaveLength(1);
     expect(heard.filter((text) => text === 'app returned')).toHaveLength(3);
+  });
+
+  it('let a query run once that a method returns', async () => {
+    await start(noting('app'));
+    expect(await call('queries')).toBe('rows');
+    expect(heard.filter((text) => text === 'query' || text === 'app returned')).toEqual(['query', 'app returned']);
+  });
+
+  it('let a method run that an interceptor calls after its answer', async () => {
+    await start(noting('app'));
+    expect(await call('refreshes')).toBe('cached');
+    expect(heard).not.toContain('method');
+    refresh.open();
+    await eventually(() => expect(heard.at(-1)).toBe('app returned'));
+    expect(heard.slice(-4)).toEqual(['app entering', 'app entered', 'method', 'app returned']);
   });
 
   it.each(['plain', 'retries', 'swallows', 'maps'])(
@@ -309,7 +353,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(() => registry.registerTool({ name: 'refused', handler: () => '' })).toThrow('There is no plan');
     expect(await call('late')).toBe('late');
     expect(asked.toSorted()).toEqual(
-      ['asks', 'maps', 'plain', 'retries', 'swallows']
+      ['asks', 'maps', 'plain', 'queries', 'refreshes', 'retries', 'swallows']
         .map((name) => `tool ${name} undefined`)
         .concat('prompt hello undefined', 'tool late 5', 'tool refused undefined')
         .toSorted(),

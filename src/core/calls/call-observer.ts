@@ -4,7 +4,7 @@ import { isThenable } from '../common/promises.js';
 import { logError } from './operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { CallPlugins } from './call-hooks.js';
-import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
+import { assertOpen, authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
 import type {
   McpCallEnd,
   McpCallInfo,
@@ -283,8 +283,7 @@ function admitted<T>(gate: CallGate, info: McpCallInfo, call: McpCall, serve: ()
   const admitting = gate(info);
   if (!admitting) return serve();
   return admitting.then(() => {
-    // Nothing reads this error: the call has been answered, or its client is gone.
-    if (call.state !== 'open') throw new Error('The call ended before it was served.');
+    assertOpen(call);
     return serve();
   }) as T;
 }

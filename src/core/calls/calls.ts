@@ -2,7 +2,7 @@ import type { McpClock } from '../common/clock.js';
 import { type LoopLag, NEVER_LATE } from '../common/loop-lag.js';
 import { isThenable } from '../common/promises.js';
 import { ShutdownState } from '../common/shutdown-state.js';
-import { type McpCall, runInCall } from './mcp-call.js';
+import { assertOpen, type McpCall, runInCall } from './mcp-call.js';
 import type { McpDispatcher } from './mcp-dispatcher.js';
 import type { McpCallOutcome } from './mcp-instrumentation.js';
 import { ERAS } from '../protocol/era.js';
@@ -144,6 +144,7 @@ export class Calls {
     const found = this.dispatcher.find?.(call);
     if (isThenable(found)) {
       return found.then((target) => {
+        assertOpen(call);
         call.target = target;
         return record ? record(() => this.#request(call)) : this.#request(call);
       });

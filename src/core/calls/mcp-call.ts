@@ -391,6 +391,11 @@ export type CallState = 'open' | 'answered' | 'cancelled';
 
 const calls = new AsyncLocalStorage<McpCall | undefined>();
 
+/** Throws if a call has ended while it waited to be served. Nothing reads the error: the client has its answer, or is gone. @internal */
+export function assertOpen({ state }: Pick<McpCall, 'state'>): void {
+  if (state !== 'open') throw new Error('The call ended before it was served.');
+}
+
 /** Runs `task` as part of a call. @internal */
 export function runInCall<T>(call: McpCall, task: (call: McpCall) => T): T {
   return calls.run(call, task, call);

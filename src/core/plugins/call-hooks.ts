@@ -1,6 +1,6 @@
 import { isThenable } from '../common/promises.js';
 import type { CallHooks, McpCallHooksEnd } from '../calls/call-hooks.js';
-import { type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
+import { assertOpen, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
 import { logError } from '../calls/operator-log.js';
 import type { McpCallHooks, McpEndpointPlugin } from './mcp-plugin.js';
 
@@ -69,8 +69,7 @@ export class PluginCallHooks implements CallHooks {
     const admitting = hooks.admit!();
     if (!isThenable(admitting)) return serve();
     return admitting.then(() => {
-      // Nothing reads this error: the call has been answered, or its client is gone.
-      if (this.call.state !== 'open') throw new Error('The call ended before it was served.');
+      assertOpen(this.call);
       return serve();
     }) as T;
   }

@@ -219,7 +219,8 @@ export class PluginRound implements HandlerRound {
   }
 
   end(): void {
-    this.#over = true;
+    // A method that an interceptor runs after its answer, to refresh a cache for example, is entered as any other.
+    this.#over = this.#begun;
   }
 
   /** @returns a promise as soon as a hook does */

@@ -123,21 +123,30 @@ export class Invocation implements McpHandlerCall {
       throw error;
     }
     if (isThenable(returned)) {
-      if (watcher || round) this.#tellWhenSettled(returned);
-      return returned.then((value) => this.#settled(value));
+      return watcher || round ? this.#told(returned) : returned.then((value) => this.#settled(value));
     }
     watcher?.returned();
     round?.returned();
     return this.#settled(returned);
   }
 
-  #tellWhenSettled(returned: PromiseLike<unknown>): void {
+  /** Says when a promise has settled. `then()` is called once: a query of some libraries runs each time. */
+  #told(returned: PromiseLike<unknown>): PromiseLike<unknown> {
     const { round, mcpCall } = this.context;
-    const settled = (): void => {
+    const tell = (): void => {
       mcpCall.watcher?.returned();
       round?.returned();
     };
-    returned.then(settled, settled);
+    return returned.then(
+      (value) => {
+        tell();
+        return this.#settled(value);
+      },
+      (error: unknown) => {
+        tell();
+        throw error;
+      },
+    );
   }
 
   /** Unsubscribes from sources that an interceptor left running after the call was answered. */

@@ -11,9 +11,17 @@ import {
 import { shown } from '../../protocol/errors.js';
 import { notFound } from '../results/handler-failure.js';
 import { sdk } from '../../protocol/spec.js';
-import { canonicalUri, MAX_URI_CHARACTERS } from '../../protocol/uris.js';
+import { canonicalUri } from '../../protocol/uris.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+import {
+  invalidParams,
+  isRecordOfTexts,
+  type RawParams,
+  type ServedMethod,
+  type ServedMethods,
+  paramsReader,
+} from './method.js';
+import { isUri } from './resources.js';
 
 interface GetParams {
   readonly name: string;
@@ -44,7 +52,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
   const complete: ServedMethod<CompleteParams> = {
     read: paramsReader('CompleteRequest', plainCompletion),
     find({ ref }) {
-      const about = isRecordOfTexts(ref) ? referred(table, ref as CompleteParams['ref']) : undefined;
+      const about = isObject(ref) ? referred(table, ref) : undefined;
       return about && ({ kind: 'completion', key: about.key, about } satisfies CompletionTarget);
     },
     async serve({ ref, argument, context: known }, call) {
@@ -86,11 +94,10 @@ function isMissing(error: unknown): boolean {
 type Completed = PromptEntry | ResourceTemplateEntry | ResourceEntry;
 type CompletionTarget = McpTarget & { readonly about: Completed };
 
-/** @param ref unchecked, but for its texts */
-function referred(table: HandlerTable, ref: CompleteParams['ref']): Completed | undefined {
-  if (ref.type === 'ref/prompt') return ref.name === undefined ? undefined : table.get('prompt', ref.name);
-  if (ref.uri === undefined || ref.uri.length > MAX_URI_CHARACTERS) return undefined;
-  return table.get('template', ref.uri) ?? table.get('resource', ref.uri);
+/** @param ref unchecked */
+function referred(table: HandlerTable, { type, name, uri }: RawParams): Completed | undefined {
+  if (type === 'ref/prompt') return typeof name === 'string' ? table.get('prompt', name) : undefined;
+  return isUri(uri) ? (table.get('template', uri) ?? table.get('resource', uri)) : undefined;
 }
 
 function plainCompletion({ ref, argument, context }: Readonly<Record<string, unknown>>): CompleteParams | undefined {

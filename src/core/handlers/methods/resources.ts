@@ -79,7 +79,7 @@ function spelled<Result extends object>(result: Result, form: string, { received
 }
 
 /** Returns whether it can be the URI of a resource: one that is too long is compared with no template. */
-function isUri(uri: unknown): uri is string {
+export function isUri(uri: unknown): uri is string {
   return typeof uri === 'string' && uri.length <= MAX_URI_CHARACTERS;
 }
 

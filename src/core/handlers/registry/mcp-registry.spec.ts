@@ -55,9 +55,13 @@ describe('the registry', () => {
   });
 
   it('the registry leaves everything as it was when a change cannot be served', () => {
-    const { registry, changes } = madeRegistry();
+    const { registry, changes, table } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', title: 'old', handler: () => '' });
     expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(McpHandlerDefinitionError);
+    table.assertTools(({ origin, option }) => {
+      if (option('timeoutMs') === 0) throw new McpHandlerDefinitionError(origin, 'it has no time.');
+    });
+    expect(() => tool.update({ title: 'new', timeoutMs: 0 })).toThrow('it has no time.');
     expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old' } }]);
     expect(changes).toHaveLength(1);
     tool.update({ description: 'x' });

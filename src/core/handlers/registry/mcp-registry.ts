@@ -331,8 +331,15 @@ export class McpRegistry {
         if (!present()) throw new McpHandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
         const next = { ...current, ...changes, [KEYS[kind]]: key };
         const changed = registeredEntry(kind, next, shared);
+        const before = [current, entry] as const;
+        // A listener to the change may update it again.
         [current, entry] = [next, changed];
-        this.table.replace(changed);
+        try {
+          this.table.replace(changed);
+        } catch (error) {
+          [current, entry] = before;
+          throw error;
+        }
       },
       remove: () => present() && this.table.remove(kind, key),
     };
