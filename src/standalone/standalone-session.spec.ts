@@ -157,6 +157,7 @@ describe('a request to the client', () => {
         asked.push(session.request(elicitation, {}, message.id).catch((error: unknown) => error));
     };
     post(CALL);
+    expect(session.busy).toBe(true);
     void post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
     await turn();
     expect(await Promise.all(asked)).toMatchObject([{ code: 'CALL_OVER' }]);

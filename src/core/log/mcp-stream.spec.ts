@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { ManualClock } from '../../testing/index.js';
 import { FaultyEventStore, type EventStoreFaults } from '../../../test/support/faulty-event-store.js';
-import type { McpStoredEvent } from './event-store.js';
+import { MCP_DROPPED_SESSION_MS, type McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { NO_DATA } from './stream-reader.js';
@@ -30,7 +30,8 @@ interface Signal {
 /** Stream 0 on several nodes over one log, whose signals the test hands over, or does not. */
 async function setup(faults: EventStoreFaults = {}) {
   const clock = new ManualClock();
-  const log = new InMemoryEventStore({}, new ManualClock(), 'shared');
+  const logClock = new ManualClock();
+  const log = new InMemoryEventStore({}, logClock, 'shared');
   await log.open('s');
   const store = new FaultyEventStore(log, clock, faults);
   const signals: Signal[] = [];
@@ -77,8 +78,43 @@ async function setup(faults: EventStoreFaults = {}) {
     await clock.advance(0);
   };
   const head = () => log.read('s', '0', 0, 0);
-  return { clock, log, store, signals, node, write, deliver, head };
+  return { clock, log, logClock, store, signals, node, write, deliver, head };
 }
+
+describe('a tick', () => {
+  it('a tick delivers events whose signal was lost', async () => {
+    const { clock, node, write, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await a.get();
+    await write(b.stream, 2);
+    signals.length = 0;
+    a.stream.refresh();
+    await clock.advance(0);
+    expect(reading.got).toEqual([1, 2]);
+  });
+
+  it('a tick fails the reader of a log that is gone', async () => {
+    const { clock, log, logClock, node } = await setup();
+    const { stream, get } = node('a');
+    const reading = await get();
+    await log.drop('s');
+    await logClock.advance(MCP_DROPPED_SESSION_MS);
+    stream.refresh();
+    await clock.advance(0);
+    expect(reading.end).toMatchObject({ code: 'SESSION_GONE' });
+  });
+
+  it.each(['read', 'claim'] as const)('a tick reports a fault of the log: %s', async (method) => {
+    const { clock, node } = await setup({ failBefore: (call) => call.method === method });
+    const fault = vi.fn();
+    const stream = new McpStream('0', 's', node('a').environment, { ...SILENT, fault });
+    const reading = stream.subscribe({ next: ignore, error: ignore, complete: ignore }, 0, undefined, 0);
+    stream.refresh();
+    await clock.advance(10 * RETRY.giveUpAfterMs);
+    expect(fault).toHaveBeenCalledWith(stream, expect.any(Error));
+    reading.unsubscribe();
+  });
+});
 
 describe('answers of the log that cross', () => {
   it('McpStream takes back no newer reader of another node for a claim that failed, and whose client has gone', async () => {
