@@ -6,6 +6,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   utimesSync,
   writeFileSync,
@@ -201,6 +202,13 @@ describe('the stores of an app under development', () => {
       `process ${process.ppid} uses their file`,
     );
     expect(readFileSync(`${path}.lock`, 'utf8')).toBe(String(process.ppid));
+  });
+
+  it('a journal is not written where a link leads, which another user may have made', async () => {
+    mkdirSync(join(folder, 'elsewhere'));
+    symlinkSync(join(folder, 'elsewhere'), join(folder, 'apps'));
+    await expect(start('one')).rejects.toThrow('belongs to another user');
+    expect(readdirSync(join(folder, 'elsewhere'))).toEqual([]);
   });
 
   it('journals that no process has written for a week are removed, and those of processes that live stay', async () => {

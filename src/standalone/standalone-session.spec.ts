@@ -51,7 +51,7 @@ async function listen(session: McpSession) {
   const reading = reply.open({ paused: false, resumed$: NEVER }).subscribe(({ data }) => {
     if (data) messages.push(JSON.parse(data) as Record<string, unknown>);
   });
-  return { messages, leave: () => reading.unsubscribe() };
+  return { messages, ended: () => reading.closed, leave: () => reading.unsubscribe() };
 }
 
 const turn = () => new Promise((resolve) => void setImmediate(resolve));
@@ -78,6 +78,16 @@ describe('a session without the module', () => {
     await other.clock.advance(0);
     expect(messages).toMatchObject([{ method: 'notifications/message' }]);
     leave();
+  });
+
+  it('a session without the module ends each reader of its standalone stream that a newer one has replaced', async () => {
+    const { session, clock } = await setup();
+    const readers = [await listen(session), await listen(session)];
+    await clock.advance(60_000);
+    readers.push(await listen(session));
+    await clock.advance(60_000);
+    expect(readers.map(({ ended }) => ended())).toEqual([true, true, false]);
+    readers[2]!.leave();
   });
 
   it('a session without the module answers with an error where JSON has no words for the result', async () => {

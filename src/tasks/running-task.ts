@@ -123,7 +123,7 @@ export class RunningTask implements McpTask {
     if (!this.#messageTimer) this.#writeMessage();
   }
 
-  /** Asks a question. @returns the answer; rejects when the task ends or `signal` aborts first */
+  /** Asks a question. @param signal of this question alone @returns the answer; rejects when the task ends or `signal` aborts first */
   ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
     if (this.#state !== 'running') {
       const text = `The question "${key}" cannot be asked: the handler has returned, or its task has ended. Ask before, and await the answer.`;
@@ -132,14 +132,9 @@ export class RunningTask implements McpTask {
     const unique = this.#unique(key);
     const answer = deferred<unknown>();
     this.#waiting.set(unique, answer);
-    if (signal) {
-      const giveUp = (): void => {
-        if (this.#waiting.delete(unique)) answer.reject(signal.reason);
-      };
-      const stop = (): void => signal.removeEventListener('abort', giveUp);
-      signal.addEventListener('abort', giveUp);
-      answer.promise.then(stop, stop);
-    }
+    signal?.addEventListener('abort', () => {
+      if (this.#waiting.delete(unique)) answer.reject(signal.reason);
+    });
     if (!this.#asking) {
       this.#asking = {};
       queueMicrotask(() => void this.#ask());

@@ -57,6 +57,17 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
   });
   // #endregion
 
+  it('S13: an idle session ends on a node that another node tells, though it cannot read the records', async () => {
+    const [a, b] = [await start(), await start()];
+    const client = await a.app.client().initialize();
+    await at(b.app, client).call('quick');
+    b.backend.refuse('get', 'claimExpired');
+    await clock.advance(2 * IDLE_MS);
+    expect(closed(a, b)).toEqual([['idle'], ['ended-elsewhere']]);
+    b.backend.back();
+    await b.app.settled(NOTHING);
+  });
+
   it('S13: a session whose only node has stopped or died expires', async () => {
     const [a, b, c] = [await start(), await start(), await start()];
     await a.app.client().initialize();

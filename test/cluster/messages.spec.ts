@@ -123,6 +123,19 @@ describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter
     expect(gists(asked.messages)).toEqual(['request ping', 'answered after ']);
   });
 
+  it('nodes: an answer reaches a handler behind more messages than its node reads at once', async () => {
+    const asked = await (await client.call('asks', {}, { id: 'c' })).sse().count(1);
+    const { id } = asked.messages[0] as { id: string };
+    a!.backend.refuse('read');
+    for (let progress = 1; progress <= 100; progress++)
+      await there.notify('notifications/progress', { progressToken: id, progress });
+    await there.respond(id, {});
+    a!.backend.back();
+    await clock.advance(2_000);
+    expect(await asked.end()).toBe('end');
+    expect(gists(asked.messages).at(-1)).toMatch(/^answered after 1,2,.*,99,100$/);
+  });
+
   it('P1: answers to unknown requests have no effect, on any node', async () => {
     const asked = (await client.call('asks', {}, { id: 'c' })).sse();
     const { id } = (await asked.count(1)).messages[0] as { id: string };

@@ -768,6 +768,24 @@ describe('idempotent tools on several nodes', () => {
     await deployment.close();
   });
 
+  it('a repeat that leaves while it waits for another node leaves no timer', async () => {
+    const { clock, deployment, nodes } = await pair();
+    const [runs, other] = nodes;
+    const args = { requestId: 'r', amount: 1 };
+    const first = call(runs.app, 'slow', args);
+    await Bank.began.promise;
+    const timers = clock.pending;
+    const cancelled = new AbortController();
+    const repeat = within(other, 'slow', args, cancelled.signal);
+    await eventually(() => expect(clock.pending).toBeGreaterThan(timers));
+    cancelled.abort();
+    await repeat;
+    await eventually(() => expect(clock.pending).toBe(timers));
+    Bank.door.open();
+    expect(await first).toBe('slow 1');
+    await deployment.close();
+  });
+
   it('the calls of a node that stops are unknown to repeats at once', async () => {
     const { clock, deployment, nodes } = await pair();
     const [leaves, stays] = nodes;

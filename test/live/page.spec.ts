@@ -159,6 +159,18 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     expect((await get('mcp-live', { host: 'localhost:1234' })).status).toBe(200);
   });
 
+  it('an action by the name of an attacker is refused although the guards let it pass, and nothing ends', async () => {
+    await start({ guards: [{ canActivate: () => true }] }, undefined, { allowedHosts: ['ops.example.com'] });
+    await app.client().initialize();
+    const reader = await LiveReader.open(`${app.base}/mcp-live`);
+    const { key } = reader.row('sessions');
+    reader.close();
+    const evil = { host: 'evil.example', origin: 'http://evil.example' };
+    const refused = await act(`${app.base}/mcp-live`, `sessions/${key}/end`, evil);
+    expect(refused).toMatchObject({ status: 403, body: { error: 'FORBIDDEN_HOST' } });
+    expect(await app.service.list()).toHaveLength(1);
+  });
+
   it('the live page runs guards that are given as objects', async () => {
     await start({ guards: [{ canActivate: () => false }] });
     expect((await get('mcp-live')).status).toBe(403);

@@ -274,6 +274,14 @@ describe('incoming messages', () => {
     }
   });
 
+  it('D5: parameters of the usual form may have more than 10,000 values', async () => {
+    const app = await start();
+    registryOf(app).registerPrompt({ name: 'long', handler: () => 'said' });
+    const usual = Object.fromEntries(Array.from({ length: 10_001 }, (_, at) => [`k${at}`, 'text']));
+    const caller = await Caller.of(app, 'legacy');
+    expect((await caller.ask('prompts/get', { name: 'long', arguments: usual })).error).toBeUndefined();
+  });
+
   it('D5: what all requests have in common is checked where they come in', async () => {
     const app = await start();
     const caller = await Caller.of(app, 'legacy');

@@ -6,6 +6,7 @@ import type { INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { McpStreamableModule, type McpStreamableModuleOptions } from 'nestjs-mcp-streamable';
+import { InMemorySessionStore } from 'nestjs-mcp-streamable/stores';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RawClient } from '../support/raw-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
@@ -77,6 +78,13 @@ describe('sessions of an app under development', () => {
     stdout.isTTY = terminal;
     await start();
     expect(journals()).toHaveLength(count);
+  });
+
+  it('an app with a store of its own writes no journal', async () => {
+    vi.stubEnv('NODE_ENV', 'development');
+    stdout.isTTY = true;
+    await start({ sessionStore: new InMemorySessionStore() });
+    expect(journals()).toEqual([]);
   });
 
   it('a full disk under the journal closes it, is logged once, and the app goes on in memory', async () => {

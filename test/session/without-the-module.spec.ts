@@ -67,6 +67,8 @@ it('a session keeps the rules of the edge without the module', async () => {
   expect((await fetch(url, { method: 'OPTIONS' })).status).toBe(405);
   await client.initialize();
   expect(await statuses([client.post(client.toolCall('count', {}), { 'last-event-id': '0_0' })])).toEqual([400]);
+  const many = Array.from({ length: 10_001 }, () => 0);
+  expect(await statuses([client.call('count', { many })])).toEqual([413]);
   client.protocolVersion = '2025-06-18';
   expect(await statuses([client.call('count')])).toEqual([400]);
   client.protocolVersion = undefined;

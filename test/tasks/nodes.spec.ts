@@ -217,10 +217,11 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await heard.close();
   });
 
-  it('the tasks of A fail when A stops', async () => {
+  it('the tasks of A fail when A stops, and a subscriber at B is notified at once', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     await until(() => a.tools.seen.length === 1);
+    const heard = await b.caller.listen([id]);
     const closing = a.app.close();
     // With a shared backend calls have a while to end.
     for (let second = 0; second < 12; second++) await shared.advance(1_000);
@@ -229,6 +230,8 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
       status: 'failed',
       statusMessage: expect.stringContaining('stopped'),
     });
+    await until(() => heard().some(({ params }) => params.status === 'failed'));
+    await heard.close();
   });
 }
 

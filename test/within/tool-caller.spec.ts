@@ -63,6 +63,7 @@ class Tools {
 
   @Tool({
     name: 'add',
+    title: 'Add numbers',
     inputSchema: z.object({ a: z.number(), b: z.number() }),
     outputSchema: z.object({ sum: z.number() }),
   })
@@ -219,6 +220,7 @@ describe('an agent of the app', () => {
     expect(names(ofBert)).toEqual(names(ofAnna).filter((name) => name !== 'secret'));
     expect(names(await tools.listTools())).toEqual(names(ofBert));
     const add = ofBert.find(({ name }) => name === 'add')!;
+    expect(add.title).toBe('Add numbers');
     expect(add.inputSchema).toEqual({
       type: 'object',
       properties: { a: { type: 'number' }, b: { type: 'number' } },
