@@ -69,6 +69,7 @@ describeRedis('the event log in Redis', () => {
     expect(await room.immortal()).toEqual([]);
     await store.drop('s');
     expect(await room.immortal()).toEqual([]);
+    await expect(append('new', ['1'])).rejects.toThrow('has ended');
     await room.advance(31_000);
     await eventually(async () => expect(await room.keys()).toEqual([]));
     await store.release('s', '0', { node: 'n', reader: 'of 0' });
@@ -155,6 +156,17 @@ describeRedis('the event log in Redis', () => {
     const { last, oldest, events } = await store.read('s', '0', 0, 1_000);
     expect([last, events.length]).toEqual([153, last - oldest + 1]);
     expect((await store.stats!()).bytes).toBeLessThanOrEqual(420);
+  });
+
+  it('G12: the event log in Redis goes on behind a gap when another process of Redis has it, from the first event on', async () => {
+    const { append } = await setup();
+    const log = `${room.prefix}:${OF_SESSIONS}{s}:log`;
+    for (const lost of [0, 1]) {
+      // As a replica that took over.
+      expect(await room.redis.admin.hget(log, 'server')).toBeTruthy();
+      await room.redis.admin.hset(log, 'server', 'the process before');
+      expect(await append('0', ['1'])).toBe(lost * 1_000_001 + 1_000_001);
+    }
   });
 
   it('the event log in Redis evicts for an append by few commands, however many streams the session has', async () => {
