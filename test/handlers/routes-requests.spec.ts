@@ -119,27 +119,28 @@ class Orders {
     canActivate(context) {
       const request = requestOf(context);
       request.body['owner'] = 'ann';
-      request.query = { page: '1', note: 'true' };
+      request.query = { page: '1' };
       return true;
     },
   })
   @Tool({
     name: 'forced',
-    inputSchema: z.object({
-      id: z.string(),
-      page: z.string().optional(),
-      note: z.string().optional(),
-      owner: z.string(),
-      name: z.string(),
-    }),
+    inputSchema: z.object({ id: z.string(), page: z.string().optional(), owner: z.string(), name: z.string() }),
   })
-  forced(
-    @Param('id') id: string,
-    @Query('page') page: string,
-    @Query('note') note: string,
-    @Body() body: object,
-  ): object {
-    return { id, page, note, body };
+  forced(@Param('id') id: string, @Query('page') page: string, @Body() body: object): object {
+    return { id, page, body };
+  }
+
+  @Get('noted')
+  @UseGuards({
+    canActivate(context) {
+      requestOf(context).query = { note: 'true', isOpen: 'true' };
+      return true;
+    },
+  })
+  @Tool({ name: 'noted' })
+  noted(@Query('note') note: string, @Query('isOpen') isOpen: boolean): object {
+    return { note, isOpen };
   }
 }
 
@@ -281,8 +282,9 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
 
   it('the request of a tool that is a route too gives the method the value that a guard has put in place of an argument', async () => {
     const { call } = await start();
-    const forced = { id: '7', page: '1', note: 'true', body: { owner: 'ann', name: 'lamp' } };
+    const forced = { id: '7', page: '1', body: { owner: 'ann', name: 'lamp' } };
     expect(await call('forced', { id: '7', owner: 'bob', name: 'lamp', page: '2' })).toEqual(forced);
+    expect(await call('noted', { note: 'x', isOpen: false })).toEqual({ note: 'true', isOpen: true });
   });
 
   it.each([
