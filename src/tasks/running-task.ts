@@ -123,7 +123,12 @@ export class RunningTask implements McpTask {
     if (!this.#messageTimer) this.#writeMessage();
   }
 
-  /** Asks a question. @param signal of this question alone @returns the answer; rejects when the task ends or `signal` aborts first */
+  /**
+   * Asks a question.
+   *
+   * @param signal of this question alone
+   * @returns the answer; rejects when the task ends or `signal` aborts first
+   */
   ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
     if (this.#state !== 'running') {
       const text = `The question "${key}" cannot be asked: the handler has returned, or its task has ended. Ask before, and await the answer.`;

@@ -131,6 +131,13 @@ class Parcels {
   readonly effects: number[] = [];
 
   @Delete(':number')
+  @UseGuards({
+    canActivate(context) {
+      const { params } = context.switchToHttp().getRequest<{ params: Record<string, string> }>();
+      if (params['number'] === '8') params['number'] = '9';
+      return true;
+    },
+  })
   @Tool()
   @Confirm(({ number }) => `Throw away parcel ${number}?`)
   remove(@Param('number', ParseIntPipe) number: number): string {
@@ -424,10 +431,16 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
 
   it('a route asks, with the arguments that its method gets', async () => {
     const app = await start({ module: { controllers: [Parcels] } });
-    const call = rounds(app, 'parcels_remove', { number: 7 });
-    expect((await call.asked()).message).toBe('Throw away parcel 7?');
-    expect(await call.answered()).toBe('gone: 7');
-    expect(app.app.get(Parcels).effects).toEqual([7]);
+    // A guard puts another number in the place of the last one.
+    for (const [number, taken] of [
+      [7, 7],
+      [8, 9],
+    ]) {
+      const call = rounds(app, 'parcels_remove', { number });
+      expect((await call.asked()).message).toBe(`Throw away parcel ${taken}?`);
+      expect(await call.answered()).toBe(`gone: ${taken}`);
+    }
+    expect(app.app.get(Parcels).effects).toEqual([7, 9]);
   });
 
   it('a registered tool asks', async () => {
