@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type CanActivate, ForbiddenException, Injectable, UseGuards } from '@nestjs/common';
 import {
   currentMcpCall,
@@ -14,6 +15,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { McpCallHooksEnd } from '../../src/core/calls/call-hooks.js';
 import { type McpEndpointPlugin, McpPlugin } from '../../src/core/plugins/mcp-plugin.js';
 import type { McpRing } from '../../src/core/plugins/rings.js';
+import type { MaybePromise } from '../../src/core/common/promises.js';
+import { McpError } from '../../src/core/protocol/errors.js';
 import { gate, TestApp } from '../support/app.js';
 import { eventually } from '../support/test-apps.js';
 
@@ -69,9 +72,45 @@ class Thrower extends McpPlugin {
   }
 }
 
+/** Serves calls of tools, and admits subscriptions, when a test lets it. */
+class Waiting extends McpPlugin {
+  constructor(
+    readonly ring: McpRing,
+    private readonly admit?: () => MaybePromise<void>,
+  ) {
+    super();
+  }
+  attach(): McpEndpointPlugin {
+    const around = async (serve: () => unknown): Promise<unknown> => {
+      began.open();
+      await held.promise;
+      return serve();
+    };
+    const { admit } = this;
+    return {
+      call: ({ method }) => {
+        if (method === 'subscriptions/listen') return admit && { admit };
+        return method === 'tools/call' && !admit ? { around: around as <T>(serve: () => T) => T } : undefined;
+      },
+    };
+  }
+}
+
+/** Notes that it is asked about a call of a tool. */
+class Asked extends McpPlugin {
+  readonly ring = 'app';
+  attach(): McpEndpointPlugin {
+    return { call: ({ method }) => void (method === 'tools/call' && acted.push('plugin')) };
+  }
+}
+
+/** What acted on a call: a plugin was asked for hooks, a guard ran. */
+const acted: string[] = [];
+
 @Injectable()
 class Never implements CanActivate {
   canActivate(): never {
+    acted.push('guard');
     throw new ForbiddenException('Not you.');
   }
 }
@@ -117,9 +156,15 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
   let app: TestApp;
   let clock: ManualClock;
   let mcp: McpTestClient;
-  const start = async (options: Partial<McpStreamableOptions> = {}): Promise<void> => {
+  const start = async (options: Partial<McpStreamableOptions> = {}, ...more: McpPlugin[]): Promise<void> => {
     clock = new ManualClock();
-    const plugins = [new Thrower('record'), new Listener('app'), new Thrower('limit'), new Listener('observe')];
+    const plugins = [
+      ...more,
+      new Thrower('record'),
+      new Listener('app'),
+      new Thrower('limit'),
+      new Listener('observe'),
+    ];
     app = await TestApp.start({
       adapter: 'fastify',
       server: undefined,
@@ -139,6 +184,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
   beforeEach(() => {
     heard.length = 0;
     ends.length = 0;
+    acted.length = 0;
     held = gate();
     began = gate();
   });
@@ -217,6 +263,25 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     expectHeard('waits', 'cancelled');
   });
 
+  it.each<[McpRing, string[]]>([
+    ['observe', []],
+    ['task', ['plugin']],
+  ])('the client cancels while a plugin waits before it serves the call, in the ring %s', async (ring, asked) => {
+    await start({}, new Waiting(ring), new Asked());
+    const abort = new AbortController();
+    const call = calling('denied', undefined, { signal: abort.signal });
+    await began.promise;
+    abort.abort();
+    await call;
+    await app.settled({ inFlight: 0 });
+    const outcomes = [...heard];
+    held.open();
+    await nextTurn();
+    expect(heard).toEqual(outcomes);
+    expect(heard.filter((text) => text.startsWith('observe'))).toHaveLength(2);
+    expect(acted).toEqual(asked);
+  });
+
   it('the client has gone', async () => {
     await start();
     const call = calling('waits');
@@ -266,6 +331,21 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     });
 
   if (era === 'modern') {
+    it.each<[string, () => MaybePromise<void>]>([
+      [
+        'at once',
+        () => {
+          throw new McpError('UNAVAILABLE', 'Not now.');
+        },
+      ],
+      ['later', () => Promise.reject(new McpError('UNAVAILABLE', 'Not now.'))],
+    ])('a plugin refuses a subscription, %s', async (_, admit) => {
+      await start({}, new Waiting('record', admit));
+      const { error } = await app.modern().ask('subscriptions/listen', { notifications: { toolsListChanged: true } });
+      expect(error).toMatchObject({ code: -32000, message: 'Not now.' });
+      await app.settled({ subscriptions: 0 });
+    });
+
     it('a task that is done', async () => {
       await start();
       mcp = await connected(true);

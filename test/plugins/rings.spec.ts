@@ -295,6 +295,38 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(heard.filter((text) => text === 'guard').length).toBeGreaterThanOrEqual(2);
   });
 
+  it.each<[string, McpRing]>([
+    ['around a run', 'app'],
+    ['inside of the results', 'limit'],
+  ])('may fail %s without waiting for what next() gives, and guards refuse as without them', async (_, ring) => {
+    await start(
+      new Acting(ring, () => ({
+        around: (next) => {
+          void next();
+          return Promise.reject(new ForbiddenException('Over the quota.'));
+        },
+      })),
+    );
+    fails = 9;
+    expect(await call('retries')).toMatch(/Over the quota|Internal error|could not/);
+    expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
+  });
+
+  it.each<McpRing>(['app', 'limit'])(
+    'cannot replace the denial of a guard by an error of their own, in the ring %s',
+    async (ring) => {
+      await start(
+        new Acting(ring, () => ({
+          around: (next) =>
+            next().catch(() => {
+              throw new Error('Something failed.');
+            }),
+        })),
+      );
+      expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
+    },
+  );
+
   it('cannot answer with a result that an earlier call gave', async () => {
     let kept: Passed | undefined;
     await start(
@@ -439,7 +471,7 @@ describe('the plugins of an app', () => {
     await expect(started(PerRequest)).rejects.toThrow('it is a plugin, which must be a singleton');
   });
 
-  it('get time to end their work when the node stops, and are closed, the innermost first', async () => {
+  it('get time to end their work when the node stops, and are closed, the innermost first, also when one fails', async () => {
     const stops: string[] = [];
     class Stopping extends McpPlugin {
       constructor(readonly ring: McpRing) {
@@ -455,7 +487,17 @@ describe('the plugins of an app', () => {
         };
       }
     }
-    const providers = ['app', 'observe'].map((ring) => ({ provide: ring, useValue: new Stopping(ring as McpRing) }));
+    class Failing extends McpPlugin {
+      readonly ring = 'limit';
+      attach(): McpEndpointPlugin {
+        const fail = (): never => {
+          throw new Error('It cannot stop.');
+        };
+        return { drain: async () => Promise.reject(new Error('It cannot drain.')), close: fail };
+      }
+    }
+    const plugins = [new Stopping('app'), new Failing(), new Stopping('observe')];
+    const providers = plugins.map((useValue) => ({ provide: useValue.ring, useValue }));
     const app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo, drainMs: 5_000 })],
       providers,

@@ -61,8 +61,16 @@ export class PluginCallHooks implements CallHooks {
     this.#hooks.push(...made);
     return made.reduceRight<() => T>((inner, hooks) => {
       const admitting = hooks.admit ? () => this.#admitted(hooks, inner) : inner;
-      return hooks.around ? () => around(hooks, admitting) : admitting;
+      return hooks.around ? () => this.#around(hooks, admitting) : admitting;
     }, serve)();
+  }
+
+  #around<T>(hooks: McpCallHooks, serve: () => T): T {
+    return around(hooks, () => {
+      // The plugin may have waited.
+      assertOpen(this.call);
+      return serve();
+    });
   }
 
   #admitted<T>(hooks: McpCallHooks, serve: () => T): T {

@@ -48,9 +48,9 @@ export interface McpEndpointPlugin {
   handler?(target: McpHandlerTarget): McpHandlerHooks | undefined;
   /** Returns whether lists, completions and subscriptions leave a handler out for a caller. What it throws is logged, and hides it. */
   hides?(target: McpHandlerTarget, call: McpCall): boolean;
-  /** Called when the node stops: gives what runs `limitMs` to end. */
+  /** Called when the node stops: gives what runs `limitMs` to end. What it throws is logged. */
   drain?(limitMs: number): Promise<void>;
-  /** Called when the endpoint has stopped. */
+  /** Called when the endpoint has stopped. What it throws is logged. */
   close?(): MaybePromise<void>;
 }
 
@@ -102,7 +102,7 @@ export interface McpRunHooks {
    *
    * @param next runs them, once: called again it gives the same promise
    * @returns what `next()` gave, a copy of it by `passed()`, or what `run.answer()` gave; any other answer fails the call
-   * @throws what fails the run; before `next()` was called it is thrown behind the guards
+   * @throws what fails the run; what `next()` did not throw is thrown behind the guards
    */
   around?(next: () => Promise<Passed>): Promise<Passed>;
   /**

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import type { MaybePromise } from '../common/promises.js';
 import type { CallHooks, CallPlugins } from '../calls/call-hooks.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
@@ -80,14 +81,23 @@ export class PluginHost implements CallPlugins {
     });
   }
 
-  /** Gives the work of plugins `limitMs` to end. */
+  /** Gives the work of plugins `limitMs` to end. Never rejects. */
   async drain(limitMs: number): Promise<void> {
-    await Promise.all(this.#attached.map(async ({ plugin }) => plugin.drain?.(limitMs)));
+    await Promise.all(this.#attached.map(({ plugin }) => stopped(() => plugin.drain?.(limitMs))));
   }
 
-  /** Closes plugins, the innermost first. */
+  /** Closes plugins, the innermost first. Never rejects. */
   async close(): Promise<void> {
-    for (const { plugin } of this.#attached.toReversed()) await plugin.close?.();
+    for (const { plugin } of this.#attached.toReversed()) await stopped(() => plugin.close?.());
+  }
+}
+
+/** A plugin that fails keeps neither the others nor the node from their end. */
+async function stopped(stop: () => MaybePromise<void> | undefined): Promise<void> {
+  try {
+    await stop();
+  } catch (error) {
+    logError(error);
   }
 }
 

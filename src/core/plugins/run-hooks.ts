@@ -38,6 +38,30 @@ export function passed(result: Passed, changed: object): Passed {
   return changed as Passed;
 }
 
+/** What the `next()` of a plugin runs, at most once. A plugin that does not await it must not end the process. */
+class Inner {
+  running: Promise<Passed> | undefined;
+  #failed: { readonly error: unknown } | undefined;
+
+  constructor(private readonly run: () => Promise<Passed>) {}
+
+  readonly next = (): Promise<Passed> => (this.running ??= quiet(this.#run()));
+
+  /** Returns whether an error is that of what was run. */
+  threw(error: unknown): boolean {
+    return this.#failed !== undefined && this.#failed.error === error;
+  }
+
+  async #run(): Promise<Passed> {
+    try {
+      return await this.run();
+    } catch (error) {
+      this.#failed = { error };
+      throw error;
+    }
+  }
+}
+
 /** One run of a handler, inside the rings around its rounds. */
 export class PluginRun implements McpRun {
   readonly target: McpHandlerTarget;
@@ -107,14 +131,14 @@ export class PluginRun implements McpRun {
   }
 
   async #passage<T>(hooks: McpRunHooks, next: () => Promise<T>): Promise<T> {
-    let given: Promise<Passed> | undefined;
     let result: object | undefined;
+    const inner = new Inner(async () => (result = (await next()) as object) as Passed);
     let returned: Passed;
     try {
-      returned = await hooks.around!(() => (given ??= next().then((value) => (result = value as object) as Passed)));
+      returned = await hooks.around!(inner.next);
     } catch (error) {
       // A caller from whom guards hide the handler learns nothing of it (D31).
-      if (!given) await this.assertAdmitted();
+      if (!inner.threw(error)) await this.assertAdmitted();
       throw error;
     }
     if (result !== undefined && (returned === result || changedFrom.get(returned) === result)) return returned as T;
@@ -164,12 +188,11 @@ export class PluginRound implements HandlerRound {
 
   async valueOf<T>(produce: () => Promise<T>): Promise<T> {
     let value: { readonly is: T } | undefined;
-    let given: Promise<Passed> | undefined;
-    let next = (): Promise<Passed> =>
-      (given ??= produce().then((is) => {
-        value = { is };
-        return TOKEN;
-      }));
+    const innermost = new Inner(async () => {
+      value = { is: await produce() };
+      return TOKEN;
+    });
+    let { next } = innermost;
     for (const one of this.#inResults.toReversed()) {
       if (!one.around) continue;
       const inner = next;
@@ -179,11 +202,11 @@ export class PluginRound implements HandlerRound {
       await next();
     } catch (error) {
       // As in a passage.
-      if (!given) await this.run.assertAdmitted();
+      if (!innermost.threw(error)) await this.run.assertAdmitted();
       throw error;
     }
     // Whatever a plugin answers: the value is the handler's.
-    await given;
+    await innermost.running;
     if (!value) throw new TypeError('around() of a plugin did not call next(), so the call failed.');
     return value.is;
   }

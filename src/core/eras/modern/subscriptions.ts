@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Observable, type Subscriber, Subscription as RxSubscription } from 'rxjs';
 import { McpClock, systemClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
-import { deferred, quiet } from '../../common/promises.js';
+import { deferred, isThenable, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../calls/mcp-call.js';
 import { McpDispatcher } from '../../calls/mcp-dispatcher.js';
 import { TaskHost } from '../../calls/mcp-tasks.js';
@@ -105,8 +105,8 @@ export class Subscriptions {
     this.#open.add(subscription);
     this.#hold(http.principal, 1);
     call.target = LISTEN;
-    if (this.observer.active) this.observer.around(call, (record) => record(() => subscription.ask(requested)));
-    else subscription.ask(requested);
+    const ask = (): unknown => subscription.ask(requested);
+    subscription.begin(this.observer.active ? () => this.observer.around(call, (record) => record(ask)) : ask);
     return subscription;
   }
 
@@ -220,6 +220,16 @@ class Subscription implements PendingReply {
 
   get principal(): string | undefined {
     return this.call.principal;
+  }
+
+  /** Begins inside of what acts on the call, which may have it wait, or refuse it. */
+  begin(asking: () => unknown): void {
+    try {
+      const asked = asking();
+      if (isThenable(asked)) asked.then(undefined, (error: unknown) => this.#fail(error));
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   /** Begins to collect changes, and asks the guards which of them this caller may receive. */
