@@ -1,6 +1,7 @@
 import {
   Injectable,
   Scope,
+  UnauthorizedException,
   UseGuards,
   type CanActivate,
   type ExecutionContext,
@@ -76,6 +77,31 @@ describe.each(ONE_ADAPTER)('which entries lists show on %s', (adapter) => {
     await start({});
     expect(await toolsOf('owner')).toEqual(['open', 'secret', 'owned']);
     expect(await toolsOf('other')).toEqual(['open', 'secret']);
+  });
+
+  it('what lists show leaves out an entry whose guard fails, which the log says once, and says no denial', async () => {
+    const throwing = (error: Error): CanActivate => ({
+      canActivate: () => {
+        throw error;
+      },
+    });
+    class Failing {
+      @Tool({ name: 'faulty' })
+      @UseGuards(throwing(new TypeError('no database')))
+      faulty(): void {}
+      @Tool({ name: 'denied' })
+      @UseGuards(throwing(new UnauthorizedException()))
+      denied(): void {}
+    }
+    await start({}, [Failing]);
+    expect([await toolsOf('owner'), await toolsOf('other')]).toEqual([[], []]);
+    expect(app.log.texts('error')).toEqual([expect.stringMatching(/Failing\.faulty[^]*no database/)]);
+  });
+
+  it('what lists show is not decided by a global guard that is not named, also beside the guard of a method', async () => {
+    const closed: CanActivate = { canActivate: (context) => !McpExecutionContext.isMcp(context) };
+    await start({}, [Tools, { provide: APP_GUARD, useValue: closed }]);
+    expect(await toolsOf('owner')).toEqual(['open', 'secret', 'owned']);
   });
 
   it('what lists show is decided by global guards that the option "listGuards" names', async () => {

@@ -1,8 +1,8 @@
-import { Injectable, Scope, UseGuards, type CanActivate, type Provider } from '@nestjs/common';
+import { Controller, Injectable, Scope, UseGuards, type CanActivate, type Provider } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
+import { ONE_ADAPTER, serverInfo, startFailure, type TestAppOptions } from '../support/app.js';
 import { testApps } from '../support/test-apps.js';
 
 @Injectable()
@@ -25,6 +25,13 @@ class Plain {
   run(): void {}
 }
 
+@Controller('controlled')
+@UseGuards(Guard)
+class Controlled {
+  @Tool({ name: 'controlled' })
+  run(): void {}
+}
+
 const SCOPED_GUARD: Provider = { provide: APP_GUARD, useClass: Guard, scope: Scope.REQUEST };
 
 describe.each(ONE_ADAPTER)('a guard that Nest would skip, on %s,', (adapter) => {
@@ -43,9 +50,12 @@ describe.each(ONE_ADAPTER)('a guard that Nest would skip, on %s,', (adapter) => 
     expect((await startFailure(adapter, module)).message).toContain(`silently skip ${what}`);
   });
 
-  it('a guard that Nest runs for a class under another token keeps the tool from its caller', async () => {
-    const app = await begin({ providers: [{ provide: 'token', useClass: Guarded }] });
-    const { error } = await (await app.modern().call('guarded')).json();
+  it.each<[string, Partial<TestAppOptions>, string]>([
+    ['a class under another token', { providers: [{ provide: 'token', useClass: Guarded }] }, 'guarded'],
+    ['the class of a controller', { module: { controllers: [Controlled] } }, 'controlled'],
+  ])('a guard that Nest runs for %s keeps the tool from its caller', async (_, options, tool) => {
+    const app = await begin(options);
+    const { error } = await (await app.modern().call(tool)).json();
     expect(error).toMatchObject({ code: -32602 });
   });
 });
