@@ -8,6 +8,7 @@ import { CallObserver } from '../core/calls/call-observer.js';
 import { currentMcpCall, type McpCall } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpRefusal } from '../core/calls/mcp-instrumentation.js';
 import { type TaskEnd, TaskHost } from '../core/calls/mcp-tasks.js';
+import type { McpTarget } from '../core/calls/mcp-target.js';
 import { excerpt } from '../core/protocol/errors.js';
 import { HandlerTable } from '../core/handlers/registry/handler-table.js';
 import type { UriVariables } from '../core/handlers/registry/uri-template.js';
@@ -88,7 +89,7 @@ export class EndpointAudit implements McpInstrumentation {
   call<T>(info: McpCallInfo, run: () => T): T {
     if (QUIET.has(info.method)) return run();
     const call = currentMcpCall();
-    const record = this.#recordOf(info);
+    const record = this.#recordOf(info, call);
     this.#begun.set(info, record);
     if (call) this.#begun.set(call, record);
     return run();
@@ -133,7 +134,8 @@ export class EndpointAudit implements McpInstrumentation {
     return counting;
   }
 
-  #recordOf(info: McpCallInfo): McpAuditRecord {
+  /** @param served absent for a call that was not recorded when it began: it may end in the context of another one */
+  #recordOf(info: McpCallInfo, served?: McpCall): McpAuditRecord {
     const { method, name, uri, principal, scopes, clientInfo, sessionId, requestId, protocolVersion, meta } = info;
     const kind = kindOf(method);
     return Object.freeze({
@@ -144,7 +146,7 @@ export class EndpointAudit implements McpInstrumentation {
         name: shortened(name) ?? this.#uriOf(uri),
         principal,
         scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
-        ip: addressOf(currentMcpCall()?.request),
+        ip: addressOf(served?.request),
         clientName: shortened(clientInfo.name),
         clientVersion: shortened(clientInfo.version),
         sessionId: sessionId === undefined ? undefined : sessionIdOf(sessionId, principal),
@@ -152,7 +154,7 @@ export class EndpointAudit implements McpInstrumentation {
         protocolVersion,
         traceId: activeTraceId() ?? traceIdIn(meta),
       }),
-      ...this.#argumentsOf(info),
+      ...this.#argumentsOf(info, served?.target),
     });
   }
 
@@ -160,11 +162,10 @@ export class EndpointAudit implements McpInstrumentation {
    * Returns what is recorded of the arguments: nothing for a tool that the endpoint does not have, because no schema says what
    * is sensitive in them. The client may have misspelt its name.
    */
-  #argumentsOf(info: McpCallInfo): Partial<McpAuditRecord> {
+  #argumentsOf(info: McpCallInfo, target: McpTarget | undefined): Partial<McpAuditRecord> {
     const { method } = info;
     const { server } = this.#get<{ readonly server?: unknown }>(MCP_OPTIONS);
     if (kindOf(method) !== 'tool' || server !== undefined) return this.redaction.of(info, undefined);
-    const target = currentMcpCall()?.target;
     return target ? this.redaction.of(info, target.inputSchema) : {};
   }
 

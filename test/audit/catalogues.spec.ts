@@ -6,6 +6,7 @@ import {
   McpRegistry,
   McpStreamableModule,
   McpToolCaller,
+  Tool,
 } from 'nestjs-mcp-streamable';
 import { McpAuditModule } from 'nestjs-mcp-streamable/audit';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -34,6 +35,18 @@ class Plugins {
   }
 }
 
+/** Cancels another call: that ends in the context of this one. */
+let stop: () => void;
+
+@Injectable()
+class Operators {
+  @Tool({ name: 'stop', inputSchema: { type: 'object' } })
+  stop(): string {
+    stop();
+    return 'stopped';
+  }
+}
+
 describe('tools of a catalogue', () => {
   let app: TestApp;
   let client: ModernClient;
@@ -44,7 +57,7 @@ describe('tools of a catalogue', () => {
     records = new Records();
     app = await TestApp.of('fastify', {
       imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot({ sink: records, required: true })],
-      providers: [Plugins],
+      providers: [Plugins, Operators],
     });
     client = new ModernClient(app.url);
   });
@@ -64,14 +77,19 @@ describe('tools of a catalogue', () => {
   it('tools of a catalogue are audited when a call is cancelled while their list is asked for, and do not run', async () => {
     listing = gate();
     const gone = new AbortController();
-    const call = app.app.get(McpToolCaller).callTool('pay', { pin: SECRET }, { signal: gone.signal });
+    const call = app.app
+      .get(McpToolCaller)
+      .callTool('pay', { pin: SECRET }, { signal: gone.signal })
+      .catch((error: Error) => error.name);
     await eventually(() => expect(asked).toBe(1));
-    gone.abort();
-    await expect(call).rejects.toThrow('aborted');
-    expect(records.all).toMatchObject([{ name: 'pay', outcome: 'cancelled' }]);
+    stop = () => gone.abort();
+    await client.ask('tools/call', { name: 'stop' });
+    expect(await call).toBe('AbortError');
+    const outcomes = () => records.all.map(({ name, outcome }) => `${name} ${outcome}`);
+    expect(outcomes()).toEqual(['stop attempt', 'pay cancelled', 'stop served']);
     listing.open();
     await nextTurn();
-    expect(records.all).toHaveLength(1);
+    expect(outcomes()).toHaveLength(3);
     expect(JSON.stringify(records.all)).not.toContain(SECRET);
   });
 
@@ -83,7 +101,7 @@ describe('tools of a catalogue', () => {
       content: [{ text: 'The tool "pay" is switched off: Not now.' }],
     });
     const { result } = await client.ask('tools/list');
-    expect(result.tools).toMatchObject([{ name: 'note' }]);
+    expect(result.tools).toMatchObject([{ name: 'stop' }, { name: 'note' }]);
     expect(JSON.stringify(records.all)).not.toContain(SECRET);
     await registry.enable('pay');
     expect((await pay()).result).toMatchObject({ content: [{ text: 'pay done' }] });
