@@ -4,7 +4,7 @@ import type { McpCallHooksEnd } from '../calls/call-hooks.js';
 import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
 import type { AdmittedCall } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
-import type { McpHandlerTarget, McpTarget } from '../calls/mcp-target.js';
+import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRing } from './rings.js';
 
 /**
@@ -81,7 +81,7 @@ export interface McpCallHooks {
 
 /** What a plugin does with the calls of one handler. @internal */
 export interface McpHandlerHooks {
-  /** Limits its results; of several plugins that of the first ring counts. */
+  /** Limits the results of a tool; of several plugins that of the first ring counts. */
   readonly bound?: ResultBound | undefined;
   /**
    * Asked when a run begins; of the rings inside 'rounds' for each round. What it throws fails the run, behind the guards.
@@ -135,5 +135,3 @@ export interface McpRun {
   /** Asks the client, as `ctx.ask()` does. @param key names the question within the run */
   ask(key: string, question: McpQuestion): Promise<unknown>;
 }
-
-export type { McpTarget };
