@@ -253,7 +253,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
     await expectErrorsOfHandlers(app);
   });
 
-  it('P5: a result that cannot be written as JSON becomes an error, in a JSON body, a batch and a stream', async () => {
+  it('P5: a result, and the data of an error, that cannot be written as JSON become an error, in a JSON body, a batch and a stream', async () => {
     const app = await start({
       server: scripted({
         // The SDK lets it through: only JSON itself has no word for it.
@@ -261,12 +261,16 @@ describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
           if (first !== undefined) await ctx.mcpReq.notify(log(first));
           return { content: [], structuredContent: { big: 1n } };
         },
+        throws: () => {
+          throw Object.assign(new Error('out of paper'), { code: -32055, data: { tray: 2n } });
+        },
       }),
     });
     const events = recordedEvents(app);
     const client = await app.client().initialize('2025-03-26');
     const alone = await client.call('bigint', {}, { id: 'alone' });
     expect(await alone.json()).toMatchObject({ id: 'alone', error: { code: -32603 } });
+    expect(await (await client.call('throws')).json()).toMatchObject({ error: { code: -32603 } });
     const both = await client.post([
       client.toolCall('bigint', {}, { id: 'x' }),
       client.toolCall('nobody', {}, { id: 'y' }),
@@ -275,7 +279,7 @@ describe.each(ONE_ADAPTER)('with an SDK server: POST on %s', (adapter) => {
     const stream = (await client.call('bigint', { first: 'a word' })).sse();
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a word', 'error -32603']);
-    expect(events.filter(({ type }) => type === 'protocol-error')).toHaveLength(3);
+    expect(events.filter(({ type }) => type === 'protocol-error')).toHaveLength(4);
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 

@@ -37,4 +37,19 @@ describeRedis('the message bus on Redis', () => {
     await expect.poll(() => heard).toEqual(['one', 'two']);
     await room.close();
   });
+
+  it('the message bus on Redis is not flushed while Redis has not accepted a message', async () => {
+    const room = await RedisRoom.open();
+    const speaker = room.node().messageBus;
+    await speaker.connected();
+    await room.redis.admin.call('CLIENT', 'PAUSE', '600000', 'WRITE');
+    let isFlushed = false;
+    speaker.broadcast('one');
+    const flushed = speaker.flushed().then(() => (isFlushed = true));
+    await room.redis.admin.ping();
+    expect(isFlushed).toBe(false);
+    await room.redis.admin.call('CLIENT', 'UNPAUSE');
+    await flushed;
+    await room.close();
+  });
 });

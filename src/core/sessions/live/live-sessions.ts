@@ -224,10 +224,7 @@ export class LiveSessions {
     this.#swept$.complete();
     this.#drops.cancel();
     const known = new Set([...this.#initializing.keys(), ...this.#live.keys()]);
-    for (const [id, session] of this.#initializing) {
-      void session.end('shutdown');
-      this.#track(this.discard(id, session));
-    }
+    for (const [id, session] of this.#initializing) this.#track(this.discard(id, session));
     const forget = !this.runtime.sharedRecords;
     for (const id of this.#live.keys()) this.#endHere(id, 'shutdown', { dropLog: forget || this.#ownsLogs });
     if (forget) await this.#endOthers(known).catch((error: unknown) => this.runtime.storeFault('', error));
