@@ -749,6 +749,7 @@ describe('the dispatcher, by itself', () => {
 
   async function outcomeOf(call: McpCall): Promise<{ result: object } | { error: unknown }> {
     try {
+      call.target = await served.find(call);
       return { result: await runInCall(call, () => served.request(call)) };
     } catch (error) {
       return { error };
