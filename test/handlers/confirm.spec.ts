@@ -128,8 +128,6 @@ class Shop {
 
 @Controller('parcels')
 class Parcels {
-  readonly effects: number[] = [];
-
   @Delete(':number')
   @UseGuards({
     canActivate(context) {
@@ -141,7 +139,6 @@ class Parcels {
   @Tool()
   @Confirm(({ number }) => `Throw away parcel ${number}?`)
   remove(@Param('number', ParseIntPipe) number: number): string {
-    this.effects.push(number);
     return `gone: ${number}`;
   }
 }
@@ -440,7 +437,6 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
       expect((await call.asked()).message).toBe(`Throw away parcel ${taken}?`);
       expect(await call.answered()).toBe(`gone: ${taken}`);
     }
-    expect(app.app.get(Parcels).effects).toEqual([7, 9]);
   });
 
   it('a registered tool asks', async () => {
