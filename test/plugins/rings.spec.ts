@@ -215,7 +215,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     ]);
   });
 
-  it('have one passage around all rounds of questions, or one for each round, by their ring', async () => {
+  it('plugins have one passage around all rounds of questions, or one for each round, by their ring', async () => {
     await start(noting('app'), noting('once'));
     expect(await call('asks')).toBe('accept');
     const passages = heard.filter((text) => text.endsWith('>'));
@@ -226,7 +226,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     );
   });
 
-  it('are entered once, however often an interceptor runs the method', async () => {
+  it('plugins are entered once, however often an interceptor runs the method', async () => {
     await start(noting('app'));
     fails = 2;
     expect(await call('retries')).toBe('a');
@@ -371,7 +371,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(heard.at(-1)).toBe('method');
   });
 
-  it('are asked about each handler once, also about one that is registered later', async () => {
+  it('plugins are asked about each handler once, also about one that is registered later', async () => {
     const asked: string[] = [];
     await start(
       new Acting('app', undefined, ({ kind, key, option }) => {

@@ -180,9 +180,10 @@ function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, ser
   return run();
 }
 
-type Served<T> = { readonly value: T } | { readonly error: unknown };
+/** What serving a call gave, or threw. */
+export type Served<T> = { readonly value: T } | { readonly error: unknown };
 
-function attempt<T>(serve: () => T): Served<T> {
+export function attempt<T>(serve: () => T): Served<T> {
   try {
     return { value: serve() };
   } catch (error) {
@@ -191,7 +192,7 @@ function attempt<T>(serve: () => T): Served<T> {
 }
 
 /** Reports what an async instrumentation throws, unless it only passes on that the call was rejected. */
-async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
+export async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
   if ('value' in served && served.value === returned) return;
   const outcome = 'value' in served ? served.value : Promise.reject(served.error);
   const [own, call] = await Promise.allSettled([returned, outcome]);

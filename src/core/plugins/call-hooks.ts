@@ -1,6 +1,7 @@
 import { isThenable } from '../common/promises.js';
 import type { CallHooks, McpCallHooksEnd } from '../calls/call-hooks.js';
 import { assertOpen, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
+import { attempt, reportRejection, type Served } from '../calls/call-observer.js';
 import { logError } from '../calls/operator-log.js';
 import type { McpCallHooks, McpEndpointPlugin } from './mcp-plugin.js';
 
@@ -99,8 +100,6 @@ export function settledOf(answer: Promise<unknown>): Promise<PromiseSettledResul
   return Promise.allSettled([answer]).then(([settled]) => settled);
 }
 
-type Served<T> = { readonly value: T } | { readonly error: unknown };
-
 /** Serves a call inside a hook: once, and with the outcome of the call, whatever the hook does. */
 function around<T>(hooks: McpCallHooks, serve: () => T): T {
   let served: Served<T> | undefined;
@@ -128,21 +127,5 @@ function around<T>(hooks: McpCallHooks, serve: () => T): T {
   }) as T;
 }
 
-function attempt<T>(serve: () => T): Served<T> {
-  try {
-    return { value: serve() };
-  } catch (error) {
-    return { error };
-  }
-}
-
 const passesOn = (served: Served<unknown> | undefined, error: unknown): boolean =>
   served !== undefined && 'error' in served && served.error === error;
-
-/** Reports what an async hook throws, unless it only passes on that the call was rejected. */
-async function reportRejection(returned: Promise<unknown>, served: Served<unknown>): Promise<void> {
-  if ('value' in served && served.value === returned) return;
-  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
-  const [own, call] = await Promise.allSettled([returned, outcome]);
-  if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
-}
