@@ -12,6 +12,9 @@ import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
 import { FEATURES } from './core/plugins/plugin-host.js';
 import { LimitsPlugin } from './limits/limits.plugin.js';
+import { EndpointSwitches } from './switches/endpoint-switches.js';
+import { SwitchesPlugin } from './switches/switches.plugin.js';
+import { OffSwitch } from './core/handlers/registry/mcp-registry.js';
 import { endpointProviders } from './core/eras/endpoint.providers.js';
 import { handlerProviders } from './core/handlers/handler.providers.js';
 import { httpProviders } from './core/http/http.providers.js';
@@ -51,11 +54,12 @@ const dispatcherProvider: Provider = {
 /** The features of the package, as plugins of the endpoint. */
 const featuresProvider: Provider = {
   provide: FEATURES,
-  useFactory: (options: McpStreamableOptions, doctor: EndpointDoctor): McpPlugin[] => [
+  useFactory: (options: McpStreamableOptions, switches: EndpointSwitches, doctor: EndpointDoctor): McpPlugin[] => [
+    new SwitchesPlugin(switches),
     new LimitsPlugin(options),
     ...doctor.plugins,
   ],
-  inject: [MCP_OPTIONS, EndpointDoctor],
+  inject: [MCP_OPTIONS, EndpointSwitches, EndpointDoctor],
 };
 
 /** Provides the parts of one endpoint, room by room. */
@@ -68,6 +72,8 @@ export const endpointParts: Provider[] = [
   ...sessionProviders,
   ...handlerProviders,
   ...methodProviders,
+  EndpointSwitches,
+  { provide: OffSwitch, useExisting: EndpointSwitches },
   featuresProvider,
   dispatcherProvider,
   ...endpointProviders,

@@ -1,4 +1,5 @@
 import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
+import type { OffSwitch } from '../core/handlers/registry/mcp-registry.js';
 import { cut } from './live-events.js';
 import type { Row } from './live-state.js';
 import { OTHERS, type ToolRow } from './statistics.js';
@@ -35,6 +36,7 @@ export class HandlerRows {
    */
   constructor(
     private readonly table: HandlerTable,
+    private readonly off: OffSwitch,
     private readonly idOf: (name: string) => string,
   ) {}
 
@@ -42,7 +44,7 @@ export class HandlerRows {
   tools(called: readonly ToolRow[]): OfferedTool[] {
     const rows: OfferedTool[] = [];
     const known = new Set<string>();
-    const { off } = this.table;
+    const { off } = this;
     const withSwitch = (tool: OfferedTool) => {
       known.add(tool.name);
       const switched = off.get('tool', tool.name);

@@ -19,7 +19,7 @@ import { HttpEdge } from '../core/http/edge/http-edge.js';
 import type { McpFinding } from '../core/handlers/doctor/diagnosis.js';
 import { EndpointDoctor } from '../core/handlers/methods/endpoint-doctor.js';
 import { HandlerTable } from '../core/handlers/registry/handler-table.js';
-import { McpRegistry } from '../core/handlers/registry/mcp-registry.js';
+import { McpRegistry, OffSwitch } from '../core/handlers/registry/mcp-registry.js';
 import { LiveSessions } from '../core/sessions/live/live-sessions.js';
 import type { McpSessionDetails } from '../core/sessions/live/session-state.js';
 import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
@@ -83,7 +83,9 @@ export class LiveEndpoint {
     events: EventRing,
     private readonly payloads: Payloads | undefined,
   ) {
-    this.#handlers = new HandlerRows(this.#get(HandlerTable), (name) => hashOf(`tool ${index} ${name}`));
+    this.#handlers = new HandlerRows(this.#get(HandlerTable), this.#get(OffSwitch), (name) =>
+      hashOf(`tool ${index} ${name}`),
+    );
     this.#records = new CallRecords(payloads);
     this.watch(false);
     const { calls$, events$, refusals$ } = this.service;

@@ -33,20 +33,33 @@ export interface McpEndpointHost {
   readonly name: string | undefined;
   readonly nodeId: string;
   readonly clock: McpClock;
+  /**
+   * The plugin answers `handler()` differently from now on: it is asked again about each handler before the next run or list of it.
+   *
+   * @param kind clients are told that their lists of this kind have changed
+   */
+  refresh(kind?: ListedKind): void;
 }
+
+/** Lists show handlers of these kinds. @internal */
+export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 
 /** What a plugin does at one endpoint. @internal */
 export interface McpEndpointPlugin {
   /** Asked about each call that is served, also of unknown methods. @returns its hooks; `undefined`: none */
   call?(call: McpCall): McpCallHooks | undefined;
   /**
-   * Asked about each tool, prompt, resource, template and skill once, when plugins are attached, or when it is registered.
+   * Asked about each tool, prompt, resource, template and skill when plugins are attached, or when it is registered, and again after
+   * `refresh()` of the endpoint.
    *
    * @returns its hooks; `undefined`: calls of the handler pay nothing
-   * @throws what refuses the handler: the start fails, or its registration
+   * @throws what refuses the handler: the start fails, or its registration; after `refresh()` it fails each run, behind the guards
    */
   handler?(target: McpHandlerTarget): McpHandlerHooks | undefined;
-  /** Returns whether lists, completions and subscriptions leave a handler out for a caller. What it throws is logged, and hides it. */
+  /**
+   * Returns whether lists, completions and subscriptions leave a handler out for a caller, so that no cache may share a list. What it
+   * throws is logged, and hides it. A handler that is hidden from all callers has `hidden` in its hooks.
+   */
   hides?(target: McpHandlerTarget, call: McpCall): boolean;
   /** Called when the node stops: gives what runs `limitMs` to end. What it throws is logged. */
   drain?(limitMs: number): Promise<void>;
@@ -83,6 +96,8 @@ export interface McpCallHooks {
 export interface McpHandlerHooks {
   /** Limits the results of a tool; of several plugins that of the first ring counts. */
   readonly bound?: ResultBound | undefined;
+  /** Lists, completions and subscriptions leave the handler out, for all callers. */
+  readonly hidden?: boolean | undefined;
   /**
    * Asked when a run begins; of the rings inside 'rounds' for each round. What it throws fails the run, behind the guards.
    *

@@ -5,7 +5,7 @@ import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { logError } from '../calls/operator-log.js';
 import { PluginCallHooks } from './call-hooks.js';
-import type { McpEndpointHost, McpEndpointPlugin, McpHandlerHooks, McpPlugin } from './mcp-plugin.js';
+import type { ListedKind, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks, McpPlugin } from './mcp-plugin.js';
 import { isAroundRounds, isInResults, type McpRing, RINGS } from './rings.js';
 import type { HookedRuns } from './run-hooks.js';
 
@@ -15,70 +15,112 @@ export const FEATURES = Symbol('nestjs-mcp-streamable:FEATURES');
 interface Attached {
   readonly ring: McpRing;
   readonly plugin: McpEndpointPlugin;
+  /** The generation of the host that it has begun last. */
+  readonly refreshed: { at: number };
 }
 
-/** Holds the plugins of one endpoint, in the order of their rings. */
+/** A handler of the endpoint, with what plugins do with it. */
+export interface Hooked {
+  /** Returns an option of its decorator or registration, unchecked. */
+  option(name: string): unknown;
+  /** With its runs; absent: nothing. */
+  runs?: HookedRuns | undefined;
+  /** Limits its results; absent: they may have any size. */
+  bound?: ResultBound | undefined;
+  /** Whether lists leave it out, for all callers. */
+  hidden?: boolean | undefined;
+  /** What plugins have answered. It is out of date when the host has another generation. */
+  asked?: Asked | undefined;
+}
+
+interface Asked {
+  readonly host: PluginHost;
+  readonly generation: number;
+  /** By plugin, in the order of the rings. */
+  readonly hooks: readonly (McpHandlerHooks | undefined)[];
+}
+
+/**
+ * # The plugins of one endpoint, in the order of their rings
+ *
+ * What they answer about a handler is kept on the handler, so that a call asks nobody. A plugin that answers differently begins a new
+ * generation. A call or list that meets a handler of an older generation asks again those plugins that have changed their answers:
+ * handlers of catalogues, and of calls that have found their handler and wait, are in no table.
+ */
 @Injectable()
 export class PluginHost implements CallPlugins {
   #attached: readonly Attached[] = [];
   #observers: readonly McpEndpointPlugin[] = [];
   #others: readonly McpEndpointPlugin[] = [];
+  #hiding: readonly McpEndpointPlugin[] = [];
   active = false;
+  generation = 0;
 
-  /** Attaches plugins, once. Those of one ring keep their order. @throws what `attach()` throws */
-  attach(plugins: readonly McpPlugin[], endpoint: McpEndpointHost): void {
+  /**
+   * Attaches plugins, once. Those of one ring keep their order.
+   *
+   * @param relisted is called when the lists of a kind have changed
+   * @throws what `attach()` throws
+   */
+  attach(
+    plugins: readonly McpPlugin[],
+    endpoint: Omit<McpEndpointHost, 'refresh'>,
+    relisted: (kind: ListedKind) => void,
+  ): void {
     this.#attached = plugins
       .flatMap((each) => {
-        const plugin = each.attach(endpoint);
-        return plugin ? [{ ring: each.ring, plugin }] : [];
+        const refreshed = { at: 0 };
+        const refresh = (kind?: ListedKind): void => {
+          refreshed.at = ++this.generation;
+          if (kind) relisted(kind);
+        };
+        const plugin = each.attach({ ...endpoint, refresh });
+        return plugin ? [{ ring: each.ring, plugin, refreshed }] : [];
       })
       .toSorted((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
     const ofCalls = this.#attached.filter(({ plugin }) => 'call' in plugin);
     this.#observers = ofCalls.filter(({ ring }) => ring === 'observe').map(({ plugin }) => plugin);
     this.#others = ofCalls.filter(({ ring }) => ring !== 'observe').map(({ plugin }) => plugin);
     this.active = ofCalls.length > 0;
+    this.#hiding = this.#attached.map(({ plugin }) => plugin).filter((plugin) => 'hides' in plugin);
   }
 
   hooksOf(call: McpCall): CallHooks {
     return new PluginCallHooks(call, this.#observers, this.#others);
   }
 
-  /** Asks all plugins about a handler. @throws what refuses it */
-  hooksOfHandler(target: McpHandlerTarget): {
-    readonly runs: HookedRuns | undefined;
-    readonly bound: ResultBound | undefined;
-  } {
-    const found = this.#attached.flatMap(({ ring, plugin }) => {
-      const hooks = plugin.handler?.(target);
-      return hooks ? [{ ring, hooks }] : [];
+  /**
+   * Asks plugins about a handler: all of them at first, later those that have refreshed their answers.
+   *
+   * @throws at first: what refuses the handler
+   */
+  ask(handler: Hooked & McpHandlerTarget): void {
+    const before = handler.asked;
+    const hooks = this.#attached.map(({ plugin, refreshed }, index) => {
+      if (!before) return plugin.handler?.(handler);
+      return refreshed.at > before.generation ? askedAgain(plugin, handler) : before.hooks[index];
     });
-    const factories = (isThere: (ring: McpRing) => boolean) =>
-      found.flatMap(({ ring, hooks }) => (isThere(ring) ? factoriesOf(hooks) : []));
-    const aroundRounds = factories(isAroundRounds);
-    const inRounds = factories((ring) => !isAroundRounds(ring) && !isInResults(ring));
-    const inResults = factories(isInResults);
+    handler.asked = { host: this, generation: this.generation, hooks };
+    const runs = (isThere: (ring: McpRing) => boolean) =>
+      hooks.flatMap((each, index) => (each?.run && isThere(this.#attached[index]!.ring) ? [runOf(each)] : []));
+    const aroundRounds = runs(isAroundRounds);
+    const inRounds = runs((ring) => !isAroundRounds(ring) && !isInResults(ring));
+    const inResults = runs(isInResults);
     const isHooked = aroundRounds.length + inRounds.length + inResults.length > 0;
-    return {
-      runs: isHooked ? { target, aroundRounds, inRounds, inResults } : undefined,
-      bound: found.find(({ hooks }) => hooks.bound)?.hooks.bound,
-    };
+    handler.runs = isHooked ? { target: handler, aroundRounds, inRounds, inResults } : undefined;
+    handler.bound = hooks.find((each) => each?.bound)?.bound;
+    handler.hidden = hooks.some((each) => each?.hidden);
   }
 
-  /** Whether a plugin hides handlers. */
-  get hiding(): boolean {
-    return this.#attached.some(({ plugin }) => 'hides' in plugin);
+  /** Whether lists depend on their caller: a plugin has `hides()`. */
+  get hidesByCaller(): boolean {
+    return this.#hiding.length > 0;
   }
 
   /** Returns whether a plugin hides a handler from a caller; one that fails hides it. */
-  hides(target: McpHandlerTarget, call: McpCall): boolean {
-    return this.#attached.some(({ plugin }) => {
-      try {
-        return plugin.hides?.(target, call) === true;
-      } catch (error) {
-        logError(error);
-        return true;
-      }
-    });
+  isHidden(handler: Hooked & McpHandlerTarget, call: McpCall): boolean {
+    if (handler.asked && handler.asked.generation !== this.generation) this.ask(handler);
+    return handler.hidden === true || this.#hiding.some((plugin) => hides(plugin, handler, call));
   }
 
   /** Gives the work of plugins `limitMs` to end. Never rejects. */
@@ -101,6 +143,27 @@ async function stopped(stop: () => MaybePromise<void> | undefined): Promise<void
   }
 }
 
-function factoriesOf(hooks: McpHandlerHooks): NonNullable<McpHandlerHooks['run']>[] {
-  return hooks.run ? [(run) => hooks.run!(run)] : [];
+/** A handler that is served cannot be refused any more: its runs fail. */
+function askedAgain(plugin: McpEndpointPlugin, handler: McpHandlerTarget): McpHandlerHooks | undefined {
+  try {
+    return plugin.handler?.(handler);
+  } catch (error) {
+    const run = (): never => {
+      throw error;
+    };
+    return { run };
+  }
+}
+
+function runOf(hooks: McpHandlerHooks): NonNullable<McpHandlerHooks['run']> {
+  return (run) => hooks.run!(run);
+}
+
+function hides(plugin: McpEndpointPlugin, handler: McpHandlerTarget, call: McpCall): boolean {
+  try {
+    return plugin.hides!(handler, call);
+  } catch (error) {
+    logError(error);
+    return true;
+  }
 }

@@ -143,7 +143,7 @@ function isForEveryCaller({ principal }: Caller, policy: CachePolicy): boolean {
 }
 
 function dependsOnCaller(table: HandlerTable, kind: ListedKind): boolean {
-  if (table.hides) return true;
+  if (table.plugins?.hidesByCaller) return true;
   for (const { guarded } of table.all(kind)) if (guarded) return true;
   if (kind === 'resource') for (const { listing } of table.all('template')) if (listing) return true;
   return false;

@@ -8,7 +8,7 @@ import { FEATURES, PluginHost } from '../../plugins/plugin-host.js';
 import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
 import { EndpointMark } from '../discovery/app-scan.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
-import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
+import { HandlerTable } from '../registry/handler-table.js';
 
 /** Attaches the plugins of an endpoint: the features of the package, then the plugins of the app, in the order in which they are found. */
 @Injectable()
@@ -31,17 +31,11 @@ export class EndpointPlugins {
    */
   load(): void {
     const { clock, mark, nodes } = this;
-    this.host.attach([...this.features, ...this.#ofApp()], { name: mark.name, nodeId: nodes.nodeId, clock });
+    const endpoint = { name: mark.name, nodeId: nodes.nodeId, clock };
+    this.host.attach([...this.features, ...this.#ofApp()], endpoint, (kind) => this.table.relisted(kind));
     this.observer.plugins = this.host;
-    if (this.host.hiding) this.table.hides = (entry, call) => this.host.hides(entry, call);
-    this.table.assertEach((entry) => this.#ask(entry));
-  }
-
-  #ask(entry: HandlerEntry): void {
-    if (entry.kind === 'method') return;
-    const { runs, bound } = this.host.hooksOfHandler(entry);
-    entry.runs = runs;
-    entry.bound = bound;
+    this.table.plugins = this.host;
+    this.table.assertEach((entry) => entry.kind !== 'method' && this.host.ask(entry));
   }
 
   #ofApp(): McpPlugin[] {

@@ -6,29 +6,21 @@ import { type HandlerGate, McpContext } from '../../calls/mcp-context.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolEffects } from '../decorators/tool-effects.js';
 import { ToolGates } from '../once/tool-gates.js';
-import type { HandlerOff, SwitchedKind } from '../registry/disabled-handlers.js';
 import type { McpRunHooks } from '../../plugins/mcp-plugin.js';
+import type { McpHandlerTarget } from '../../calls/mcp-target.js';
+import type { Hooked } from '../../plugins/plugin-host.js';
 import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
-import { type Hooked, HandlerTable } from '../registry/handler-table.js';
-import { textBlock } from '../results/content.js';
 import type { Served } from '../results/handler-outcome.js';
 import { HandlerRun, type RunParts } from '../questions/handler-run.js';
 import type { AskingRequest } from '../questions/request-state.js';
 import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
-import { retryLater } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
-import { sdk } from '../../protocol/spec.js';
 
-/** What is called, and its place in the table, by which it is switched off. */
 type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> &
-  Hooked & {
-    readonly kind: SwitchedKind;
-    readonly key: string;
-    readonly origin: string;
-    readonly effects?: ToolEffects;
-  };
+  Hooked &
+  McpHandlerTarget & { readonly effects?: ToolEffects };
 
 interface HookedCall<Args, T> {
   readonly call: McpCall;
@@ -47,7 +39,6 @@ export class HandlerCalls {
     @Inject(RequestStates) requestStates: RequestStates,
     @Inject(StoredStates) states: Pick<StoredStates, 'of' | 'ofPrincipal'>,
     @Inject(ToolGates) private readonly gates: Pick<ToolGates, 'serve'>,
-    @Inject(HandlerTable) private readonly table: Pick<HandlerTable, 'off'>,
   ) {
     this.parts = {
       requestStates,
@@ -78,20 +69,15 @@ export class HandlerCalls {
     args: Args,
     fault?: Error,
   ): Promise<T | InputRequiredResult> {
-    const { off } = this.table;
-    if (off.active) {
-      if (off.learn) return this.#whenKnown(off.learn).then(() => this.run(call, target, params, handler, args, fault));
-      const switchedOff = off.get(handler.kind, handler.key);
-      if (switchedOff) return this.#refused(call, handler, args, switchedOff);
-    }
+    const { asked } = handler;
+    if (asked && asked.generation !== asked.host.generation) asked.host.ask(handler);
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
     let run: HandlerRun;
     try {
       if (fault) throw fault;
       run = new HandlerRun(call, this.parts, request);
     } catch (error) {
-      // A caller from which guards hide the handler would learn that it exists (D31).
-      return handler.assertAdmits(args, this.context(call)).then(() => Promise.reject(error));
+      return this.#refused(call, handler, args, error);
     }
     if (handler.runs || handler.effects) return this.#hooked(run, { call, tool: target, handler, args });
     const context = new McpContext(call, run);
@@ -123,29 +109,17 @@ export class HandlerCalls {
     return passing.serve(() => run.serve(() => this.gates.serve(about, (gate) => inRound(hooksOf(gate)))));
   }
 
-  /** Refuses a call of a handler that is switched off; a caller from which guards hide it learns nothing of it (D31). */
-  async #refused<Args, T>(
-    call: McpCall,
-    handler: CalledHandler<Args, T>,
-    args: Args,
-    { reason }: HandlerOff,
-  ): Promise<T> {
-    await handler.assertAdmits(args, this.context(call));
-    const { kind, key } = handler;
-    const what = kind === 'template' ? 'resource template' : kind;
-    const text = `The ${what} "${key}" is switched off${reason === undefined ? '.' : `: ${reason}`}`;
-    if (kind === 'tool') return { content: [textBlock(text)], isError: true } as T;
-    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, text);
-  }
-
-  /** @throws (rejects) McpError UNAVAILABLE */
-  async #whenKnown(learn: () => Promise<void>): Promise<void> {
-    await learn().catch((cause: unknown) => {
-      // It was read, and what the store lacked could not be written.
-      if (!this.table.off.learn) return;
-      const text = 'This server does not know yet which of its handlers are switched off. Try again soon.';
-      throw retryLater('UNAVAILABLE', text, 1, { cause });
-    });
+  /**
+   * Refuses a run that cannot begin, inside the rings around it. A caller from which guards hide the handler would learn that it exists
+   * (D31).
+   */
+  #refused<Args, T>(call: McpCall, handler: CalledHandler<Args, T>, args: Args, error: unknown): Promise<T> {
+    const fail = (): Promise<never> => Promise.reject(error);
+    const assertAdmitted = (): Promise<void> => handler.assertAdmits(args, this.context(call));
+    if (!handler.runs) return assertAdmitted().then(fail);
+    const parts = { isMarked: () => false, assertAdmitted, ask: fail };
+    const passing = new PluginRun(handler.runs, call, args as Readonly<Record<string, unknown>>, parts);
+    return passing.serve(() => passing.assertAdmitted().then(fail));
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

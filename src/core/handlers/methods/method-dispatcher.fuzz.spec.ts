@@ -308,6 +308,7 @@ const WISHES: readonly string[] = [
   ),
 ];
 
+const SWITCH = { get: () => undefined, set: () => Promise.resolve() };
 const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: () => false };
 
 function dispatcher(): MethodDispatcher {
@@ -315,7 +316,7 @@ function dispatcher(): MethodDispatcher {
   const failures = { errorDetails: false, denials: 'result' } as const;
   const [invokers, module] = registryParts();
   const catalogues = new ToolCatalogues(table, failures, systemClock, invokers);
-  registerHandlers(new McpRegistry(table, failures, { set: () => Promise.resolve() }, catalogues, invokers, module));
+  registerHandlers(new McpRegistry(table, failures, SWITCH, catalogues, invokers, module));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,
@@ -324,7 +325,7 @@ function dispatcher(): MethodDispatcher {
     endpoint: { name: undefined, path: '/' },
   };
   const states = new RequestStates(options, { now: () => 1_000_000 });
-  const calls = new HandlerCalls(states, {} as never, {} as never, table);
+  const calls = new HandlerCalls(states, {} as never, {} as never);
   const declared = new EndpointCapabilities({ extensions: {}, sessions: 'required' });
   return new MethodDispatcher(SERVER_INFO, declared)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))

@@ -9,7 +9,6 @@ import { TaskHost } from '../../calls/mcp-tasks.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
-import { HandlerSwitch } from '../registry/disabled-handlers.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
@@ -31,7 +30,6 @@ import { PluginHost } from '../../plugins/plugin-host.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
 import { HandlerCalls } from './handler-calls.js';
-import { HandlerSwitches } from './handler-switches.js';
 import { lifecycleMethods, sessionMethods } from './lifecycle.js';
 import { listMethods } from './lists.js';
 import { MethodDispatcher } from './method-dispatcher.js';
@@ -122,8 +120,6 @@ export const methodProviders: Provider[] = [
   EndpointCapabilities,
   EndpointExtensions,
   HandlerCalls,
-  HandlerSwitches,
-  { provide: HandlerSwitch, useExisting: HandlerSwitches },
   PluginHost,
   EndpointPlugins,
   EndpointHandlers,

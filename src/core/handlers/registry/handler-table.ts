@@ -11,7 +11,7 @@ import type {
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/options.js';
-import type { McpCall, ResultBound } from '../../calls/mcp-call.js';
+import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
 import type { McpEra } from '../../protocol/era.js';
@@ -20,8 +20,8 @@ import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-
 import type { ToolEffects } from '../decorators/tool-effects.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
-import type { HookedRuns } from '../../plugins/run-hooks.js';
-import { DisabledHandlers } from './disabled-handlers.js';
+import type { ListedKind } from '../../plugins/mcp-plugin.js';
+import type { Hooked, PluginHost } from '../../plugins/plugin-host.js';
 import { keyOf, type UriTemplate, type UriVariables } from './uri-template.js';
 
 /**
@@ -44,18 +44,8 @@ interface EntriesByKind {
 }
 
 export type HandlerKind = keyof EntriesByKind;
-export type ListedKind = Exclude<HandlerKind, 'skill' | 'method'>;
+export type { ListedKind };
 export type EntryOf<Kind extends HandlerKind> = EntriesByKind[Kind];
-
-/** What plugins do with a handler: the endpoint asks them when it takes the handler. */
-export interface Hooked {
-  /** Returns an option of its decorator or registration, unchecked. */
-  option(name: string): unknown;
-  /** With its runs; absent: nothing. */
-  runs?: HookedRuns | undefined;
-  /** Limits its results; absent: they may have any size. */
-  bound?: ResultBound | undefined;
-}
 
 interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result>, Hooked {
   readonly kind: Kind;
@@ -223,10 +213,8 @@ export class HandlerTable {
     method: new Map(),
   };
   readonly #changes$ = new Subject<McpHandlerListChange>();
-  /** The handlers that are switched off. */
-  readonly off = new DisabledHandlers((kind) => this.#changed(kind));
-  /** Whether a plugin hides an entry from a caller; absent: none does. */
-  hides: ((entry: ListedEntry, call: McpCall) => boolean) | undefined;
+  /** Decides what lists hide; absent: nothing. */
+  plugins: Pick<PluginHost, 'isHidden' | 'hidesByCaller'> | undefined;
   #lastOrdinal = 0;
   readonly #checks: ((entry: HandlerEntry) => void)[] = [];
 
@@ -251,10 +239,9 @@ export class HandlerTable {
     return places.get(keyOf(kind, key))?.entry;
   }
 
-  /** Returns whether an entry is hidden from a caller in lists, completions and subscriptions: it is switched off, or a plugin hides it. */
+  /** Returns whether a plugin hides an entry from a caller in lists, completions and subscriptions. */
   isHidden(entry: ListedEntry, call: McpCall): boolean {
-    const isOff = this.off.active && this.off.get(entry.kind, entry.key) !== undefined;
-    return isOff || this.hides?.(entry, call) === true;
+    return this.plugins?.isHidden(entry, call) === true;
   }
 
   /** Iterates the entries of a kind, in order. */
@@ -321,6 +308,11 @@ export class HandlerTable {
     const removed = this.#places[kind].delete(keyOf(kind, key));
     if (removed) this.#changed(kind);
     return removed;
+  }
+
+  /** Says that the list of a kind has changed, though its entries have not: others of them are hidden. */
+  relisted(kind: ListedKind): void {
+    this.#changed(kind);
   }
 
   /** Completes `changes$` when the endpoint is closed. */

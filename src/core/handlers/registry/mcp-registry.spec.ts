@@ -9,7 +9,7 @@ import { McpRegistry } from './mcp-registry.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
 /** Handlers are switched by the endpoint. */
-const SWITCH = { set: () => Promise.resolve() };
+const SWITCH = { get: () => undefined, set: () => Promise.resolve() };
 
 function madeRegistry(): {
   table: HandlerTable;

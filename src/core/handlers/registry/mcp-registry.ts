@@ -28,7 +28,6 @@ import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
-import { HandlerSwitch } from './disabled-handlers.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 import { keyOf } from './uri-template.js';
 
@@ -129,6 +128,25 @@ export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
   };
 }
 
+/** Says why and since when a handler is switched off. */
+export type HandlerOff = NonNullable<McpHandlerInfo['disabled']>;
+
+/** Switches handlers off and on. The registry is public, so it belongs to the core; it knows the plugin in `src/switches` by this. */
+export abstract class OffSwitch {
+  /** @returns `undefined`: it is on, or there is no such handler */
+  abstract get(kind: ListedKind, key: string): HandlerOff | undefined;
+  /** Returns the keys of a kind that are off, also those without a handler. */
+  abstract keys(kind: ListedKind): string[];
+  /**
+   * Takes effect on this node at once.
+   *
+   * @param off `undefined`: switches it on
+   * @returns resolves when it is stored, and the other nodes were told
+   * @throws (rejects) McpStateError STORE_UNAVAILABLE
+   */
+  abstract set(kind: ListedKind, key: string, off: Pick<HandlerOff, 'reason'> | undefined): Promise<void>;
+}
+
 /** Maps a kind to what lists show of it. @internal */
 export interface McpListed {
   tool: Tool;
@@ -163,7 +181,7 @@ export class McpRegistry {
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
-    @Inject(HandlerSwitch) private readonly switches: HandlerSwitch,
+    @Inject(OffSwitch) private readonly switches: Pick<OffSwitch, 'get' | 'set'>,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed' | 'empty'>,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(ModuleRef) private readonly module: ModuleRef,
@@ -240,7 +258,7 @@ export class McpRegistry {
    */
   list<Kind extends ListedKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
     return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => {
-      const disabled = this.table.off.get(kind, key);
+      const disabled = this.switches.get(kind, key);
       const shown = wire as unknown as Readonly<McpListed[Kind]>;
       return { kind, key, origin, wire: shown, guarded, ...(disabled && { disabled }) };
     });

@@ -1,23 +1,24 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { Subscription } from 'rxjs';
-import { McpClock } from '../../common/clock.js';
-import { fromStored, toStored } from '../../common/formats.js';
-import { MCP_OPTIONS } from '../../common/options.js';
-import { Turns, within } from '../../common/promises.js';
-import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../../calls/endpoint-name.js';
-import { McpStateError } from '../../calls/mcp-state.js';
-import { logger, type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
-import { isObject } from '../../protocol/json-rpc.js';
-import { LiveSessions } from '../../sessions/live/live-sessions.js';
-import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
-import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import { HandlerSwitch, type SwitchedKind } from '../registry/disabled-handlers.js';
-import { HandlerTable } from '../registry/handler-table.js';
-import { McpStateStore } from '../state/state-store.js';
+import { type Observable, Subject, Subscription } from 'rxjs';
+import { McpClock } from '../core/common/clock.js';
+import { fromStored, toStored } from '../core/common/formats.js';
+import { MCP_OPTIONS } from '../core/common/options.js';
+import { Turns, within } from '../core/common/promises.js';
+import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../core/calls/endpoint-name.js';
+import { McpStateError } from '../core/calls/mcp-state.js';
+import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
+import { isObject } from '../core/protocol/json-rpc.js';
+import { LiveSessions } from '../core/sessions/live/live-sessions.js';
+import { OTHER_NODES, type OtherNodes } from '../core/sessions/other-nodes.js';
+import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
+import { type HandlerOff, OffSwitch } from '../core/handlers/registry/mcp-registry.js';
+import { keyOf } from '../core/handlers/registry/uri-template.js';
+import type { ListedKind } from '../core/plugins/mcp-plugin.js';
+import { McpStateStore } from '../core/handlers/state/state-store.js';
 
 /** The last change of a handler. One that is on again is kept for a week, so that no node brings back an older one. */
 interface Switched {
-  readonly kind: SwitchedKind;
+  readonly kind: ListedKind;
   readonly key: string;
   readonly off: boolean;
   readonly reason?: string | undefined;
@@ -25,7 +26,7 @@ interface Switched {
   readonly at: number;
 }
 
-const KINDS: readonly unknown[] = ['tool', 'resource', 'template', 'prompt'] satisfies SwitchedKind[];
+const KINDS: readonly unknown[] = ['tool', 'resource', 'template', 'prompt'] satisfies ListedKind[];
 const SIGNAL = 'switched';
 const KEPT_MS = 7 * 24 * 60 * 60 * 1_000;
 /** The store has so many milliseconds, at start, for a change, and for a call that has to know. */
@@ -43,21 +44,28 @@ const MOST_ATTEMPTS = 100;
  * again if another node was quicker. In a store without `compareAndSet` two nodes may overwrite each other: every node knows all
  * changes, and writes those that the store lacks. Of two changes of one handler the later wins.
  *
+ *     unknown ──the store was read──▶ known
+ *
+ * Unknown is the state of a node that could not read the store since its start: it could run a handler that was switched off. Names
+ * without a handler may be off, too: a plugin of the app may register one later.
+ *
  * Invariants: what this node has switched and the store has not taken is `unsaved`, and no older record replaces it; a store
  * that fails changes nothing of what is known; with `compareAndSet`, what `set()` has resolved for stays in the store.
  */
 @Injectable()
-export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnModuleDestroy {
+export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModuleDestroy {
   readonly #known = new Map<string, Switched>();
+  readonly #off = new Map<string, HandlerOff>();
+  readonly #changes$ = new Subject<ListedKind | undefined>();
   readonly #unsaved = new Set<string>();
   readonly #turns = new Turns();
   readonly #watching = new Subscription();
   readonly #owner: string;
+  #isKnown: boolean;
   #looking: Promise<void> | undefined;
   #again = false;
 
   constructor(
-    @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(McpStateStore) private readonly store: McpStateStore,
     @Inject(OTHER_NODES) private readonly nodes: OtherNodes,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
@@ -68,6 +76,7 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
   ) {
     super();
     this.#owner = `${stateOwnerOf(endpoint)}:switches`;
+    this.#isKnown = options.server !== undefined || !this.#stores;
   }
 
   /** Learns what is switched off before clients come. */
@@ -79,10 +88,8 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
     const look = (): void => void this.#look().catch(this.fault);
     this.#watching.add(missed$.subscribe(look));
     this.#watching.add(this.sessions.swept$.subscribe(look));
-    const { off } = this.table;
-    off.learn = () => this.#inTime(this.#look());
-    await off.learn().catch(this.fault);
-    if (!off.learn) return;
+    await this.read().catch(this.fault);
+    if (this.#isKnown) return;
     logger.error(
       `The endpoint "${this.endpoint.path}" could not read which handlers are switched off: its state store did not answer. Until it does, calls of handlers are refused with 503.`,
     );
@@ -90,9 +97,33 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
 
   onModuleDestroy(): void {
     this.#watching.unsubscribe();
+    this.#changes$.complete();
   }
 
-  async set(kind: SwitchedKind, key: string, off: { readonly reason: string | undefined } | undefined): Promise<void> {
+  /** Emits the kind of a handler that is off, or on again; `undefined` when it becomes known what is off. */
+  get changes$(): Observable<ListedKind | undefined> {
+    return this.#changes$;
+  }
+
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** Reads the store. @throws (rejects) what the store throws, or that it did not answer in time */
+  read(): Promise<void> {
+    return this.#inTime(this.#look());
+  }
+
+  get(kind: ListedKind, key: string): HandlerOff | undefined {
+    return this.#off.get(placeOf(kind, key));
+  }
+
+  keys(kind: ListedKind): string[] {
+    const prefix = placeOf(kind, '');
+    return [...this.#off.keys()].filter((place) => place.startsWith(prefix)).map((place) => place.slice(prefix.length));
+  }
+
+  async set(kind: ListedKind, key: string, off: Pick<HandlerOff, 'reason'> | undefined): Promise<void> {
     if (this.options.server !== undefined) {
       const text = 'its endpoint has the option "server", whose handlers are those of the SDK. Disable it there.';
       throw new McpHandlerDefinitionError(`${kind} "${key}"`, text);
@@ -151,7 +182,10 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
       if (!mine || !this.#unsaved.has(id)) this.#take(theirs);
       else if (theirs.at >= mine.at) this.#put({ ...mine, at: this.#later(theirs) });
     }
-    this.table.off.learn = undefined;
+    if (!this.#isKnown) {
+      this.#isKnown = true;
+      this.#changes$.next(undefined);
+    }
     this.#forgetOld();
     const all = [...this.#known.values()];
     if (all.some((each) => stored.get(idOf(each))?.at !== each.at)) {
@@ -178,7 +212,11 @@ export class HandlerSwitches extends HandlerSwitch implements OnModuleInit, OnMo
   #put(change: Switched): void {
     const { kind, key, off, reason, at: since } = change;
     this.#known.set(idOf(change), change);
-    this.table.off.set(kind, key, off ? { reason, since } : undefined);
+    const place = placeOf(kind, key);
+    const wasOff = this.#off.has(place);
+    if (off) this.#off.set(place, { reason, since });
+    else this.#off.delete(place);
+    if (wasOff !== off) this.#changes$.next(kind);
   }
 
   #signal(change: Switched): void {
@@ -216,6 +254,11 @@ interface SwitchOptions {
 
 function idOf({ kind, key }: Pick<Switched, 'kind' | 'key'>): string {
   return `${kind} ${key}`;
+}
+
+/** Identifies a handler, by any spelling of its URI: no kind has a space. */
+function placeOf(kind: ListedKind, key: string): string {
+  return `${kind} ${keyOf(kind, key)}`;
 }
 
 /** Reads changes from the store, or from a signal. */
