@@ -253,6 +253,7 @@ const INSIDERS: Readonly<Record<string, string>> = {
   'test/handlers/extensions.spec.ts': 'declares an extension as the modules of this package do',
   'test/plugins/ends.spec.ts': 'makes plugins, which are not public yet',
   'test/plugins/rings.spec.ts': 'makes plugins, which are not public yet',
+  'test/plugins/refresh.spec.ts': 'makes plugins, which are not public yet',
   'test/live/feed.spec.ts': 'decides when a reader of the page pauses',
 };
 

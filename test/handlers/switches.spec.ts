@@ -3,6 +3,8 @@ import {
   Complete,
   ListResources,
   McpArgs,
+  McpCatalogue,
+  type McpCatalogueTool,
   type McpContext,
   McpCtx,
   McpRegistry,
@@ -14,6 +16,7 @@ import {
   ResourceTemplate,
   Tool,
 } from 'nestjs-mcp-streamable';
+import { McpAuditModule } from 'nestjs-mcp-streamable/audit';
 import { InMemoryStateStore, type McpStateStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -81,9 +84,11 @@ class Handlers {
 class FaultyStore implements McpStateStore {
   away = false;
   hangs = false;
+  reads = 0;
   readonly kept = new Map<string, unknown>();
 
   async get(key: string): Promise<unknown> {
+    this.reads++;
     await this.#answers();
     return structuredClone(this.kept.get(key));
   }
@@ -359,6 +364,34 @@ describe('a handler that is switched off', () => {
       expect((await ask('tools/call', { name: 'refund' })).result).toEqual(OFF);
     });
 
+    it('a handler that is switched off, with a state store, is not told of to a caller from whom a guard hides it by a node that does not know what is off, and the store is not read for this caller', async () => {
+      const store = new FaultyStore();
+      store.away = true;
+      await startOver(store);
+      const missing = await modern.ask('tools/call', { name: 'no such tool' });
+      const reads = store.reads;
+      const hidden = await modern.ask('tools/call', { name: 'staff_only' });
+      expect(hidden.error).toEqual(JSON.parse(JSON.stringify(missing.error).replaceAll('no such tool', 'staff_only')));
+      expect((await ask('tools/call', { name: 'staff_only' })).error).toMatchObject(hidden.error);
+      expect(store.reads).toBe(reads);
+      expect((await modern.ask('tools/call', { name: 'refund' })).error.message).toContain('does not know yet');
+      expect(store.reads).toBe(reads + 1);
+    });
+
+    it('a handler that is switched off, with a state store, is refused when the node learns of it at a call; others run, and pay nothing after it', async () => {
+      const store = new FaultyStore();
+      await startOver(store);
+      await registry.disable('refund', { reason: REASON });
+      store.away = true;
+      await restart(store);
+      store.away = false;
+      expect((await ask('tools/call', { name: '__proto__' })).result).toMatchObject({ content: [{ text: 'odd' }] });
+      const reads = store.reads;
+      expect((await ask('tools/call', { name: '__proto__' })).result).toMatchObject({ content: [{ text: 'odd' }] });
+      expect((await ask('tools/call', { name: 'refund' })).result).toEqual(OFF);
+      expect(store.reads).toBe(reads);
+    });
+
     it.each<[string, unknown]>([
       ['a text', 'off'],
       ['other kinds', [{ kind: 'method', key: 'refund', off: true, at: 1 }, null, 5, { kind: 'tool' }]],
@@ -400,5 +433,113 @@ describe('a handler that is switched off', () => {
       'whose handlers are those of the SDK',
     );
     await ofServers.close();
+  });
+});
+
+describe('a handler that is switched off while its call waits', () => {
+  /** Lets a call in that waits for its record. */
+  let admitted = gate();
+  let waiting = gate();
+  let runs: string[] = [];
+
+  @McpCatalogue()
+  @Injectable()
+  class Plugins {
+    list(): McpCatalogueTool[] {
+      return [{ name: 'plugin' }];
+    }
+    call(name: string): string {
+      runs.push(name);
+      return name;
+    }
+  }
+  const sink = {
+    write: async ({ outcome }: { outcome: string }) => {
+      if (outcome !== 'attempt') return;
+      waiting.open(undefined);
+      await admitted.promise;
+    },
+  };
+  const launch = sharedApp(() =>
+    TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot({ sink, required: true })],
+      providers: [Handlers, Never, Plugins],
+    }),
+  );
+
+  it.each<[string, string, 'tool' | 'template', Record<string, string>, (registry: McpRegistry) => void]>([
+    ['a decorated tool', 'refund', 'tool', { name: 'refund' }, () => {}],
+    ['a tool of a catalogue', 'plugin', 'tool', { name: 'plugin' }, () => {}],
+    [
+      'a tool of a catalogue that has changed',
+      'plugin',
+      'tool',
+      { name: 'plugin' },
+      (registry) => registry.changed(Plugins),
+    ],
+    ['a template', 'order://{id}', 'template', { uri: 'order://1' }, () => {}],
+  ])(
+    'a handler that is switched off while its call waits is refused, also if it is %s, and runs when it is on again',
+    async (_, key, kind, params, meanwhile) => {
+      const app = await launch();
+      const registry = app.app.get(McpRegistry);
+      const client = new ModernClient(app.url);
+      const method = kind === 'tool' ? 'tools/call' : 'resources/read';
+      [admitted, waiting, runs] = [gate(), gate(), []];
+      app.app.get(Handlers).runs = 0;
+      const answerOf = async (change: () => Promise<void>) => {
+        [admitted, waiting] = [gate(), gate()];
+        const call = client.ask(method, params);
+        await waiting.promise;
+        await change();
+        meanwhile(registry);
+        admitted.open(undefined);
+        return JSON.stringify(await call);
+      };
+      expect(await answerOf(() => registry.disable(key, { kind, reason: 'Not now.' }))).toContain(
+        'switched off: Not now.',
+      );
+      expect([runs, app.app.get(Handlers).runs]).toEqual([[], 0]);
+      expect(await answerOf(() => registry.enable(key, { kind }))).not.toContain('switched off');
+    },
+  );
+
+  it('a handler that is switched off while its call waits is refused, also if it is no longer registered', async () => {
+    const app = await launch();
+    const registry = app.app.get(McpRegistry);
+    [admitted, waiting] = [gate(), gate()];
+    const tool = registry.registerTool({ name: 'late', handler: () => 'ran' });
+    const call = new ModernClient(app.url).ask('tools/call', { name: 'late' });
+    await waiting.promise;
+    await registry.disable('late', { reason: 'Not now.' });
+    tool.remove();
+    admitted.open(undefined);
+    expect((await call).result.content[0].text).toContain('switched off: Not now.');
+    await registry.enable('late');
+  });
+});
+
+describe('a list without a handler that is switched off', () => {
+  it('a list without a handler that is switched off is public, as it is the same for all callers', async () => {
+    @Injectable()
+    class Plain {
+      @Tool({ name: 'refund' })
+      refund(): string {
+        return '';
+      }
+      @Tool({ name: 'search' })
+      search(): string {
+        return '';
+      }
+    }
+    const app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo, listCache: { ttlMs: 1_000, scope: 'public' } })],
+      providers: [Plain],
+    });
+    await app.app.get(McpRegistry).disable('refund');
+    const { result } = await new ModernClient(app.url).ask('tools/list');
+    expect(result).toMatchObject({ tools: [{ name: 'search' }], cacheScope: 'public', ttlMs: 1_000 });
+    expect(result.tools).toHaveLength(1);
+    await app.close();
   });
 });

@@ -394,6 +394,47 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
   });
 });
 
+describe('plugins around a run that the core refuses', () => {
+  const forged = async (user: string, ...plugins: McpPlugin[]) => {
+    const app = await TestApp.start({
+      adapter: 'fastify',
+      server: undefined,
+      guards: [trustingGuard],
+      providers: [Tools, NotMallory, ...plugins.map((useValue, at) => ({ provide: `plugin-${at}`, useValue }))],
+    });
+    heard.length = 0;
+    const params = { name: 'plain', arguments: { label: 'a' }, requestState: 'forged' };
+    const { result, error } = await new ModernClient(app.url, as(user)).ask('tools/call', params);
+    app.log.release();
+    await app.close();
+    return result?.content[0].text ?? `${error.code} ${error.message}`;
+  };
+  const answering = new Acting('switch', (run) => ({ around: () => run.answer(textResult('answered')) }));
+  const asking = new Acting('app', (run) => ({
+    around: async (next) => {
+      const asked = run.ask('sure', { method: 'elicitation/create', params: {} } as never);
+      heard.push(await asked.then(String, ({ message }: Error) => message));
+      return next();
+    },
+  }));
+
+  it('D2: plugins are outside of what the core refuses, or inside and not asked, by their ring', async () => {
+    expect(await forged('ann', noting('app'), noting('once'))).toMatch(/-32602 .*requestState/);
+    expect(heard).toEqual(['app >', 'guard']);
+  });
+
+  it('D2: plugins outside of what the core refuses may answer in its place, if the guards accept the caller', async () => {
+    expect(await forged('ann', answering)).toBe('answered');
+    expect(await forged('mallory', answering)).toMatch(/^-32602 .*(not found|Not you)/);
+    expect(await forged('mallory', noting('app'))).toMatch(/^-32602 .*(not found|Not you)/);
+  });
+
+  it('plugins outside of what the core refuses cannot ask the client', async () => {
+    expect(await forged('ann', asking)).toMatch(/requestState/);
+    expect(heard[0]).toMatch(/requestState/);
+  });
+});
+
 describe('plugins that hide handlers', () => {
   class Hiding extends McpPlugin {
     readonly ring = 'switch';

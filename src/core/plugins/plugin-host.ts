@@ -43,9 +43,9 @@ interface Asked {
 /**
  * # The plugins of one endpoint, in the order of their rings
  *
- * What they answer about a handler is kept on the handler, so that a call asks nobody. A plugin that answers differently begins a new
- * generation. A call or list that meets a handler of an older generation asks again those plugins that have changed their answers:
- * handlers of catalogues, and of calls that have found their handler and wait, are in no table.
+ * What they answer about a handler is kept on the handler, so that a call asks no plugin. A plugin whose answers change begins a new
+ * generation. A call or list that meets a handler of an older generation asks again the plugins that have done so since. So it is right
+ * for handlers that are in no table, too: those of catalogues, and those that a call has found before it waited.
  */
 @Injectable()
 export class PluginHost implements CallPlugins {
@@ -95,12 +95,13 @@ export class PluginHost implements CallPlugins {
    * @throws at first: what refuses the handler
    */
   ask(handler: Hooked & McpHandlerTarget): void {
+    const { generation } = this;
     const before = handler.asked;
     const hooks = this.#attached.map(({ plugin, refreshed }, index) => {
       if (!before) return plugin.handler?.(handler);
       return refreshed.at > before.generation ? askedAgain(plugin, handler) : before.hooks[index];
     });
-    handler.asked = { host: this, generation: this.generation, hooks };
+    handler.asked = { host: this, generation, hooks };
     const runs = (isThere: (ring: McpRing) => boolean) =>
       hooks.flatMap((each, index) => (each?.run && isThere(this.#attached[index]!.ring) ? [runOf(each)] : []));
     const aroundRounds = runs(isAroundRounds);
