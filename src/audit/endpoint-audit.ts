@@ -1,27 +1,17 @@
-import type { InjectionToken } from '@nestjs/common';
-import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
-import type { McpClock } from '../core/common/clock.js';
-import { MCP_OPTIONS } from '../core/common/options.js';
 import { randomToken } from '../core/common/random-token.js';
-import { CallObserver } from '../core/calls/call-observer.js';
-import { currentMcpCall, type McpCall } from '../core/calls/mcp-call.js';
-import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpRefusal } from '../core/calls/mcp-instrumentation.js';
-import { type TaskEnd, TaskHost } from '../core/calls/mcp-tasks.js';
+import { infoOf } from '../core/calls/call-info.js';
+import type { McpCall } from '../core/calls/mcp-call.js';
+import type { McpCallEnd, McpCallInfo, McpRefusal } from '../core/calls/mcp-instrumentation.js';
 import type { McpTarget } from '../core/calls/mcp-target.js';
+import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin } from '../core/plugins/mcp-plugin.js';
 import { excerpt } from '../core/protocol/errors.js';
-import { HandlerTable } from '../core/handlers/registry/handler-table.js';
-import type { UriVariables } from '../core/handlers/registry/uri-template.js';
-import { SessionRuntime } from '../core/sessions/live/session-runtime.js';
-import { McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { sessionIdOf } from '../otel/conventions.js';
 import { activeTraceId } from '../otel/otel-api.js';
 import type { McpAuditOutcome, McpAuditRecord } from './audit-record.js';
 import type { ResolvedAuditOptions } from './audit.options.js';
 import type { Redaction } from './redaction.js';
 import { RefusalCounts, type RefusedRequest } from './refusal-counts.js';
-
-type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
 
 const KIND: Readonly<Record<string, McpAuditRecord['kind']>> = {
   'tools/call': 'tool',
@@ -64,78 +54,71 @@ interface RecordWriter {
 }
 
 /** Makes the records of one endpoint. */
-export class EndpointAudit implements McpInstrumentation {
-  /** Holds what is known of a call when it begins: its handler may change the arguments. */
-  readonly #begun = new WeakMap<McpCallInfo | McpCall, McpAuditRecord>();
+export class EndpointAudit implements McpEndpointPlugin {
   #over = false;
 
   constructor(
-    private readonly module: NestModule,
+    private readonly endpoint: McpEndpointHost,
     private readonly redaction: Redaction,
     private readonly writer: RecordWriter,
     private readonly options: ResolvedAuditOptions,
-    private readonly clock: McpClock,
   ) {}
 
   begin(): Subscription {
-    const { required, refusals } = this.options;
-    this.#get(CallObserver).add(this, required ? (info) => this.#admit(info) : undefined);
-    const watching = new Subscription(() => (this.#over = true));
-    watching.add(this.#get(TaskHost).ends$.subscribe((end) => this.#taskEnded(end)));
-    if (refusals) watching.add(this.#countRefusals());
-    return watching;
+    const recording = new Subscription(() => (this.#over = true));
+    if (this.options.refusals) recording.add(this.#countRefusals());
+    return recording;
   }
 
-  call<T>(info: McpCallInfo, run: () => T): T {
-    if (QUIET.has(info.method)) return run();
-    const call = currentMcpCall();
-    const record = this.#recordOf(info, call);
-    this.#begun.set(info, record);
-    if (call) this.#begun.set(call, record);
-    return run();
+  call(call: McpCall): McpCallHooks {
+    if (QUIET.has(call.method)) return { answered: (end) => this.#quietEnd(call, end) };
+    // What is known of the call when it begins: its handler may change the arguments.
+    let begun: McpAuditRecord | undefined;
+    return {
+      around: (serve) => {
+        begun = this.#recordOf(call, addressOf(call.request));
+        return serve();
+      },
+      // Records the attempt, which precedes guards and handler.
+      ...(this.options.required && { admit: () => begun && this.writer.assertWritten(begun) }),
+      // Without a record, the call has ended while the list of a catalogue was asked for.
+      answered: (end) => this.#write(begun ?? this.#recordOf(call), end),
+      ended: (end) => {
+        // The end of a task, under the id of its call.
+        if (end.taskId !== undefined && begun) this.#write(begun, end);
+      },
+    };
   }
 
-  ended({ call, outcome, durationMs, result }: McpCallEnd): void {
+  #quietEnd(call: McpCall, end: McpCallEnd): void {
+    if (end.outcome !== 'ok' && end.outcome !== 'cancelled') this.#write(this.#recordOf(call), end);
+  }
+
+  #write(begun: McpAuditRecord, { outcome, durationMs, result, taskId }: McpCallEnd): void {
     if (this.#over) return;
-    const begun = this.#begun.get(call);
-    // Without one, a method is quiet, or the call has ended while the list of a catalogue was asked for.
-    if (!begun && QUIET.has(call.method) && (outcome === 'ok' || outcome === 'cancelled')) return;
     this.writer.write(
       Object.freeze({
-        ...(begun ?? this.#recordOf(call)),
+        ...begun,
         time: this.#time(),
         ...outcomeOf(outcome, result),
+        ...(taskId !== undefined && { taskId }),
         durationMs: Math.round(durationMs * 1_000) / 1_000,
       }),
     );
   }
 
-  /** Records the end of a task, under the id of its call. */
-  #taskEnded({ call, outcome, taskId, durationMs }: TaskEnd): void {
-    const begun = this.#begun.get(call);
-    if (!begun || this.#over) return;
-    this.writer.write(
-      Object.freeze({ ...begun, time: this.#time(), ...outcomeOf(outcome, undefined), taskId, durationMs }),
-    );
-  }
-
-  /** Records the attempt, which precedes guards and handler. */
-  #admit(info: McpCallInfo): Promise<void> | undefined {
-    const begun = this.#begun.get(info);
-    return begun && this.writer.assertWritten(begun);
-  }
-
   #countRefusals(): Subscription {
     const recordOf = (request: RefusedRequest, count: number): McpAuditRecord =>
       Object.freeze({ ...this.#head('refused'), ...request, ...(count > 1 && { count }) });
-    const counts = new RefusalCounts((...of) => this.writer.writeRefusal(recordOf(...of)), this.clock);
-    const counting = this.#get(McpSessionService).refusals$.subscribe((refusal) => counts.add(requestOf(refusal)));
+    const counts = new RefusalCounts((...of) => this.writer.writeRefusal(recordOf(...of)), this.endpoint.clock);
+    const counting = this.endpoint.refusals$.subscribe((refusal) => counts.add(requestOf(refusal)));
     counting.add(() => counts.close((...of) => this.writer.write(recordOf(...of))));
     return counting;
   }
 
-  /** @param served absent for a call that was not recorded when it began: it may end in the context of another one */
-  #recordOf(info: McpCallInfo, served?: McpCall): McpAuditRecord {
+  /** @param ip of the client; absent for a call that was not recorded when it began */
+  #recordOf(call: McpCall, ip?: string): McpAuditRecord {
+    const info = infoOf(call);
     const { method, name, uri, principal, scopes, clientInfo, sessionId, requestId, protocolVersion, meta } = info;
     const kind = kindOf(method);
     return Object.freeze({
@@ -146,7 +129,7 @@ export class EndpointAudit implements McpInstrumentation {
         name: shortened(name) ?? this.#uriOf(uri),
         principal,
         scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
-        ip: addressOf(served?.request),
+        ip,
         clientName: shortened(clientInfo.name),
         clientVersion: shortened(clientInfo.version),
         sessionId: sessionId === undefined ? undefined : sessionIdOf(sessionId, principal),
@@ -154,7 +137,7 @@ export class EndpointAudit implements McpInstrumentation {
         protocolVersion,
         traceId: activeTraceId() ?? traceIdIn(meta),
       }),
-      ...this.#argumentsOf(info, served?.target),
+      ...this.#argumentsOf(info, call.target),
     });
   }
 
@@ -163,9 +146,7 @@ export class EndpointAudit implements McpInstrumentation {
    * is sensitive in them. The client may have misspelt its name.
    */
   #argumentsOf(info: McpCallInfo, target: McpTarget | undefined): Partial<McpAuditRecord> {
-    const { method } = info;
-    const { server } = this.#get<{ readonly server?: unknown }>(MCP_OPTIONS);
-    if (kindOf(method) !== 'tool' || server !== undefined) return this.redaction.of(info, undefined);
+    if (kindOf(info.method) !== 'tool' || this.endpoint.hasOwnServer) return this.redaction.of(info, undefined);
     return target ? this.redaction.of(info, target.inputSchema) : {};
   }
 
@@ -174,25 +155,22 @@ export class EndpointAudit implements McpInstrumentation {
     if (uri === undefined) return undefined;
     // The endpoint refuses it, and no template says what its parts are.
     if (uri.length > LONGEST_URI) return `${SCHEME.exec(uri)?.[0] ?? ''}[cut]`;
-    const table = this.#get(HandlerTable);
-    const templates = table.get('resource', uri) ? [] : table.all('template');
-    let variables: UriVariables | undefined;
-    for (const { template } of templates) if ((variables = template.written(uri) ?? undefined)) break;
-    return this.redaction.uri(uri, variables ?? {}, LONGEST_URI);
+    const { handlers } = this.endpoint;
+    const templates = handlers.get('resource', uri) ? [] : handlers.all('template');
+    for (const { template } of templates) {
+      const variables = template!.written(uri);
+      if (variables) return this.redaction.uri(uri, variables, LONGEST_URI);
+    }
+    return this.redaction.uri(uri, {}, LONGEST_URI);
   }
 
   #head(outcome: McpAuditOutcome): Pick<McpAuditRecord, 'id' | 'time' | 'outcome' | 'endpoint' | 'nodeId'> {
-    const { endpoint } = this.#get(McpSessionService);
-    const { nodeId } = this.#get(SessionRuntime);
-    return { id: randomToken(), time: this.#time(), outcome, endpoint, nodeId };
+    const { name, path, nodeId } = this.endpoint;
+    return { id: randomToken(), time: this.#time(), outcome, endpoint: name ?? path, nodeId };
   }
 
   #time(): string {
-    return new Date(this.clock.now()).toISOString();
-  }
-
-  #get<T>(token: InjectionToken<T>): T {
-    return this.module.providers.get(token)!.instance as T;
+    return new Date(this.endpoint.clock.now()).toISOString();
   }
 }
 

@@ -8,7 +8,7 @@ import {
 import { assertAsyncOptions } from '../core/common/async-options.js';
 import { McpClock, systemClock } from '../core/common/clock.js';
 import { AUDIT_NAMES, AUDIT_OPTIONS, type McpAuditOptions, resolveAuditOptions } from './audit.options.js';
-import { McpAuditService } from './mcp-audit.service.js';
+import { AuditPlugin, McpAuditService } from './mcp-audit.service.js';
 
 /** What `McpAuditModule.forRoot()` takes: the options, and the modules that a sink injects from. @publicApi */
 export interface McpAuditModuleOptions extends McpAuditOptions, Pick<ModuleMetadata, 'imports'> {}
@@ -42,6 +42,7 @@ function auditModule(definition: DynamicModule, { imports }: { imports: Imports 
       { provide: McpClock, useValue: systemClock },
       { provide: AUDIT_OPTIONS, useFactory: resolveAuditOptions, inject: [MODULE_OPTIONS_TOKEN] },
       McpAuditService,
+      AuditPlugin,
     ],
     exports: [McpAuditService],
   };

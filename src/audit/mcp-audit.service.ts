@@ -1,12 +1,17 @@
-import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import { Subscription } from 'rxjs';
-import { assertOnlyOne } from '../core/common/async-options.js';
 import { McpClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import { isThenable, within } from '../core/common/promises.js';
-import { CallObserver } from '../core/calls/call-observer.js';
 import { OperatorLogger } from '../core/calls/operator-log.js';
+import { type McpEndpointHost, type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
 import { retryLater, shown } from '../core/protocol/errors.js';
 import { assertSink, AUDIT_OPTIONS, type ResolvedAuditOptions } from './audit.options.js';
 import { EndpointAudit } from './endpoint-audit.js';
@@ -14,9 +19,6 @@ import type { McpAuditRecord, McpAuditSink } from './audit-record.js';
 import { Redaction } from './redaction.js';
 
 const logger = new OperatorLogger('McpAudit');
-
-const ONE_AUDIT =
-  'it records the calls of all endpoints. For two places, give one "sink" whose write() gives each record to both.';
 
 /** The sink may be writing so many records of refused requests. */
 const MAX_REFUSALS = 100;
@@ -37,8 +39,10 @@ const LOG_MS = 60_000;
  * @publicApi
  */
 @Injectable()
-export class McpAuditService implements OnModuleInit, OnModuleDestroy {
-  readonly #watching = new Subscription();
+export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  readonly #recording = new Subscription();
+  readonly #redaction: Redaction;
+  #isAttached = false;
   readonly #writing = new Set<Promise<void>>();
   /** The records of refused requests have places of their own: any client can cause them. */
   readonly #writingRefusals = new Set<Promise<void>>();
@@ -52,9 +56,10 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
   constructor(
     @Inject(AUDIT_OPTIONS) private readonly options: ResolvedAuditOptions,
     @Inject(ModuleRef) private readonly module: ModuleRef,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(McpClock) private readonly clock: McpClock,
-  ) {}
+  ) {
+    this.#redaction = new Redaction(options, (error) => this.#report('The option "redact" failed', error));
+  }
 
   /** Counts the records since the start that the sink has not taken: it failed, was late, or had too many already. */
   get failures(): number {
@@ -71,24 +76,30 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
     return this.#writing.size + this.#writingRefusals.size;
   }
 
-  /** @throws McpOptionError when the app has no endpoint or a second audit, or the sink cannot be used @internal */
+  /** Records the calls of an endpoint until the module is destroyed. @internal */
+  attach(endpoint: McpEndpointHost): McpEndpointPlugin {
+    this.#isAttached = true;
+    const audit = new EndpointAudit(endpoint, this.#redaction, this, this.options);
+    this.#recording.add(audit.begin());
+    return audit;
+  }
+
+  /** @throws McpOptionError when the sink cannot be used @internal */
   async onModuleInit(): Promise<void> {
-    assertOnlyOne(this.modules, 'McpAuditModule', McpAuditService, ONE_AUDIT);
     this.#sink = await this.#makeSink();
-    const redaction = new Redaction(this.options, (error) => this.#report('The option "redact" failed', error));
-    const endpoints = [...this.modules.values()].filter(({ providers }) => providers.has(CallObserver));
-    if (endpoints.length === 0) {
-      const text =
-        'McpAuditModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
-      throw new McpOptionError('imports', text);
-    }
-    for (const endpoint of endpoints)
-      this.#watching.add(new EndpointAudit(endpoint, redaction, this, this.options, this.clock).begin());
+  }
+
+  /** @throws McpOptionError when the app has no endpoint @internal */
+  onApplicationBootstrap(): void {
+    if (this.#isAttached) return;
+    const text =
+      'McpAuditModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
+    throw new McpOptionError('imports', text);
   }
 
   /** Waits for the last records, `timeoutMs` at most. @internal */
   async onModuleDestroy(): Promise<void> {
-    this.#watching.unsubscribe();
+    this.#recording.unsubscribe();
     const writing = [...this.#writing, ...this.#writingRefusals];
     if (writing.length > this.#late) await within(Promise.allSettled(writing), this.options.timeoutMs, this.clock);
   }
@@ -205,3 +216,17 @@ export class McpAuditService implements OnModuleInit, OnModuleDestroy {
 
 /** Writes lines of JSON to the log of the app. */
 const LOGGED: McpAuditSink = { write: (record) => logger.log(JSON.stringify(record)) };
+
+/** Attaches the audit to all endpoints of the app. */
+@Injectable()
+export class AuditPlugin extends McpPlugin {
+  readonly ring = 'record';
+
+  constructor(@Inject(McpAuditService) private readonly service: McpAuditService) {
+    super();
+  }
+
+  attach(endpoint: McpEndpointHost): McpEndpointPlugin {
+    return this.service.attach(endpoint);
+  }
+}

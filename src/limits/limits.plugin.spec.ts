@@ -15,7 +15,7 @@ function hooksOf(options: Record<string, unknown>, usual?: number) {
     option: (name) => options[name],
   };
   const plugin = new LimitsPlugin({ maxResultBytes: usual });
-  return plugin.attach({ name: undefined, nodeId: 'a', clock: systemClock, refresh: () => {} }).handler!(target);
+  return plugin.attach({ clock: systemClock }).handler!(target);
 }
 
 describe('the limits of a handler', () => {

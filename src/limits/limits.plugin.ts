@@ -25,7 +25,7 @@ export class LimitsPlugin extends McpPlugin {
     super();
   }
 
-  attach({ clock }: McpEndpointHost): McpEndpointPlugin {
+  attach({ clock }: Pick<McpEndpointHost, 'clock'>): McpEndpointPlugin {
     const places = new EndpointPlaces();
     return {
       handler: (target): McpHandlerHooks | undefined => {

@@ -96,7 +96,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     contracts: false,
   },
   client: { rooms: ['common', 'protocol', 'calls'], contracts: false },
-  audit: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'questions', 'otel'], contracts: false },
+  audit: { rooms: ['common', 'protocol', 'calls', 'plugins', 'otel'], contracts: false },
   prometheus: { rooms: ['common', 'protocol', 'calls', 'sessions', 'otel'], contracts: false },
   // What is written without the module: it loads neither that nor the SDK.
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers'], contracts: false },

@@ -178,13 +178,29 @@ describe('the audit of an app', () => {
     await app.shutDown();
   });
 
-  it('the audit of an app is one: a second one does not start, and says how to write to two places', async () => {
-    const error = await startFailure('fastify', () => ({
-      imports: [McpStreamableModule.forRoot({ serverInfo }), McpAuditModule.forRoot(), McpAuditModule.forRoot()],
-    }));
-    expect(error.message).toBe(
-      'The app has McpAuditModule 2 times. Import it once, in one module of the app: it records the calls of all endpoints. For two places, give one "sink" whose write() gives each record to both.',
-    );
+  it('several audits of an app record each call by their own options, and each that is required may refuse it', async () => {
+    const [all, required] = [new Records(), new Records()];
+    const app = await TestApp.of('fastify', {
+      imports: [
+        McpStreamableModule.forRoot({ serverInfo }),
+        McpAuditModule.forRoot({ sink: all }),
+        McpAuditModule.forRoot({ sink: required, required: true, redact: ['amount'], refusals: false }),
+      ],
+      providers: [PaymentTools, Never],
+    });
+    const client = new ModernClient(`${app.base}/mcp`);
+    const close = async () => client.ask('tools/call', { name: 'close', arguments: { amount: 5, password: 'x' } });
+    await close();
+    expect(all.gists).toEqual(['served close']);
+    expect(all.all[0]!.arguments).toEqual({ amount: 5, password: '[redacted]' });
+    expect(required.gists).toEqual(['attempt close', 'served close']);
+    expect(required.all[1]!.arguments).toEqual({ amount: '[redacted]', password: 'x' });
+    required.write = () => {
+      throw new Error('full');
+    };
+    expect((await close()).error).toMatchObject({ code: -32000 });
+    expect(all.gists).toEqual(['served close', 'failed close -32000', 'refused close 503']);
+    await app.close();
   });
 
   it('the audit of an app without an endpoint does not start, and says what to import', async () => {

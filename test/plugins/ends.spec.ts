@@ -3,6 +3,8 @@ import { type CanActivate, ForbiddenException, Injectable, UseGuards } from '@ne
 import {
   currentMcpCall,
   McpArgs,
+  type McpCall,
+  type McpCallEnd,
   type McpContext,
   McpCtx,
   McpSessionService,
@@ -12,7 +14,6 @@ import {
 import { McpTaskService, McpTasksModule } from 'nestjs-mcp-streamable/tasks';
 import { createMcpTestClient, ManualClock, type McpTestClient } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { McpCallHooksEnd } from '../../src/core/calls/call-hooks.js';
 import { type McpEndpointPlugin, McpPlugin } from '../../src/core/plugins/mcp-plugin.js';
 import type { McpRing } from '../../src/core/plugins/rings.js';
 import type { MaybePromise } from '../../src/core/common/promises.js';
@@ -25,7 +26,7 @@ const Label = { type: 'object', properties: { label: { type: 'string' } } } as c
 
 const heard: string[] = [];
 /** The ends as objects, in order. */
-const ends: McpCallHooksEnd[] = [];
+const ends: McpCallEnd[] = [];
 
 /** Notes the ends of calls. */
 class Listener extends McpPlugin {
@@ -33,15 +34,15 @@ class Listener extends McpPlugin {
     super();
   }
   attach(): McpEndpointPlugin {
-    const note = (what: string) => (end: McpCallHooksEnd) => {
+    const note = (what: string, call: McpCall) => (end: McpCallEnd) => {
       const context = currentMcpCall() ? ' in the context of a call' : '';
-      heard.push(`${this.ring} ${what} ${end.target?.key ?? 'nothing'} ${end.outcome}${context}`);
+      heard.push(`${this.ring} ${what} ${call.target?.key ?? 'nothing'} ${end.outcome}${context}`);
       ends.push(end);
     };
     return {
-      call: ({ method }) =>
-        method === 'tools/call' || method === 'no/such'
-          ? { answered: note('answered'), ended: note('ended') }
+      call: (call) =>
+        call.method === 'tools/call' || call.method === 'no/such'
+          ? { answered: note('answered', call), ended: note('ended', call) }
           : undefined,
     };
   }

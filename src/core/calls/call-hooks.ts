@@ -1,18 +1,5 @@
 import type { McpCall, OutboundMessage } from './mcp-call.js';
-import type { McpCallOutcome } from './mcp-instrumentation.js';
-import type { McpTarget } from './mcp-target.js';
-
-/** The end of a call, as plugins hear of it. @internal */
-export interface McpCallHooksEnd {
-  readonly outcome: McpCallOutcome;
-  /** Milliseconds since the call was dispatched; of a task since it was made. */
-  readonly durationMs: number;
-  readonly target: McpTarget | undefined;
-  readonly result?: object | undefined;
-  readonly error?: unknown;
-  /** Of a task. */
-  readonly taskId?: string;
-}
+import type { McpCallEnd } from './mcp-instrumentation.js';
 
 /** What plugins do with one call. Its methods do not throw, but for what serves the call, and what refuses it. @internal */
 export interface CallHooks {
@@ -22,8 +9,8 @@ export interface CallHooks {
   serve<T>(request: () => T): T;
   notified(message: OutboundMessage): void;
   asked(question: OutboundMessage, answer: Promise<unknown>): void;
-  answered(end: McpCallHooksEnd): void;
-  ended(end: McpCallHooksEnd): void;
+  /** Tells that the outcome for the client is certain, that nothing runs for the caller any more, or both; each once. */
+  over(end: McpCallEnd, which: { readonly answered: boolean; readonly ended: boolean }): void;
 }
 
 /** The plugins of an endpoint that act on calls. @internal */

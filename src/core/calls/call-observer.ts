@@ -4,7 +4,8 @@ import { isThenable } from '../common/promises.js';
 import { logError } from './operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { CallPlugins } from './call-hooks.js';
-import { assertOpen, authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
+import { infoOf } from './call-info.js';
+import type { McpCall, McpSessionInfo } from './mcp-call.js';
 import type {
   McpCallEnd,
   McpCallInfo,
@@ -16,7 +17,7 @@ import type {
 } from './mcp-instrumentation.js';
 import { McpServerRequestError } from './server-request.error.js';
 import { REQUEST_TIMEOUT } from '../protocol/errors.js';
-import { isObject, type JsonRpcRequest } from '../protocol/json-rpc.js';
+import type { JsonRpcRequest } from '../protocol/json-rpc.js';
 
 /** Notifies observers of calls. Without an observer it costs one branch. */
 @Injectable()
@@ -41,29 +42,13 @@ export class CallObserver {
   plugins: CallPlugins | undefined;
 
   readonly #instrumentations: McpInstrumentation[];
-  /** They record what a call is for, and may have it wait. */
-  readonly #recorders = new Map<McpInstrumentation, CallGate | undefined>();
 
   constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
     this.#instrumentations = [...instrumentation];
   }
 
-  /**
-   * Adds an instrumentation inside all others, where the target of a call is known: a span of theirs is active when it is called.
-   *
-   * @param gate decides, before guards and handler, whether a call is served
-   */
-  add(instrumentation: McpInstrumentation, gate?: CallGate): void {
-    this.#recorders.set(instrumentation, gate);
-  }
-
   get active(): boolean {
-    return (
-      this.#instrumentations.length > 0 ||
-      this.#recorders.size > 0 ||
-      this.#ended$.observed ||
-      this.plugins?.active === true
-    );
+    return this.#instrumentations.length > 0 || this.#ended$.observed || this.plugins?.active === true;
   }
 
   /**
@@ -72,17 +57,13 @@ export class CallObserver {
    * @param serve finds the target of the call, and runs what serves it inside `record`
    */
   around<T>(call: McpCall, serve: (record: Recorded) => T): T {
-    const info = new ObservedCall(call);
+    const info = infoOf(call);
     const running = { call, info, at: performance.now(), number: ++this.#count };
     this.#begun.set(call, running);
     const hooks = (call.hooks = this.plugins?.active ? this.plugins.hooksOf(call) : undefined);
     const record: Recorded = (request) => {
       this.onBegin?.(running);
-      const inPlugins = hooks ? () => hooks.serve(request) : request;
-      return [...this.#recorders].reduceRight<typeof request>((inner, [instrumentation, gate]) => {
-        const run = gate ? () => admitted(gate, info, call, inner) : inner;
-        return () => observed(instrumentation, info, run);
-      }, inPlugins)();
+      return hooks ? hooks.serve(request) : request();
     };
     return this.#instrumentations.reduceRight<() => T>(
       (run, instrumentation) => () => observed(instrumentation, info, run),
@@ -100,17 +81,10 @@ export class CallObserver {
     const begun = this.#begun.get(call);
     if (!begun || !this.#begun.delete(call)) return;
     const durationMs = performance.now() - begun.at;
-    const { target } = call;
-    const handled = target !== undefined || outcome === 'ok';
-    const source = target?.source;
-    const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, source, result };
+    const end = endOf(call, outcome, { durationMs, result, error });
     this.#notify((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
-    const { hooks } = call;
-    if (!hooks) return;
-    const heard = { outcome, durationMs, target, result, error };
-    hooks.answered(heard);
-    if (!call.isTakenOver) hooks.ended(heard);
+    call.hooks?.over(end, { answered: true, ended: !call.isTakenOver });
   }
 
   /**
@@ -119,7 +93,7 @@ export class CallObserver {
    * @param answer settles as its sender sees it
    */
   asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
-    if (![...this.#instrumentations, ...this.#recorders.keys()].some((one) => 'question' in one)) return;
+    if (!this.#instrumentations.some((one) => 'question' in one)) return;
     const { id: sessionId, principal, protocolVersion } = session;
     const question = { method, requestId: id, sessionId, principal, protocolVersion };
     const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
@@ -139,7 +113,7 @@ export class CallObserver {
 
   /** Notifies the instrumentations; their errors and rejections are logged. */
   #notify(call: (instrumentation: McpInstrumentation) => unknown): void {
-    for (const instrumentation of [...this.#instrumentations, ...this.#recorders.keys()]) {
+    for (const instrumentation of this.#instrumentations) {
       try {
         const returned = call(instrumentation);
         if (isThenable(returned)) returned.then(undefined, logError);
@@ -212,16 +186,24 @@ export interface RunningCall {
   readonly number: number;
 }
 
-/**
- * Decides whether a call is served.
- *
- * @returns a promise if the call has to wait; `undefined`: it is served at once
- * @throws (rejects) the error that the call is refused with
- */
-export type CallGate = (info: McpCallInfo) => Promise<void> | undefined;
-
 interface Instrumented {
   readonly instrumentation?: readonly McpInstrumentation[];
+}
+
+/** Describes the end of a call. */
+export function endOf(
+  call: McpCall,
+  outcome: McpCallOutcome,
+  more: Pick<McpCallEnd, 'durationMs' | 'result' | 'error' | 'taskId'>,
+): McpCallEnd {
+  const { target } = call;
+  return {
+    call: infoOf(call),
+    outcome,
+    handled: target !== undefined || outcome === 'ok',
+    source: target?.source,
+    ...more,
+  };
 }
 
 const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
@@ -234,57 +216,4 @@ function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
   const { code } = error as { code?: unknown };
   if (typeof code !== 'number') return 'unsent';
   return code === REQUEST_TIMEOUT ? 'timeout' : code;
-}
-
-/** Describes a call. Its getters read the call, so that a description costs no copies of what only some observers need. */
-class ObservedCall implements McpCallInfo {
-  readonly era: McpCallInfo['era'];
-  readonly method: string;
-  readonly requestId: McpCallInfo['requestId'];
-  readonly principal: string | undefined;
-  readonly name: string | undefined;
-  readonly uri: string | undefined;
-  readonly sessionId: string | undefined;
-  readonly protocolVersion: string;
-  readonly meta: McpCallInfo['meta'];
-  readonly #call: McpCall;
-
-  constructor(call: McpCall) {
-    const { name, uri, _meta: meta } = (call.message.params ?? {}) as Params;
-    this.era = call.era;
-    this.method = call.method;
-    this.requestId = call.requestId;
-    this.principal = call.principal;
-    this.name = typeof name === 'string' ? name : undefined;
-    this.uri = typeof uri === 'string' ? uri : undefined;
-    this.sessionId = call.session?.id;
-    this.protocolVersion = call.client.protocolVersion;
-    this.meta = meta as McpCallInfo['meta'];
-    this.#call = call;
-  }
-
-  get arguments(): McpCallInfo['arguments'] {
-    const { arguments: args } = (this.#call.message.params ?? {}) as Params;
-    return isObject(args) ? args : undefined;
-  }
-
-  get clientInfo(): McpCallInfo['clientInfo'] {
-    return this.#call.client.clientInfo;
-  }
-
-  get scopes(): McpCallInfo['scopes'] {
-    return authOf(this.#call.request)?.scopes;
-  }
-}
-
-type Params = Readonly<Partial<Record<'name' | 'uri' | '_meta' | 'arguments', unknown>>>;
-
-/** Serves a call when the gate has admitted it, unless it has ended meanwhile. */
-function admitted<T>(gate: CallGate, info: McpCallInfo, call: McpCall, serve: () => T): T {
-  const admitting = gate(info);
-  if (!admitting) return serve();
-  return admitting.then(() => {
-    assertOpen(call);
-    return serve();
-  }) as T;
 }

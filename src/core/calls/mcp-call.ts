@@ -8,6 +8,7 @@ import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol
 import { withCanonicalUri } from '../protocol/uris.js';
 import type { CallHooks } from './call-hooks.js';
 import type { McpExchange } from './mcp-exchange.js';
+import type { McpCallInfo } from './mcp-instrumentation.js';
 import type { McpTarget } from './mcp-target.js';
 import type { Takeover } from './mcp-task.js';
 
@@ -209,6 +210,8 @@ export class McpCall implements McpHttpCall {
   refusal: McpError | undefined;
   /** Whether the call was given to the dispatcher. @internal */
   begun = false;
+  /** Describes the call to observers; made once. @internal */
+  described: McpCallInfo | undefined;
   /** What plugins do with the call; absent: nothing. @internal */
   hooks: CallHooks | undefined;
   /** Set while a page shows what happens in calls, before the call is served. @internal */

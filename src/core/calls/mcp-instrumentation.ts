@@ -56,6 +56,10 @@ export interface McpCallEnd {
   readonly source?: string | undefined;
   /** The result of a call that has one, that of a tool that failed included. */
   readonly result: object | undefined;
+  /** Why a call has no result, also a cancelled one. Its text may have details that clients must not get. */
+  readonly error?: unknown;
+  /** @internal */
+  readonly taskId?: string | undefined;
 }
 
 /** The end of a session, on the node that ended it. @publicApi */

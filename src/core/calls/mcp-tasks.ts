@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { type Observable, Subject } from 'rxjs';
+import type { Observable } from 'rxjs';
+import { endOf } from './call-observer.js';
 import type { McpCall } from './mcp-call.js';
 import type { McpCallOutcome } from './mcp-instrumentation.js';
 import type { StreamFlow } from './mcp-exchange.js';
@@ -65,13 +66,9 @@ export interface TaskEnd {
 @Injectable()
 export class TaskHost {
   runner: TaskRunner | undefined;
-  readonly #ends$ = new Subject<TaskEnd>();
-  /** Emits the ends of the tasks of this node. */
-  readonly ends$: Observable<TaskEnd> = this.#ends$.asObservable();
 
-  ended(end: TaskEnd): void {
-    const { call, taskId, outcome, durationMs } = end;
-    call.hooks?.ended({ outcome, durationMs, target: call.target, taskId });
-    this.#ends$.next(end);
+  ended({ call, taskId, outcome, durationMs }: TaskEnd): void {
+    const end = endOf(call, outcome, { durationMs, result: undefined, taskId });
+    call.hooks?.over(end, { answered: false, ended: true });
   }
 }

@@ -1,28 +1,40 @@
 import { isThenable } from '../common/promises.js';
-import type { CallHooks, McpCallHooksEnd } from '../calls/call-hooks.js';
+import type { CallHooks } from '../calls/call-hooks.js';
 import { assertOpen, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
-import { attempt, reportRejection, type Served } from '../calls/call-observer.js';
+import { reportRejection, type Served } from '../calls/call-observer.js';
+import type { McpCallEnd } from '../calls/mcp-instrumentation.js';
 import { logError } from '../calls/operator-log.js';
 import type { McpCallHooks, McpEndpointPlugin } from './mcp-plugin.js';
+
+/** The plugins that act on calls, in the order of their rings. */
+export interface PluginsOfCalls {
+  readonly observers: readonly McpEndpointPlugin[];
+  readonly recorders: readonly McpEndpointPlugin[];
+  readonly others: readonly McpEndpointPlugin[];
+}
 
 /** The hooks of the plugins of one call, outermost first. */
 export class PluginCallHooks implements CallHooks {
   readonly #hooks: McpCallHooks[] = [];
+  #recorders: readonly McpCallHooks[] = [];
   #answered = false;
   #ended = false;
 
   constructor(
     private readonly call: McpCall,
-    private readonly observers: readonly McpEndpointPlugin[],
-    private readonly others: readonly McpEndpointPlugin[],
+    private readonly plugins: PluginsOfCalls,
   ) {}
 
   observe<T>(serve: () => T): T {
-    return this.#within(this.observers, serve);
+    const observers = this.#made(this.plugins.observers);
+    // They hear of a call that ends before its target is known.
+    this.#recorders = this.#made(this.plugins.recorders);
+    return this.#within(observers, serve);
   }
 
   serve<T>(request: () => T): T {
-    return this.#within(this.others, request);
+    const others = this.#made(this.plugins.others);
+    return this.#within(others.length > 0 ? [...this.#recorders, ...others] : this.#recorders, request);
   }
 
   notified(message: OutboundMessage): void {
@@ -34,44 +46,78 @@ export class PluginCallHooks implements CallHooks {
     for (const hooks of this.#hooks) safely(() => hooks.asked?.(question, settled));
   }
 
-  answered(end: McpCallHooksEnd): void {
-    if (this.#answered) return;
-    this.#answered = true;
-    this.#tell('answered', end);
-  }
-
-  ended(end: McpCallHooksEnd): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#tell('ended', end);
-  }
-
   /** What ends a call may run in the async context of its handler, which ends its own session for example. */
-  #tell(what: 'answered' | 'ended', end: McpCallHooksEnd): void {
+  over(end: McpCallEnd, which: { readonly answered: boolean; readonly ended: boolean }): void {
+    const answered = which.answered && !this.#answered;
+    const ended = which.ended && !this.#ended;
+    this.#answered ||= answered;
+    this.#ended ||= ended;
     runOutsideCalls(() => {
-      for (const hooks of this.#hooks) safely(() => hooks[what]?.(end));
+      if (answered) for (const hooks of this.#hooks) tell(hooks, 'answered', end);
+      if (ended) for (const hooks of this.#hooks) tell(hooks, 'ended', end);
     });
   }
 
-  #within<T>(plugins: readonly McpEndpointPlugin[], serve: () => T): T {
+  #made(plugins: readonly McpEndpointPlugin[]): readonly McpCallHooks[] {
+    if (plugins.length === 0) return NONE;
     const made: McpCallHooks[] = [];
     for (const plugin of plugins) {
-      const hooks = safely(() => plugin.call?.(this.call));
-      if (hooks) made.push(hooks);
+      try {
+        const hooks = plugin.call!(this.call);
+        if (hooks) made.push(hooks);
+      } catch (error) {
+        logError(error);
+      }
     }
     this.#hooks.push(...made);
-    return made.reduceRight<() => T>((inner, hooks) => {
-      const admitting = hooks.admit ? () => this.#admitted(hooks, inner) : inner;
-      return hooks.around ? () => this.#around(hooks, admitting) : admitting;
-    }, serve)();
+    return made;
   }
 
+  #within<T>(made: readonly McpCallHooks[], serve: () => T): T {
+    let next = serve;
+    for (const hooks of made.toReversed()) {
+      const inner = next;
+      const admitting = hooks.admit ? () => this.#admitted(hooks, inner) : inner;
+      next = hooks.around ? () => this.#around(hooks, admitting) : admitting;
+    }
+    return next();
+  }
+
+  /** Serves the call inside a hook: once, and with the outcome of the call, whatever the hook does. */
   #around<T>(hooks: McpCallHooks, serve: () => T): T {
-    return around(hooks, () => {
+    let served: Served<T> | undefined;
+    const run = (): T => {
+      served ??= this.#served(serve);
+      if ('error' in served) throw served.error;
+      return served.value;
+    };
+    let returned: unknown;
+    try {
+      returned = hooks.around!(run);
+    } catch (error) {
+      if (!passesOn(served, error)) logError(error);
+    }
+    if (!isThenable(returned)) return run();
+    const own = Promise.resolve(returned);
+    if (served) {
+      void reportRejection(own, served);
+      return run();
+    }
+    // An async function serves it later: at the latest when its promise settles.
+    return own.then(run, (error: unknown) => {
+      if (!passesOn(served, error)) logError(error);
+      return run();
+    }) as T;
+  }
+
+  #served<T>(serve: () => T): Served<T> {
+    try {
       // The plugin may have waited.
       assertOpen(this.call);
-      return serve();
-    });
+      return { value: serve() };
+    } catch (error) {
+      return { error };
+    }
   }
 
   #admitted<T>(hooks: McpCallHooks, serve: () => T): T {
@@ -81,6 +127,18 @@ export class PluginCallHooks implements CallHooks {
       assertOpen(this.call);
       return serve();
     }) as T;
+  }
+}
+
+const NONE: readonly McpCallHooks[] = [];
+
+/** Tells a plugin of the end of a call; what it throws, or rejects with, is logged. */
+function tell(hooks: McpCallHooks, what: 'answered' | 'ended', end: McpCallEnd): void {
+  try {
+    const returned: unknown = hooks[what]?.(end);
+    if (isThenable(returned)) returned.then(undefined, logError);
+  } catch (error) {
+    logError(error);
   }
 }
 
@@ -98,33 +156,6 @@ export function safely<T>(hook: () => T): T | undefined {
 
 export function settledOf(answer: Promise<unknown>): Promise<PromiseSettledResult<unknown>> {
   return Promise.allSettled([answer]).then(([settled]) => settled);
-}
-
-/** Serves a call inside a hook: once, and with the outcome of the call, whatever the hook does. */
-function around<T>(hooks: McpCallHooks, serve: () => T): T {
-  let served: Served<T> | undefined;
-  const run = (): T => {
-    served ??= attempt(serve);
-    if ('error' in served) throw served.error;
-    return served.value;
-  };
-  let returned: unknown;
-  try {
-    returned = hooks.around!(run);
-  } catch (error) {
-    if (!passesOn(served, error)) logError(error);
-  }
-  if (!isThenable(returned)) return run();
-  const own = Promise.resolve(returned);
-  if (served) {
-    void reportRejection(own, served);
-    return run();
-  }
-  // An async function serves it later: at the latest when its promise settles.
-  return own.then(run, (error: unknown) => {
-    if (!passesOn(served, error)) logError(error);
-    return run();
-  }) as T;
 }
 
 const passesOn = (served: Served<unknown> | undefined, error: unknown): boolean =>

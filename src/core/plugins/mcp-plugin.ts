@@ -1,8 +1,9 @@
+import type { Observable } from 'rxjs';
 import type { MaybePromise } from '../common/promises.js';
 import type { McpClock } from '../common/clock.js';
-import type { McpCallHooksEnd } from '../calls/call-hooks.js';
 import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
 import type { AdmittedCall } from '../calls/mcp-context.js';
+import type { McpCallEnd, McpRefusal } from '../calls/mcp-instrumentation.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRing } from './rings.js';
@@ -31,8 +32,17 @@ export abstract class McpPlugin {
 export interface McpEndpointHost {
   /** The option `name`. */
   readonly name: string | undefined;
+  readonly path: string;
   readonly nodeId: string;
   readonly clock: McpClock;
+  /** Whether the option `server` serves it: its handlers, and the targets of calls, are not known. */
+  readonly hasOwnServer: boolean;
+  readonly handlers: {
+    get(kind: ListedKind | 'skill', key: string): McpHandlerTarget | undefined;
+    all(kind: ListedKind | 'skill'): Iterable<McpHandlerTarget>;
+  };
+  /** Emits requests that were refused before a call was created. */
+  readonly refusals$: Observable<McpRefusal>;
   /**
    * The plugin answers `handler()` differently from now on: it is asked again about each handler before the next run or list of it.
    *
@@ -46,7 +56,12 @@ export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 
 /** What a plugin does at one endpoint. @internal */
 export interface McpEndpointPlugin {
-  /** Asked about each call that is served, also of unknown methods. @returns its hooks; `undefined`: none */
+  /**
+   * Asked about each call that is served, also of unknown methods. Its target is not known yet in the rings 'observe' and 'record':
+   * their hooks hear of calls that end before it is.
+   *
+   * @returns its hooks; `undefined`: none
+   */
   call?(call: McpCall): McpCallHooks | undefined;
   /**
    * Asked about each tool, prompt, resource, template and skill when plugins are attached, or when it is registered, and again after
@@ -87,9 +102,9 @@ export interface McpCallHooks {
   /** The server asks the client. @param answer never rejects */
   asked?(question: OutboundMessage, answer: Promise<PromiseSettledResult<unknown>>): void;
   /** The outcome for the client is certain. Called once, outside of the async context of the call. */
-  answered?(end: McpCallHooksEnd): void;
+  answered?(end: McpCallEnd): void;
   /** Nothing runs for the caller any more: at once after `answered`, of a task when it has ended. Called once, as `answered`. */
-  ended?(end: McpCallHooksEnd): void;
+  ended?(end: McpCallEnd): void;
 }
 
 /** What a plugin does with the calls of one handler. @internal */

@@ -4,7 +4,7 @@ import type { CallHooks, CallPlugins } from '../calls/call-hooks.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { logError } from '../calls/operator-log.js';
-import { PluginCallHooks } from './call-hooks.js';
+import { PluginCallHooks, type PluginsOfCalls } from './call-hooks.js';
 import type { ListedKind, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks, McpPlugin } from './mcp-plugin.js';
 import { isAroundRounds, isInResults, type McpRing, RINGS } from './rings.js';
 import type { HookedRuns } from './run-hooks.js';
@@ -50,8 +50,7 @@ interface Asked {
 @Injectable()
 export class PluginHost implements CallPlugins {
   #attached: readonly Attached[] = [];
-  #observers: readonly McpEndpointPlugin[] = [];
-  #others: readonly McpEndpointPlugin[] = [];
+  #ofCalls: PluginsOfCalls = { observers: [], recorders: [], others: [] };
   #hiding: readonly McpEndpointPlugin[] = [];
   active = false;
   generation = 0;
@@ -79,14 +78,19 @@ export class PluginHost implements CallPlugins {
       })
       .toSorted((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
     const ofCalls = this.#attached.filter(({ plugin }) => 'call' in plugin);
-    this.#observers = ofCalls.filter(({ ring }) => ring === 'observe').map(({ plugin }) => plugin);
-    this.#others = ofCalls.filter(({ ring }) => ring !== 'observe').map(({ plugin }) => plugin);
+    const inRings = (isThere: (ring: McpRing) => boolean) =>
+      ofCalls.filter(({ ring }) => isThere(ring)).map(({ plugin }) => plugin);
+    this.#ofCalls = {
+      observers: inRings((ring) => ring === 'observe'),
+      recorders: inRings((ring) => ring === 'record'),
+      others: inRings((ring) => ring !== 'observe' && ring !== 'record'),
+    };
     this.active = ofCalls.length > 0;
     this.#hiding = this.#attached.map(({ plugin }) => plugin).filter((plugin) => 'hides' in plugin);
   }
 
   hooksOf(call: McpCall): CallHooks {
-    return new PluginCallHooks(call, this.#observers, this.#others);
+    return new PluginCallHooks(call, this.#ofCalls);
   }
 
   /**

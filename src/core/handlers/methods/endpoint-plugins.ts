@@ -1,9 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import { McpClock } from '../../common/clock.js';
+import { MCP_OPTIONS } from '../../common/options.js';
 import { CallObserver } from '../../calls/call-observer.js';
+import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
 import { shown } from '../../protocol/errors.js';
-import { McpPlugin } from '../../plugins/mcp-plugin.js';
+import { type McpEndpointHost, McpPlugin } from '../../plugins/mcp-plugin.js';
 import { FEATURES, PluginHost } from '../../plugins/plugin-host.js';
 import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
 import { EndpointMark } from '../discovery/app-scan.js';
@@ -22,6 +24,8 @@ export class EndpointPlugins {
     @Inject(CallObserver) private readonly observer: CallObserver,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(OTHER_NODES) private readonly nodes: Pick<OtherNodes, 'nodeId'>,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
+    @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
   ) {}
 
   /**
@@ -30,12 +34,25 @@ export class EndpointPlugins {
    * @throws McpHandlerDefinitionError, and what a plugin throws
    */
   load(): void {
-    const { clock, mark, nodes } = this;
-    const endpoint = { name: mark.name, nodeId: nodes.nodeId, clock };
-    this.host.attach([...this.features, ...this.#ofApp()], endpoint, (kind) => this.table.relisted(kind));
+    const plugins = [...this.features, ...this.#ofApp()];
+    this.host.attach(plugins, this.#endpoint(), (kind) => this.table.relisted(kind));
     this.observer.plugins = this.host;
     this.table.plugins = this.host;
     this.table.assertEach((entry) => entry.kind !== 'method' && this.host.ask(entry));
+  }
+
+  #endpoint(): Omit<McpEndpointHost, 'refresh'> {
+    const { clock, nodes, observer, options, table } = this;
+    const { name, path } = this.endpoint;
+    return {
+      name,
+      path,
+      nodeId: nodes.nodeId,
+      clock,
+      hasOwnServer: options.server !== undefined,
+      handlers: table,
+      refusals$: observer.refusals$,
+    };
   }
 
   #ofApp(): McpPlugin[] {
