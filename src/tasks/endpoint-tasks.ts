@@ -7,11 +7,12 @@ import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { assertReadable, FORMATS } from '../core/common/formats.js';
 import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
-import { type McpCall, routeText } from '../core/calls/mcp-call.js';
+import { type McpCall, type OutboundMessage, routeText } from '../core/calls/mcp-call.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
 import type { Takeover, ToolTask } from '../core/calls/mcp-task.js';
-import { type TaskEnd, type TaskNotification, type TaskRunner } from '../core/calls/mcp-tasks.js';
+import type { TaskEnd, TaskRunner } from '../core/calls/mcp-tasks.js';
 import { logger, type ReportStoreFault } from '../core/calls/operator-log.js';
+import type { McpTopic } from '../core/plugins/listen-topics.js';
 import { assertExtension } from '../core/handlers/methods/capabilities.js';
 import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
@@ -27,6 +28,8 @@ import type { ResolvedTasksOptions } from './tasks.options.js';
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 /** At most so many tasks of a subscription, or of a dead node, are read from the store at a time. */
 const ASKED_AT_ONCE = 50;
+/** One subscription may name so many tasks: each is looked up in the store, and again whenever it changes. */
+const MAX_WATCHED = 100;
 /** Ticks are so many milliseconds apart. */
 const TICK_MS = 5_000;
 /** The tasks that clients listen to are read at each third tick. */
@@ -52,7 +55,7 @@ interface TaskSignal {
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time has passed─▶ stopped
  */
-export class EndpointTasks implements TaskRunner, TaskNode {
+export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
   readonly #running = new Map<string, RunningTask>();
   /** Holds the ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
@@ -243,6 +246,8 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     this.#running.get(id)?.look();
   }
 
+  readonly maxIds = MAX_WATCHED;
+
   async honored(ids: readonly string[], call: McpCall): Promise<readonly string[]> {
     assertExtension(TASKS_EXTENSION, call);
     const honored: string[] = [];
@@ -254,7 +259,7 @@ export class EndpointTasks implements TaskRunner, TaskNode {
     return honored;
   }
 
-  watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification> {
+  watch(ids: readonly string[], flow: StreamFlow): Observable<OutboundMessage> {
     return taskNotifications(ids, flow, this);
   }
 

@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
 import type { ClockTimer } from '../core/common/clock.js';
+import type { OutboundMessage } from '../core/calls/mcp-call.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
-import type { TaskNotification } from '../core/calls/mcp-tasks.js';
 import type { TaskNode } from './running-task.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';
@@ -22,7 +22,7 @@ export function taskNotifications(
   ids: readonly string[],
   flow: StreamFlow,
   node: TaskNode,
-): Observable<TaskNotification> {
+): Observable<OutboundMessage> {
   return new Observable((subscriber) => {
     node.watching(1);
     subscriber.add(() => node.watching(-1));
@@ -48,7 +48,7 @@ class Watched {
     private readonly id: string,
     private readonly flow: StreamFlow,
     private readonly node: TaskNode,
-    private readonly subscriber: Subscriber<TaskNotification>,
+    private readonly subscriber: Subscriber<OutboundMessage>,
   ) {}
 
   changed(): void {

@@ -10,6 +10,7 @@ import { MCP_BACKEND } from '../core/calls/replaceable-part.js';
 import { McpExtension } from '../core/handlers/methods/extensions.js';
 import { ToolAccess } from '../core/handlers/methods/tool-access.js';
 import type { ServedMethods } from '../core/handlers/methods/method.js';
+import { ListenTopics } from '../core/plugins/listen-topics.js';
 import { TASKS_EXTENSION } from '../core/protocol/extensions.js';
 import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
@@ -57,6 +58,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const ended = (end: TaskEnd): void => host.ended(end);
     const tasks = new EndpointTasks(store, clock, nodes, this.options, access, fault, ended);
     endpoint.get(DeadNodes, { strict: true }).also((node) => tasks.failTasksOf(node));
+    endpoint.get(ListenTopics, { strict: true }).add('taskIds', tasks);
     this.#tasks = host.runner = tasks;
     return taskMethods(tasks, access);
   }

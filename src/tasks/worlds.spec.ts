@@ -3,9 +3,8 @@ import { expect, it } from 'vitest';
 import { type Fate, LossyBus, NodeBackend } from '../../test/support/node-backend.js';
 import { share, seededRandom } from '../../test/support/share.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../core/nodes/in-memory-message-bus.js';
-import { McpCall } from '../core/calls/mcp-call.js';
+import { McpCall, type OutboundMessage } from '../core/calls/mcp-call.js';
 import type { Takeover, ToolTask } from '../core/calls/mcp-task.js';
-import type { TaskNotification } from '../core/calls/mcp-tasks.js';
 import { BusNodes } from '../core/nodes/bus-nodes.js';
 import { DeadNodes } from '../core/nodes/dead-nodes.js';
 import { ManualClock } from '../testing/index.js';
@@ -250,8 +249,8 @@ class World {
   #watch(node: Node, id: string): void {
     const heard: string[] = [];
     const flow = { paused: false, resumed$: NEVER };
-    const news$: Observable<TaskNotification> = node.tasks.watch([id], flow);
-    const hearing = news$.subscribe(({ params }) => heard.push(String(params['status'])));
+    const news$: Observable<OutboundMessage> = node.tasks.watch([id], flow);
+    const hearing = news$.subscribe(({ params }) => heard.push(String(params?.['status'])));
     this.#watched.push({ node, id, heard, leave: () => hearing.unsubscribe() });
   }
 

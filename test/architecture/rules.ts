@@ -102,7 +102,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers'], contracts: false },
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
   // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
-  tasks: { rooms: ['common', 'protocol', 'calls', 'nodes', 'methods'], contracts: false },
+  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'nodes', 'methods'], contracts: false },
   // Another extension: its handlers are entries of the table, their files resources of a template.
   skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.

@@ -1,9 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import type { Observable } from 'rxjs';
 import { endOf } from './call-observer.js';
 import type { McpCall } from './mcp-call.js';
 import type { McpCallOutcome } from './mcp-instrumentation.js';
-import type { StreamFlow } from './mcp-exchange.js';
 
 /*
  * # Calls that become tasks (the extension `io.modelcontextprotocol/tasks`)
@@ -11,9 +9,6 @@ import type { StreamFlow } from './mcp-exchange.js';
  * What the core asks of the module of tasks: {@link TaskRunner.serve} may take over a call, and answer for it. The call then has a
  * `takeover`, which its context and its run find there. Without the module no tool of the app has the option `task`.
  */
-
-/** The content of a notification about a task. @internal */
-export type TaskNotification = { readonly method: string; readonly params: Record<string, unknown> };
 
 /** Describes a running task to operators. @internal */
 export interface TaskView {
@@ -41,14 +36,6 @@ export interface TaskRunner {
    * @returns the result of the work, or the task
    */
   serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object>;
-  /**
-   * Returns the ids among these whose notifications the caller may get.
-   *
-   * @throws (rejects) MissingRequiredClientCapabilityError
-   */
-  honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
-  /** Emits the changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */
-  watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification>;
 }
 
 /** Describes the end of a task on the node that ran it. @internal */

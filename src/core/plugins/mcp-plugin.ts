@@ -6,6 +6,7 @@ import type { AdmittedCall } from '../calls/mcp-context.js';
 import type { McpCallEnd, McpRefusal } from '../calls/mcp-instrumentation.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
+import type { ListenTopics } from './listen-topics.js';
 import type { McpRing } from './rings.js';
 
 /**
@@ -49,6 +50,8 @@ export interface McpEndpointHost {
    * @param kind clients are told that their lists of this kind have changed
    */
   refresh(kind?: ListedKind): void;
+  /** What its clients can listen to, beside lists and resources. */
+  readonly topics: Pick<ListenTopics, 'add'>;
 }
 
 /** Lists show handlers of these kinds. @internal */

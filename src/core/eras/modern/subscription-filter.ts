@@ -1,4 +1,5 @@
 import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
+import type { McpTopic } from '../../plugins/listen-topics.js';
 import { MAX_SUBSCRIPTIONS } from '../../sessions/live/admission.js';
 import type { ChangedList, McpChange } from '../../protocol/notifications.js';
 import { McpError, shown } from '../../protocol/errors.js';
@@ -12,22 +13,19 @@ const FLAGS = {
 } as const satisfies Record<string, ChangedList>;
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
 
-/** One subscription may name so many tasks: each is looked up in the store, and again whenever it changes. */
-const MAX_TASKS = 100;
+/** The notifications that a client requests; other fields are those of topics, with ids. */
+export type ListenFilter = SubscriptionFilter & { [topic: string]: unknown };
 
-/** The notifications that a client requests; `taskIds` belongs to the extension for tasks. */
-export interface ListenFilter extends SubscriptionFilter {
-  taskIds?: string[];
-}
+/** The fields of the topics of an endpoint. */
+type Topics = Iterable<readonly [field: string, topic: Pick<McpTopic, 'maxIds'>]>;
 
 /**
  * Returns the filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI (in
- * the form in which URIs are compared) and each task once, and no field that is not the specification's.
+ * the form in which URIs are compared) and each id once, and no field that is neither the specification's nor a topic's.
  *
- * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is an unknown field
  * @throws McpError INVALID_PARAMS: the filter is missing, malformed or too large
  */
-export function requestedFilter({ params }: JsonRpcRequest, tasks = false): ListenFilter {
+export function requestedFilter({ params }: JsonRpcRequest, topics: Topics = []): ListenFilter {
   const refuse = (message: string): never => {
     throw new McpError('INVALID_PARAMS', message);
   };
@@ -55,11 +53,18 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
       );
     return [...new Set(given)];
   };
-  const taskIds = tasks ? texts('taskIds', 'ids', MAX_TASKS) : [];
-  if (taskIds.length > 0) filter.taskIds = taskIds;
+  for (const [field, { maxIds }] of topics) {
+    const ids = texts(field, 'ids', maxIds);
+    if (ids.length > 0) filter[field] = ids;
+  }
   const uris = texts('resourceSubscriptions', 'URIs', MAX_SUBSCRIPTIONS);
   for (const uri of uris) assertUri(uri, 'A URI in params.notifications.resourceSubscriptions');
   return withUris(filter, [...new Set(uris.map(canonicalUri))]);
+}
+
+/** Returns the ids of a topic. */
+export function idsOf(filter: ListenFilter, field: string): readonly string[] {
+  return (filter[field] as readonly string[] | undefined) ?? [];
 }
 
 /** Returns the part of a filter that a server with these capabilities can serve. */

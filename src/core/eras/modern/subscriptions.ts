@@ -6,12 +6,12 @@ import { MCP_OPTIONS } from '../../common/options.js';
 import { deferred, isThenable, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../calls/mcp-call.js';
 import { McpDispatcher } from '../../calls/mcp-dispatcher.js';
-import { TaskHost } from '../../calls/mcp-tasks.js';
 import type { McpTarget } from '../../calls/mcp-target.js';
 import type { McpCallOutcome } from '../../calls/mcp-instrumentation.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../calls/mcp-exchange.js';
 import { logError } from '../../calls/operator-log.js';
 import { CallObserver } from '../../calls/call-observer.js';
+import { ListenTopics, type McpTopic } from '../../plugins/listen-topics.js';
 import { ChangeFeed, type ChangeHint } from '../../nodes/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../protocol/era.js';
 import { limitReached, McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../protocol/errors.js';
@@ -25,6 +25,7 @@ import { ModernClient } from './modern-client.js';
 import {
   ChangeSet,
   deliverable,
+  idsOf,
   isEmpty,
   type ListenFilter,
   requestedFilter,
@@ -75,7 +76,7 @@ export class Subscriptions {
     @Inject(McpDispatcher) private readonly dispatcher: Pick<McpDispatcher, 'capabilities' | 'admitsResource'>,
     @Inject(MCP_OPTIONS) private readonly options: SubscriptionOptions,
     @Inject(CallObserver) readonly observer: CallObserver = new CallObserver(),
-    @Inject(TaskHost) readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
+    @Inject(ListenTopics) readonly topics: Iterable<readonly [field: string, topic: McpTopic]> = [],
     @Inject(McpClock) clock: Pick<McpClock, 'now'> = systemClock,
   ) {
     this.#budget = new ListenBudget(clock);
@@ -97,9 +98,11 @@ export class Subscriptions {
    */
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     this.#assertRoom(http.principal);
-    const requested = requestedFilter(message, this.tasks.runner !== undefined);
-    const { resourceSubscriptions: uris = [], taskIds = [] } = requested;
-    this.#budget.take(http.principal, uris.length + taskIds.length);
+    const requested = requestedFilter(message, this.topics);
+    const { resourceSubscriptions: uris = [] } = requested;
+    let named = uris.length;
+    for (const [field] of this.topics) named += idsOf(requested, field).length;
+    this.#budget.take(http.principal, named);
     const call = new McpCall(http, message, this.client);
     const subscription = new Subscription(call, this);
     this.#open.add(subscription);
@@ -119,13 +122,17 @@ export class Subscriptions {
   // ---- for the subscriptions -------------------------------------------------------------------------------------
 
   /**
-   * Returns the honored part of a filter. Resources and tasks that do not exist, or that the caller may not read, are
-   * omitted without an error: it must not learn which exist.
+   * Returns the honored part of a filter. What does not exist, or what the caller may not read, is omitted without an
+   * error: it must not learn what exists.
    */
-  async honored({ taskIds = [], ...requested }: ListenFilter, call: McpCall): Promise<ListenFilter> {
-    const filter = await this.#honored(requested, call);
-    const tasks = taskIds.length > 0 ? await this.tasks.runner!.honored(taskIds, call) : [];
-    return tasks.length > 0 ? { ...filter, taskIds: [...tasks] } : filter;
+  async honored(requested: ListenFilter, call: McpCall): Promise<ListenFilter> {
+    const filter: ListenFilter = await this.#honored(requested, call);
+    for (const [field, topic] of this.topics) {
+      const asked = idsOf(requested, field);
+      const ids = asked.length > 0 ? await topic.honored(asked, call) : [];
+      if (ids.length > 0) filter[field] = ids;
+    }
+    return filter;
   }
 
   async #honored(requested: SubscriptionFilter, call: McpCall): Promise<SubscriptionFilter> {
@@ -195,7 +202,7 @@ function nextTurn(): Promise<void> {
  * until its response is there, and while its reader is slow. That is a set, so its size is bounded by the filter, and a
  * resource that changed a hundred times is sent once.
  *
- * The module of tasks provides their notifications, with the state at the time of sending.
+ * A topic provides its own notifications, with the state at the time of sending.
  *
  * Invariants: the acknowledgement comes first, the result last; nothing is sent that was not honored; `left` is called
  * exactly once, and then nothing is subscribed any more.
@@ -293,10 +300,12 @@ class Subscription implements PendingReply {
     if (!state.goesOn) return this.#end(subscriber);
     subscriber.add(flow.resumed$.subscribe(() => this.#sendUnsent()));
     this.#sendUnsent();
-    const { taskIds } = state.filter;
-    if (!taskIds) return;
-    const news$ = this.host.tasks.runner!.watch(taskIds, flow);
-    subscriber.add(news$.subscribe((notification) => subscriber.next(this.#event(notification))));
+    for (const [field, topic] of this.host.topics) {
+      const ids = idsOf(state.filter, field);
+      if (ids.length === 0) continue;
+      const news$ = topic.watch(ids, flow);
+      subscriber.add(news$.subscribe((notification) => subscriber.next(this.#event(notification))));
+    }
   }
 
   #collect(change: ChangeHint): void {

@@ -6,6 +6,7 @@ import { CallObserver } from '../../calls/call-observer.js';
 import { ENDPOINT_NAME, type EndpointName } from '../../calls/endpoint-name.js';
 import { shown } from '../../protocol/errors.js';
 import { type McpEndpointHost, McpPlugin } from '../../plugins/mcp-plugin.js';
+import { ListenTopics } from '../../plugins/listen-topics.js';
 import { FEATURES, PluginHost } from '../../plugins/plugin-host.js';
 import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
 import { EndpointMark } from '../discovery/app-scan.js';
@@ -23,6 +24,7 @@ export class EndpointPlugins {
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(CallObserver) private readonly observer: CallObserver,
     @Inject(McpClock) private readonly clock: McpClock,
+    @Inject(ListenTopics) private readonly topics: ListenTopics,
     @Inject(OTHER_NODES) private readonly nodes: Pick<OtherNodes, 'nodeId'>,
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
@@ -42,7 +44,7 @@ export class EndpointPlugins {
   }
 
   #endpoint(): Omit<McpEndpointHost, 'refresh'> {
-    const { clock, nodes, observer, options, table } = this;
+    const { clock, nodes, observer, options, table, topics } = this;
     const { name, path } = this.endpoint;
     return {
       name,
@@ -52,6 +54,7 @@ export class EndpointPlugins {
       hasOwnServer: options.server !== undefined,
       handlers: table,
       refusals$: observer.refusals$,
+      topics,
     };
   }
 

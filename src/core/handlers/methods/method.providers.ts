@@ -26,6 +26,7 @@ import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointDoctor } from './endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
 import { EndpointPlugins } from './endpoint-plugins.js';
+import { ListenTopics } from '../../plugins/listen-topics.js';
 import { PluginHost } from '../../plugins/plugin-host.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
@@ -121,6 +122,7 @@ export const methodProviders: Provider[] = [
   EndpointExtensions,
   HandlerCalls,
   PluginHost,
+  ListenTopics,
   EndpointPlugins,
   EndpointHandlers,
   EndpointDoctor,
