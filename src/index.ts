@@ -58,12 +58,8 @@ export type {
   ToolOptions,
   ToolsOptions,
 } from './core/handlers/decorators/handler-options.js';
-export {
-  McpCatalogue,
-  type McpCatalogueOptions,
-  type McpCatalogueTool,
-  McpToolName,
-} from './core/handlers/catalogue/catalogue.decorators.js';
+export { McpCatalogue, type McpCatalogueOptions, McpToolName } from './core/handlers/catalogue/catalogue.decorators.js';
+export type { McpCatalogueTool } from './core/handlers/catalogue/catalogue-tool.js';
 export type { McpCaller } from './core/handlers/catalogue/mcp-caller.js';
 export { McpArgs, McpCtx } from './core/handlers/decorators/param.decorators.js';
 export {

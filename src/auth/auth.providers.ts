@@ -3,11 +3,13 @@ import type { InjectionToken, Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { McpClock } from '../core/common/clock.js';
 import { contract, MCP_OPTIONS, McpOptionError, required } from '../core/common/options.js';
+import { SCOPES_DECORATOR, type ScopesDecorator } from '../core/handlers/catalogue/tool-catalogues.js';
 import { CHALLENGER } from '../core/http/credentials.js';
 import type { ResolvedAuthOptions } from './auth.options.js';
 import { McpBearerGuard, RESOURCE_SERVER } from './bearer.guard.js';
 import { JwtVerifier } from './jwt-verifier.js';
 import { ProtectedResource } from './protected-resource.js';
+import { RequireScopes } from './require-scopes.js';
 import { ResourceServer } from './resource-server.js';
 import { type TokenVerifier, VerifiedTokens } from './verified-tokens.js';
 
@@ -24,6 +26,10 @@ export const authProviders: Provider[] = [
     inject: [MCP_OPTIONS, McpClock, ModuleRef],
   },
   { provide: CHALLENGER, useExisting: RESOURCE_SERVER },
+  {
+    provide: SCOPES_DECORATOR,
+    useValue: (({ all, listed }) => RequireScopes(...(all as [string]), { listed })) satisfies ScopesDecorator,
+  },
   McpBearerGuard,
   ProtectedResource,
 ];

@@ -18,7 +18,8 @@ export {
   Tool,
   Tools,
 } from '../core/handlers/decorators/handler.decorators.js';
-export { McpCatalogue, type McpCatalogueTool, McpToolName } from '../core/handlers/catalogue/catalogue.decorators.js';
+export { McpCatalogue, McpToolName } from '../core/handlers/catalogue/catalogue.decorators.js';
+export type { McpCatalogueTool } from '../core/handlers/catalogue/catalogue-tool.js';
 export type { McpCaller } from '../core/handlers/catalogue/mcp-caller.js';
 export { McpArgs, McpCtx } from '../core/handlers/decorators/param.decorators.js';
 export { McpContext } from '../core/calls/mcp-context.js';

@@ -253,8 +253,13 @@ export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
     const honored: string[] = [];
     for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
       const asked = ids.slice(start, start + ASKED_AT_ONCE);
-      const found = await Promise.all(asked.map((id) => this.find(id, call)));
-      honored.push(...found.flatMap((task) => (task && this.access.permits(task.tool, call) ? [task.id] : [])));
+      const found = await Promise.all(
+        asked.map(async (id) => {
+          const task = await this.find(id, call);
+          return task && (await this.access.permits(task.tool, call)) ? [id] : [];
+        }),
+      );
+      honored.push(...found.flat());
     }
     return honored;
   }

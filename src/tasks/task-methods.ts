@@ -27,7 +27,7 @@ export function taskMethods(tasks: EndpointTasks, access: Pick<ToolAccess, 'asse
   const find = async (taskId: string, call: McpCall): Promise<McpStoredTask> => {
     const task = await tasks.find(taskId, call);
     if (!task) throw unknownTask(taskId);
-    access.assertPermitted(task.tool, call);
+    await access.assertPermitted(task.tool, call);
     return task;
   };
   const get: ServedMethod<TaskParams> = {

@@ -105,7 +105,7 @@ class World {
       BusNodes.over(bus),
       options,
       {
-        permits: () => true,
+        permits: () => Promise.resolve(true),
         taskOf: ({ target }) => this.#works.find(({ name }) => name === target?.key)?.task,
       },
       () => {},

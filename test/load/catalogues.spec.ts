@@ -6,7 +6,7 @@ import {
   McpStreamableModule,
   McpToolCaller,
 } from 'nestjs-mcp-streamable';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { serverInfo, TestApp } from '../support/app.js';
 import { memoryAtRest } from '../support/memory.js';
 
@@ -15,6 +15,7 @@ const PRINCIPALS = Number(process.env['PRINCIPALS'] ?? 50);
 const TOOLS = 100;
 
 let describeFor: (principal: string | undefined, tool: number) => string;
+let more: Partial<McpCatalogueTool>;
 
 @McpCatalogue({ maxPrincipals: 100_000 })
 @Injectable()
@@ -24,6 +25,7 @@ class Plugins {
       name: `tool_${n}`,
       description: describeFor(principal, n),
       inputSchema: { type: 'object', properties: { id: { type: 'string' }, count: { type: 'integer', minimum: n } } },
+      ...more,
     }));
   }
   call(name: string): string {
@@ -33,6 +35,9 @@ class Plugins {
 
 describe('catalogues of many principals', () => {
   let app: TestApp;
+  beforeEach(() => {
+    more = {};
+  });
   afterEach(() => app.close());
 
   const listAll = async (): Promise<number> => {
@@ -61,6 +66,13 @@ describe('catalogues of many principals', () => {
   it('catalogues of many principals hold tools that differ in a few kilobytes', async () => {
     describeFor = (principal) => `Does something useful for ${principal}`;
     // Measured 2,062 bytes for each.
+    expect(await listAll()).toBeLessThan(12_000);
+  });
+
+  it('catalogues of many principals hold tools with limits and scopes in a few kilobytes', async () => {
+    describeFor = (principal) => `Does something useful for ${principal}`;
+    more = { timeoutMs: 1_000, maxConcurrent: { max: 2, per: 'principal' }, scopes: ['orders:write'] };
+    // Measured 930 bytes more for each.
     expect(await listAll()).toBeLessThan(12_000);
   });
 });

@@ -5,7 +5,15 @@ import {
   type NestInterceptor,
   UseInterceptors,
 } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, McpRegistry, Tool } from 'nestjs-mcp-streamable';
+import {
+  McpArgs,
+  McpCatalogue,
+  type McpCatalogueTool,
+  type McpContext,
+  McpCtx,
+  McpRegistry,
+  Tool,
+} from 'nestjs-mcp-streamable';
 import { type OAuthTokenVerifier, RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { createAppFetch, ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -85,6 +93,22 @@ class Payroll {
   }
 }
 
+/** Pays as a plugin does. @param isAway whether its list cannot be made */
+function pluginsOf(isAway = () => false) {
+  @McpCatalogue()
+  @Injectable()
+  class Plugins {
+    list(): McpCatalogueTool[] {
+      if (isAway()) throw new Error('The database is away.');
+      return [{ name: 'pay', task: 'optional', scopes: ['payroll:run'] }];
+    }
+    call(_name: string, _args: object, context: McpContext): Promise<string> {
+      return new Payroll().pay(context);
+    }
+  }
+  return Plugins;
+}
+
 describe('a task of a tool with scopes, for a token of the same caller', () => {
   const verifier: OAuthTokenVerifier = {
     verifyAccessToken: (token) =>
@@ -138,6 +162,33 @@ describe('a task of a tool with scopes, for a token of the same caller', () => {
       await until(() => heard().length > 0);
       expect(heard()[0].params.notifications.taskIds ?? []).toEqual(honored);
       await heard.close();
+    }
+  });
+
+  it('T5, D44: what is asked of a task of a catalogue is refused for want of scopes, though the list of the token was not known', async () => {
+    const { wide, narrow } = await paying({ providers: [TaskTools, pluginsOf()] });
+    const id = await wide.begin('pay');
+    const refused = await refusal(await narrow.post('tasks/get', ask(id)));
+    expect(refused).toMatchObject({ status: 403, error: { code: -32000, data: { scopes: ['payroll:run'] } } });
+    for (const method of METHODS) {
+      expect(await refusal(await narrow.post(method, ask(id)))).toEqual(refused);
+      expect((await wide.ask(method, ask(id))).status).toBe(200);
+    }
+    const heard = await narrow.listen([id]);
+    await until(() => heard().length > 0);
+    expect(heard()[0].params.notifications.taskIds ?? []).toEqual([]);
+    await heard.close();
+  });
+
+  it('T5, D44: what is asked of a task of a catalogue is refused while the list of the token cannot be made', async () => {
+    let away = false;
+    const { wide, narrow } = await paying({ providers: [TaskTools, pluginsOf(() => away)] });
+    const id = await wide.begin('pay');
+    away = true;
+    for (const method of METHODS) {
+      const response = await narrow.post(method, ask(id));
+      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5']);
+      expect((await wide.ask(method, ask(id))).status).toBe(200);
     }
   });
 

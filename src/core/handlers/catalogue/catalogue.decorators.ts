@@ -3,29 +3,11 @@ import { count, type OptionTable, type Resolved, resolveGroup, timer } from '../
 import type { MaybePromise } from '../../common/promises.js';
 import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { markEntryProvider } from '../decorators/handler.decorators.js';
-import type { ToolOptions } from '../decorators/handler-options.js';
 import { McpArgs, McpCtx } from '../decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
-import type { JsonSchema } from '../schema/handler-schema.js';
+import type { McpCatalogueTool } from './catalogue-tool.js';
 import type { McpCaller } from './mcp-caller.js';
-
-/**
- * A tool of a catalogue: data, with the meaning that the options of `@Tool()` have.
- *
- * @publicApi
- */
-export interface McpCatalogueTool extends Pick<
-  ToolOptions,
-  'title' | 'description' | 'icons' | '_meta' | 'annotations' | 'task' | 'timeoutMs' | 'maxResultBytes' | 'textMirror'
-> {
-  /** The name is unique among the tools that the caller sees. A decorated or registered tool of that name has precedence. */
-  name: string;
-  /** JSON Schema of the arguments, which are validated by it. @default the arguments are not checked */
-  inputSchema?: JsonSchema;
-  /** JSON Schema of the structured result, which may be any JSON. @default no structured content */
-  outputSchema?: JsonSchema;
-}
 
 /** Limits what is kept of a catalogue, on each node. @publicApi */
 export interface McpCatalogueOptions {

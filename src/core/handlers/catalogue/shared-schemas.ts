@@ -1,7 +1,7 @@
 import { withObjectType } from '../../protocol/structured-content.js';
 import type { CompiledSchema, JsonSchema, McpResultSchema, SchemaUse, Validate } from '../schema/handler-schema.js';
 import { listedSchema } from '../schema/listed-schema.js';
-import { frozenJson, SchemaCompiler } from '../schema/schema-compiler.js';
+import { frozenJson, limited, SchemaCompiler } from '../schema/schema-compiler.js';
 import { TwoGenerations } from './two-generations.js';
 
 /** A generation has so many compiled schemas; a compiled schema takes some 10 kB. */
@@ -16,12 +16,20 @@ export class SharedSchemas extends SchemaCompiler {
   #compiler = new SchemaCompiler();
   #count = 0;
 
-  override compile(schema: McpResultSchema, use: SchemaUse, origin: string): CompiledSchema {
+  override compile(
+    schema: McpResultSchema,
+    use: SchemaUse,
+    origin: string,
+    { maxValues = Infinity }: { maxValues?: number | undefined } = {},
+  ): CompiledSchema {
     const json = frozenJson(schema as JsonSchema);
     const validate = (): Validate => this.#validateBy(json, use, origin);
     validate();
     const listed = listedSchema(json, { use, written: true });
-    return { json: frozenJson(use === 'output' ? withObjectType(listed) : listed), validate: (raw) => validate()(raw) };
+    return {
+      json: frozenJson(use === 'output' ? withObjectType(listed) : listed),
+      validate: limited((raw) => validate()(raw), maxValues),
+    };
   }
 
   #validateBy(json: JsonSchema, use: SchemaUse, origin: string): Validate {

@@ -1,16 +1,24 @@
 import type { McpClock } from '../../common/clock.js';
+import { resolveGroup } from '../../common/options.js';
 import { quiet, within } from '../../common/promises.js';
 import { runOutsideCalls } from '../../calls/mcp-call.js';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
-import { isObject } from '../../protocol/json-rpc.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import type { MethodInvoker } from '../invocation/handler-invokers.js';
 import { toolEntry } from '../registry/entries.js';
 import type { HandlerTable, ToolEntry } from '../registry/handler-table.js';
 import { inspected } from '../results/handler-failure.js';
-import type { CatalogueProvider, McpCatalogueTool, ResolvedCatalogueOptions } from './catalogue.decorators.js';
+import {
+  type McpCatalogueTool,
+  originOf,
+  type RequiredScopes,
+  SCOPES_TABLE,
+  textOf,
+  toolOf,
+} from './catalogue-tool.js';
+import type { CatalogueProvider, ResolvedCatalogueOptions } from './catalogue.decorators.js';
 import { keyOf, type McpCaller } from './mcp-caller.js';
 import type { SharedSchemas } from './shared-schemas.js';
 import { TwoGenerations } from './two-generations.js';
@@ -34,32 +42,16 @@ export interface CatalogueParts {
   readonly clock: McpClock;
 }
 
-const NONE: CallersTools = new Map();
-/** A property that is missing here does not compile. */
-const PROPERTIES = Object.keys({
-  name: true,
-  title: true,
-  description: true,
-  icons: true,
-  _meta: true,
-  annotations: true,
-  inputSchema: true,
-  outputSchema: true,
-  task: true,
-  timeoutMs: true,
-  maxResultBytes: true,
-  textMirror: true,
-} satisfies Record<keyof McpCatalogueTool, true>) as (keyof McpCatalogueTool)[];
-/** These options of other tools are promises that no catalogue keeps. */
-const PROMISES = ['confirm', 'idempotency', 'maxConcurrent', 'guards', 'visible'];
-/** A tool has at most so many characters as JSON. */
-const MAX_CHARACTERS = 262_144;
+/** The tools of a caller whose list could not be made. */
+export const UNKNOWN: CallersTools = new Map();
 /** So many tools are made in one turn of the event loop: a schema that is not known takes a millisecond. */
 const IN_ONE_TURN = 10;
 /** At most so many remarks of a catalogue are logged, each once. */
 const MAX_REMARKS = 100;
 /** Equal tools of different callers are one entry; so many, twice, are known. */
 const KNOWN_TOOLS = 5_000;
+/** Tools that require equal scopes are run by one invoker; so many, twice, are known. */
+const KNOWN_SCOPES = 100;
 
 /**
  * # The tools of one provider with `@McpCatalogue()`
@@ -77,6 +69,7 @@ export class ToolCatalogue {
   /** The list that was not used for the longest time is first. */
   readonly #kept = new Map<string, KeptList>();
   readonly #known = new TwoGenerations<ToolEntry>(KNOWN_TOOLS);
+  readonly #invokers = new TwoGenerations<MethodInvoker>(KNOWN_SCOPES);
   readonly #remarks = new Set<string>();
   #failing = false;
 
@@ -86,6 +79,8 @@ export class ToolCatalogue {
     readonly origin: string,
     /** Runs `call`. */
     readonly invoker: MethodInvoker,
+    /** Makes an invoker of `call` that requires scopes. @throws TypeError for what is no scope */
+    private readonly invokerWith: (scopes: RequiredScopes) => MethodInvoker,
     private readonly options: ResolvedCatalogueOptions,
     private readonly parts: CatalogueParts,
   ) {}
@@ -109,11 +104,6 @@ export class ToolCatalogue {
       return kept.tools ?? kept.asked;
     }
     return this.#ask(key, caller, request);
-  }
-
-  /** Returns a tool of a caller whose list is kept. */
-  peek(caller: McpCaller, name: string): ToolEntry | undefined {
-    return this.#kept.get(keyOf(caller))?.tools?.get(name);
   }
 
   /** Drops the lists of some principals, `null` for anonymous callers; without them all lists. */
@@ -141,7 +131,7 @@ export class ToolCatalogue {
       (error: unknown) => {
         if (this.#kept.get(key) === list) this.#kept.delete(key);
         this.#failed(error);
-        return NONE;
+        return UNKNOWN;
       },
     );
     this.#kept.delete(key);
@@ -179,12 +169,11 @@ export class ToolCatalogue {
     let made = 0;
     for (const tool of listed.slice(0, maxTools)) {
       try {
-        const options = this.#optionsOf(tool);
-        const text = this.#textOf(options);
+        const text = textOf(tool, this.origin);
         let entry = this.#known.get(text);
         if (!entry) {
           if (++made % IN_ONE_TURN === 0) await new Promise(setImmediate);
-          entry = this.#entryOf(options);
+          entry = this.#entryOf(toolOf(text));
           this.#known.set(text, entry);
         }
         if (entries.has(entry.key))
@@ -197,56 +186,37 @@ export class ToolCatalogue {
     return new Map([...entries].toSorted(([one], [other]) => (one < other ? -1 : 1)));
   }
 
-  /**
-   * Returns what a tool is made of, all of which is in its text: equal texts are one entry.
-   *
-   * @throws TypeError; McpHandlerDefinitionError for a property that no tool of a catalogue has
-   */
-  #optionsOf(tool: unknown): McpCatalogueTool {
-    if (!isObject(tool)) throw new TypeError(`A tool must be an object; got ${shown(tool)}.`);
-    const names = [...Object.keys(tool), ...PROMISES];
-    const unknown = names.find((name) => !PROPERTIES.includes(name as never) && tool[name] !== undefined);
-    if (unknown === undefined)
-      return Object.fromEntries(
-        PROPERTIES.flatMap((name) => (tool[name] === undefined ? [] : [[name, tool[name]]])),
-      ) as unknown as McpCatalogueTool;
-    const advice = PROMISES.includes(unknown)
-      ? ': the tool would run without it. Use @Tool() or McpRegistry, or decide in "call".'
-      : `. Return objects with these properties only: ${PROPERTIES.join(', ')}.`;
-    const reason = `it has ${shown(unknown)}, which a tool of a catalogue cannot have${advice}`;
-    throw new McpHandlerDefinitionError(this.#originOf(tool), reason);
-  }
-
-  /** @throws TypeError for what is no JSON; McpHandlerDefinitionError */
-  #textOf(options: McpCatalogueTool): string {
-    const text = JSON.stringify(options, (key, value: unknown) => {
-      if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
-      if (typeof value !== 'function') return value;
-      const reason = `its ${shown(key)} is a function. A tool of a catalogue is data: equal tools of all callers are one.`;
-      throw new McpHandlerDefinitionError(this.#originOf(options), reason);
-    });
-    if (text.length <= MAX_CHARACTERS) return text;
-    const reason = `it has ${text.length} characters as JSON; the limit is ${MAX_CHARACTERS}.`;
-    throw new McpHandlerDefinitionError(this.#originOf(options), reason);
-  }
-
-  #originOf({ name }: { readonly name?: unknown }): string {
-    return `${typeof name === 'string' ? shown(name) : '(without a name)'} of ${this.origin}`;
-  }
-
   /** @throws McpHandlerDefinitionError */
   #entryOf(options: McpCatalogueTool): ToolEntry {
     const { table, failures, schemas: compiler } = this.parts;
-    const origin = this.#originOf(options);
+    const origin = originOf(options, this.origin);
+    const invoker = this.#invokerFor(options, origin);
     const entry = toolEntry(options, {
       origin,
       compiler,
       failures,
       source: this.type.name,
-      runner: (validate) => this.invoker.named(options.name, validate),
+      runner: (validate) => invoker.named(options.name, validate),
     });
     table.assertServable(entry);
     return entry;
+  }
+
+  /** @throws McpHandlerDefinitionError for what are no scopes */
+  #invokerFor({ scopes }: McpCatalogueTool, origin: string): MethodInvoker {
+    if (scopes === undefined) return this.invoker;
+    const key = JSON.stringify(scopes);
+    let invoker = this.#invokers.get(key);
+    if (invoker) return invoker;
+    try {
+      const given = Array.isArray(scopes) ? { all: scopes as readonly string[] } : scopes;
+      invoker = this.invokerWith(resolveGroup(SCOPES_TABLE, given, 'scopes'));
+    } catch (cause) {
+      const reason = `its "scopes" cannot be used: ${(cause as Error).message}`;
+      throw new McpHandlerDefinitionError(origin, reason, { cause });
+    }
+    this.#invokers.set(key, invoker);
+    return invoker;
   }
 
   #failed(error: unknown): void {

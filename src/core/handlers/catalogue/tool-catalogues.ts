@@ -4,17 +4,18 @@ import { McpClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import { isThenable, type MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
-import { shown } from '../../protocol/errors.js';
+import { retryLater, shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { assertListable, type ProviderWrapper } from '../invocation/enhancers.js';
-import { HandlerInvokers } from '../invocation/handler-invokers.js';
+import { HandlerInvokers, type MethodInvoker } from '../invocation/handler-invokers.js';
 import { methodOf } from '../invocation/params.js';
 import { HandlerTable, type ToolEntry } from '../registry/handler-table.js';
+import type { RequiredScopes } from './catalogue-tool.js';
 import type { ResolvedCatalogueOptions } from './catalogue.decorators.js';
 import { callerOf } from './mcp-caller.js';
 import { SharedSchemas } from './shared-schemas.js';
-import { ToolCatalogue } from './tool-catalogue.js';
+import { ToolCatalogue, UNKNOWN } from './tool-catalogue.js';
 
 /** The list of a catalogue has changed for a principal, `null` for anonymous callers, or for all. */
 export interface CatalogueChange {
@@ -22,6 +23,12 @@ export interface CatalogueChange {
   readonly catalogue: string;
   readonly principal?: string | null | undefined;
 }
+
+/** Makes the decorator of a method whose calls require scopes, as `@RequireScopes()` does. @throws TypeError for what is no scope */
+export type ScopesDecorator = (scopes: RequiredScopes) => MethodDecorator;
+
+/** The injection token of a {@link ScopesDecorator}: `auth` knows what scopes are. */
+export const SCOPES_DECORATOR = Symbol('nestjs-mcp-streamable:SCOPES_DECORATOR');
 
 /** A provider with `@McpCatalogue()`. */
 export interface CatalogueHost {
@@ -45,6 +52,7 @@ export class ToolCatalogues {
     @Inject(MCP_OPTIONS) private readonly options: EndpointOptions,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
+    @Inject(SCOPES_DECORATOR) private readonly requireScopes: ScopesDecorator,
   ) {}
 
   get empty(): boolean {
@@ -77,13 +85,13 @@ export class ToolCatalogues {
     assertListable(wrapper, origin);
     const { listGuards } = this.options;
     const about = { kind: 'tool', name: type.name, ...(listGuards && { listGuards }) } as const;
-    const invoker = this.invokers.create(
-      { wrapper, methodName: 'call', origin: `${type.name}.call (${module})` },
-      about,
-    );
+    const call = { wrapper, methodName: 'call', origin: `${type.name}.call (${module})` };
+    const invoker = this.invokers.create(call, about);
+    const invokerWith = (scopes: RequiredScopes): MethodInvoker =>
+      this.invokers.create({ ...call, decorator: this.requireScopes(scopes) }, about);
     const { table, clock } = this;
     const parts = { table, clock, failures: this.options, schemas: this.#schemas };
-    this.#all.push(new ToolCatalogue(type, origin, invoker, options, parts));
+    this.#all.push(new ToolCatalogue(type, origin, invoker, invokerWith, options, parts));
   }
 
   /**
@@ -98,17 +106,6 @@ export class ToolCatalogues {
       const tools = catalogue.toolsOf(caller, call.request);
       if (isThenable(tools)) return this.#findFrom(index, name, call);
       const tool = tools.get(name);
-      if (tool) return tool;
-    }
-    return undefined;
-  }
-
-  /** Returns a tool of a caller if it is known without asking. */
-  peek(name: string, call: McpCall): ToolEntry | undefined {
-    if (this.empty) return undefined;
-    const caller = callerOf(call);
-    for (const catalogue of this.#all) {
-      const tool = catalogue.peek(caller, name);
       if (tool) return tool;
     }
     return undefined;
@@ -135,11 +132,18 @@ export class ToolCatalogues {
 
   /**
    * Returns what decides about requests that concern an earlier call of a tool: the entry of the tool, or, where the list of the
-   * caller is not known, each catalogue that may have it.
+   * caller lacks it, each catalogue that may have had it.
+   *
+   * @throws McpError UNAVAILABLE if a list could not be made: the tool may require scopes
    */
-  deciding(name: string, call: McpCall): readonly Pick<ToolCatalogue['invoker'], 'permits' | 'assertPermits'>[] {
-    const tool = this.peek(name, call);
-    return tool ? [tool] : this.#all.map(({ invoker }) => invoker);
+  async deciding(name: string, call: McpCall): Promise<readonly Pick<MethodInvoker, 'permits' | 'assertPermits'>[]> {
+    const caller = callerOf(call);
+    const lists = await Promise.all(this.#all.map(async (each) => each.toolsOf(caller, call.request)));
+    const tool = lists.find((tools) => tools.has(name))?.get(name);
+    if (tool) return [tool];
+    if (!lists.includes(UNKNOWN)) return this.#all.map(({ invoker }) => invoker);
+    const text = `The tools of this caller are not known at the moment, so it is not known who may ask about calls of ${shown(name)}. Try again later.`;
+    throw retryLater('UNAVAILABLE', text, 5);
   }
 
   /** Drops lists, and announces that. @throws McpHandlerDefinitionError when the class is no catalogue of the endpoint */

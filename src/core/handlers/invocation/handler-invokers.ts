@@ -43,7 +43,7 @@ import {
 } from './enhancers.js';
 import { type HandlerDescription, Invocation, ListingInvocation, type Method } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
-import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor, withGuards } from './params.js';
+import { decorated, emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor, withGuards } from './params.js';
 import { assertPayload } from './older-nest.js';
 import { RequestContexts } from './request-contexts.js';
 import type { RoutedParams } from './request-view.js';
@@ -73,6 +73,8 @@ export interface HandlerHost {
   readonly methodName: string;
   /** Names the method in messages, such as `OrderTools.find`. */
   readonly origin: string;
+  /** Decorates the method for this invoker alone. */
+  readonly decorator?: MethodDecorator;
 }
 
 /** A function that was registered at run time. */
@@ -115,18 +117,30 @@ export class HandlerInvokers {
    *
    * @throws McpHandlerDefinitionError when Nest would not run it as it is written
    */
-  create({ wrapper, methodName, origin }: HandlerHost, options: HandlerInvokerOptions): MethodInvoker {
+  create({ wrapper, methodName, origin, decorator }: HandlerHost, options: HandlerInvokerOptions): MethodInvoker {
     const { config, modules } = this;
     const { kind, name, validate, route, listGuards = [] } = options;
     const host = classOf(wrapper);
-    const handler = host && methodOf(host.prototype as object, methodName);
-    if (!handler) throw new McpHandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
+    const given = host && methodOf(host.prototype as object, methodName);
+    if (!given) throw new McpHandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
+    const handler = decorator ? decorated(given, decorator, host.prototype as object, methodName) : given;
     const layout = layoutOf(host, methodName, origin);
     const { contextAt, omitted } = layout;
     const paths = layout.isRoute ? routePathsOf(host, handler, { config, modules, wrapper }) : [];
     const splitNames = this.adapterHost.httpAdapter?.getType() === 'express' ? wildNamesOf(paths) : NONE;
     const routed = layout.isRoute ? routedParams(layout, handler, { paths, splitNames, route }) : undefined;
-    const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
+    const about: HandlerDescription = {
+      kind,
+      name,
+      origin,
+      handler,
+      given,
+      host,
+      contextAt,
+      omitted,
+      routed,
+      validate,
+    };
     return this.#invoker({ wrapper, methodName, layout }, about, listGuards, () => {
       const { made, scoped } = listedGuards(config, listGuards);
       return made.length + scoped.length > 0;

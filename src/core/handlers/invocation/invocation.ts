@@ -26,7 +26,7 @@ export interface HandlerDescription {
   /** Names the method, such as `OrderTools.find`. */
   readonly origin: string;
   readonly handler: Method;
-  /** The function that was registered at run time; `handler` has its guards. */
+  /** The function that the app has written, if `handler` has other guards. */
   readonly given?: Method;
   readonly host: McpHandlerCall['about']['host'];
   /** Lists the parameters that are the `McpContext`. */

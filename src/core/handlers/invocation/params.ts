@@ -349,6 +349,15 @@ export function withGuards(method: Method, guards: readonly unknown[]): Method {
   return marked;
 }
 
+/** Returns a function that does the same as a method, with one more decorator. */
+export function decorated(method: Method, decorator: MethodDecorator, prototype: object, name: string): Method {
+  const marked = withMetadataOf(method, function marked(this: unknown, ...params: unknown[]): unknown {
+    return Reflect.apply(method, this, params);
+  });
+  decorator(prototype, name, { value: marked });
+  return marked;
+}
+
 /** An invocation reaches the stand-in as the value of one more parameter. */
 type InvocationValue = () => Invocation;
 

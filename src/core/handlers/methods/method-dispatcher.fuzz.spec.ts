@@ -315,7 +315,7 @@ function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
   const failures = { errorDetails: false, denials: 'result' } as const;
   const [invokers, module] = registryParts();
-  const catalogues = new ToolCatalogues(table, failures, systemClock, invokers);
+  const catalogues = new ToolCatalogues(table, failures, systemClock, invokers, () => () => {});
   registerHandlers(new McpRegistry(table, failures, SWITCH, catalogues, invokers, module));
   const options = {
     secrets: [randomBytes(32)],

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ToolTask } from '../../calls/mcp-task.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
@@ -23,16 +24,18 @@ export class ToolAccess {
     return entryOf(call, 'tool')?.task;
   }
 
-  permits(tool: string, call: McpCall): boolean {
-    return this.#deciding(tool, call).every((each) => each.permits(this.calls.context(call)));
+  /** @throws (rejects) McpError UNAVAILABLE if it is not known */
+  async permits(tool: string, call: McpCall): Promise<boolean> {
+    const deciding = await this.#deciding(tool, call);
+    return deciding.every((each) => each.permits(this.calls.context(call)));
   }
 
-  /** Refuses as a call of the tool would be. @throws HandlerDeniedError with status and challenge */
-  assertPermitted(tool: string, call: McpCall): void {
-    for (const each of this.#deciding(tool, call)) each.assertPermits(this.calls.context(call));
+  /** Refuses as a call of the tool would be. @throws (rejects) HandlerDeniedError with status and challenge; as `permits()` */
+  async assertPermitted(tool: string, call: McpCall): Promise<void> {
+    for (const each of await this.#deciding(tool, call)) each.assertPermits(this.calls.context(call));
   }
 
-  #deciding(name: string, call: McpCall): readonly Pick<ToolEntry, 'permits' | 'assertPermits'>[] {
+  #deciding(name: string, call: McpCall): MaybePromise<readonly Pick<ToolEntry, 'permits' | 'assertPermits'>[]> {
     const tool = this.table.get('tool', name);
     return tool ? [tool] : this.catalogues.deciding(name, call);
   }

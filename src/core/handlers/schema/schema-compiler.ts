@@ -173,7 +173,7 @@ class JsonValidators {
 }
 
 /** Refuses a value with too many values before it is checked. */
-function limited(validate: Validate, max: number): Validate {
+export function limited(validate: Validate, max: number): Validate {
   if (max === Infinity) return validate;
   return (raw) => {
     assertValues(raw, max);
