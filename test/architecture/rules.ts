@@ -60,7 +60,7 @@ const isDoorToSdk = (path: string): boolean =>
 const ROOT = '(root)';
 
 /** Entries whose classes the module itself provides. */
-const PARTS: readonly string[] = ['auth', 'limits', 'server', 'switches'];
+const PARTS: readonly string[] = ['auth', 'effects', 'limits', 'server', 'switches'];
 
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
@@ -88,6 +88,10 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   limits: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
   switches: {
     rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers'],
+    contracts: false,
+  },
+  effects: {
+    rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions', 'once'],
     contracts: false,
   },
   stdio: { rooms: ['common', 'protocol', 'calls', 'sessions', 'eras', 'http'], contracts: false },

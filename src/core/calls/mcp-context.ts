@@ -66,7 +66,7 @@ export interface HandlerRound {
    *
    * @throws (rejects) McpHandlerSignal when the round is answered without the method
    */
-  enter(admitted: AdmittedCall): Promise<void> | undefined;
+  enter(entering: McpEntering): Promise<void> | undefined;
   /** The method is about to run. */
   entered(): void;
   /** The method has settled. */
@@ -77,10 +77,12 @@ export interface HandlerRound {
   end(): void;
 }
 
-/** A call whose caller the guards have accepted. @internal */
-export interface AdmittedCall {
+/** A round of a handler whose caller the guards have accepted, and whose method is about to run. @internal */
+export interface McpEntering {
   /** The arguments as the schema makes them, or a promise of them, which rejects if they are not valid. */
   readonly validArguments: unknown;
+  /** What the method gets. */
+  readonly context: McpContext;
 }
 
 /** Stands before the method of a tool that has `idempotency` or `confirm`: it may answer the call in its place. @internal */
@@ -90,7 +92,7 @@ export interface HandlerGate {
    *
    * @throws (rejects) McpHandlerSignal when the call is answered without the method
    */
-  enter(admitted: AdmittedCall, context: McpContext): Promise<void>;
+  enter(admitted: McpEntering, context: McpContext): Promise<void>;
   /** Called when the method is about to run. */
   entered(): void;
 }
@@ -206,12 +208,12 @@ export class McpContext<HttpRequest = unknown> {
   }
 
   /** Resolves when the method of the handler may run; `undefined`: at once. @internal */
-  entering(admitted: AdmittedCall): Promise<void> | undefined {
+  entering(entering: McpEntering): Promise<void> | undefined {
     const { round } = this;
     // A task must be stored before.
     const stored = this.mcpCall.takeover?.entering();
     if (!round) return stored;
-    return stored ? stored.then(() => round.enter(admitted)) : round.enter(admitted);
+    return stored ? stored.then(() => round.enter(entering)) : round.enter(entering);
   }
 
   /**

@@ -5,6 +5,7 @@ import type { McpHttpCall } from '../calls/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../calls/mcp-exchange.js';
 import type { Calls } from '../calls/calls.js';
 import type { KnownSession } from '../sessions/live/live-sessions.js';
+import { DeadNodes } from '../nodes/dead-nodes.js';
 import { PluginHost } from '../plugins/plugin-host.js';
 import { EndpointExtensions } from '../handlers/methods/extensions.js';
 import { SessionRuntime } from '../sessions/live/session-runtime.js';
@@ -66,7 +67,9 @@ export class McpEndpoint {
     { sessions, drainMs, shutdownDelayMs, eras }: ResolvedSessionOptions & Pick<ResolvedProtocolOptions, 'eras'>,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(PluginHost) private readonly plugins: PluginHost,
+    @Inject(DeadNodes) dead: Pick<DeadNodes, 'also'>,
   ) {
+    dead.also((node) => plugins.nodeDied(node));
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
     this.#calls = calls;
@@ -160,8 +163,8 @@ export class McpEndpoint {
     const limitMs = this.#drainMs ?? this.#usualDrainMs;
     const { clock } = this.legacy.runtime;
     const until = clock.now() + limitMs;
-    const parts = [this.#calls.shutdown, this.extensions, this.plugins];
-    await Promise.all(parts.map((part) => part.drain(limitMs)));
+    const ended = Promise.all([this.#calls.shutdown.drain(limitMs), this.extensions.drain(limitMs)]);
+    await Promise.all([ended, this.plugins.drain(limitMs, ended)]);
     return Math.max(0, until - clock.now());
   }
 

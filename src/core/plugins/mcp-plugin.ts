@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import type { MaybePromise } from '../common/promises.js';
 import type { McpClock } from '../common/clock.js';
 import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
-import type { AdmittedCall } from '../calls/mcp-context.js';
+import type { McpEntering } from '../calls/mcp-context.js';
 import type { McpCallEnd, McpRefusal } from '../calls/mcp-instrumentation.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
@@ -79,10 +79,16 @@ export interface McpEndpointPlugin {
    * throws is logged, and hides it. A handler that is hidden from all callers has `hidden` in its hooks.
    */
   hides?(target: McpHandlerTarget, call: McpCall): boolean;
-  /** Called when the node stops: gives what runs `limitMs` to end. What it throws is logged. */
-  drain?(limitMs: number): Promise<void>;
+  /**
+   * Called when the node stops: gives what runs `limitMs` to end. What it throws is logged.
+   *
+   * @param callsEnded resolves when the calls have ended, or had their time
+   */
+  drain?(limitMs: number, callsEnded: Promise<unknown>): Promise<void>;
   /** Called when the endpoint has stopped. What it throws is logged. */
   close?(): MaybePromise<void>;
+  /** Ends what another node has left that has died. It must be repeatable: it is called again until it resolves. */
+  nodeDied?(node: string): Promise<void>;
 }
 
 /** Hears of one call. What its methods throw is logged, and changes nothing, except for `admit`. @internal */
@@ -144,7 +150,7 @@ export interface McpRunHooks {
    * @returns the result in place of that of the method; `undefined`: the method runs
    * @throws a failure of the handler
    */
-  entering?(admitted: AdmittedCall): MaybePromise<object | undefined | void>;
+  entering?(entering: McpEntering): MaybePromise<object | undefined | void>;
   /** Called once per round, when the method is about to run. */
   entered?(): void;
   /** Called each time that the method has settled. */
@@ -165,6 +171,13 @@ export interface McpRun {
   assertAdmitted(): Promise<void>;
   /** Makes a result that stands for that of `next()`, once the guards have accepted the caller. @throws (rejects) as a call would */
   answer(result: object): Promise<Passed>;
-  /** Asks the client, as `ctx.ask()` does. @param key names the question within the run */
-  ask(key: string, question: McpQuestion): Promise<unknown>;
+  /** Returns the sealed state that the client sent with its answers, at the first call; `undefined` without one. */
+  takeRequestState(): string | undefined;
+  /**
+   * Asks the client, as `ctx.ask()` does.
+   *
+   * @param key names the question within the run
+   * @param signal gives up waiting, where the client is asked while the handler waits
+   */
+  ask(key: string, question: McpQuestion, signal?: AbortSignal): Promise<unknown>;
 }

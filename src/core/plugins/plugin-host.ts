@@ -128,9 +128,14 @@ export class PluginHost implements CallPlugins {
     return handler.hidden === true || this.#hiding.some((plugin) => hides(plugin, handler, call));
   }
 
-  /** Gives the work of plugins `limitMs` to end. Never rejects. */
-  async drain(limitMs: number): Promise<void> {
-    await Promise.all(this.#attached.map(({ plugin }) => stopped(() => plugin.drain?.(limitMs))));
+  /** Gives the work of plugins `limitMs` to end. Never rejects. @param callsEnded resolves when the calls have ended, or had their time */
+  async drain(limitMs: number, callsEnded: Promise<unknown>): Promise<void> {
+    await Promise.all(this.#attached.map(({ plugin }) => stopped(() => plugin.drain?.(limitMs, callsEnded))));
+  }
+
+  /** Ends what a node has left that has died. @throws (rejects) what a plugin throws: then it is to be called again */
+  async nodeDied(node: string): Promise<void> {
+    await Promise.all(this.#attached.map(({ plugin }) => plugin.nodeDied?.(node)));
   }
 
   /** Closes plugins, the innermost first. Never rejects. */

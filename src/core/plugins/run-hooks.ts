@@ -1,7 +1,7 @@
 import { isThenable, type MaybePromise, quiet } from '../common/promises.js';
 import { HandlerCancelled, HandlerSkipped } from '../calls/handler-signals.js';
 import type { McpCall } from '../calls/mcp-call.js';
-import type { AdmittedCall, HandlerRound } from '../calls/mcp-context.js';
+import type { HandlerRound, McpEntering } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { safely } from './call-hooks.js';
@@ -17,12 +17,12 @@ export interface HookedRuns {
   readonly inResults: readonly RunFactory[];
 }
 
-/** What the core does for a run of a plugin. */
-interface RunParts {
-  readonly isMarked: () => boolean;
-  /** Asks the guards. @throws (rejects) as a call would */
-  readonly assertAdmitted: () => Promise<void>;
-  readonly ask: (questions: Readonly<Record<string, McpQuestion>>) => Promise<Readonly<Record<string, unknown>>>;
+/** What the core does for the runs of plugins: what they ask the client, and what it sent. */
+interface AskingRun extends Pick<McpRun, 'isMarked' | 'takeRequestState'> {
+  ask(
+    questions: Readonly<Record<string, McpQuestion>>,
+    signal?: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>>>;
 }
 
 const NONE: readonly McpRunHooks[] = [];
@@ -73,18 +73,20 @@ export class PluginRun implements McpRun {
     readonly hooked: HookedRuns,
     readonly call: McpCall,
     readonly sent: Readonly<Record<string, unknown>>,
-    private readonly parts: RunParts,
+    private readonly asking: AskingRun,
+    /** Asks the guards. @throws (rejects) as a call would */
+    private readonly askGuards: () => Promise<void>,
   ) {
     this.target = hooked.target;
     this.hooks = this.made(hooked.aroundRounds);
   }
 
   get isMarked(): boolean {
-    return this.parts.isMarked();
+    return this.asking.isMarked;
   }
 
   assertAdmitted(): Promise<void> {
-    return (this.#admitted ??= quiet(this.parts.assertAdmitted()));
+    return (this.#admitted ??= quiet(this.askGuards()));
   }
 
   /** Called when the guards have accepted the caller, in whichever round. */
@@ -98,8 +100,12 @@ export class PluginRun implements McpRun {
     return result as Passed;
   }
 
-  async ask(key: string, question: McpQuestion): Promise<unknown> {
-    return (await this.parts.ask({ [key]: question }))[key];
+  takeRequestState(): string | undefined {
+    return this.asking.takeRequestState();
+  }
+
+  async ask(key: string, question: McpQuestion, signal?: AbortSignal): Promise<unknown> {
+    return (await this.asking.ask({ [key]: question }, signal))[key];
   }
 
   /** Runs the rounds inside the rings around them. */
@@ -211,12 +217,12 @@ export class PluginRound implements HandlerRound {
     return value.is;
   }
 
-  enter(admitted: AdmittedCall): Promise<void> | undefined {
+  enter(entering: McpEntering): Promise<void> | undefined {
     if (this.#begun) return this.#entering;
     this.#begun = true;
     this.run.admitted();
     try {
-      this.#entering = this.#enter(0, admitted);
+      this.#entering = this.#enter(0, entering);
     } catch (error) {
       this.#entering = quiet(Promise.reject(error as Error));
     }
@@ -247,14 +253,14 @@ export class PluginRound implements HandlerRound {
   }
 
   /** @returns a promise as soon as a hook does */
-  #enter(position: number, admitted: AdmittedCall): Promise<void> | undefined {
+  #enter(position: number, method: McpEntering): Promise<void> | undefined {
     for (let at = position; at < this.#all.length; at++) {
-      const entering: MaybePromise<object | undefined | void> = this.#all[at]!.entering?.(admitted);
+      const entering: MaybePromise<object | undefined | void> = this.#all[at]!.entering?.(method);
       if (isThenable(entering)) {
         return quiet(
           Promise.resolve(entering).then((answer) => {
             this.#answerWith(answer);
-            return this.#enter(at + 1, admitted);
+            return this.#enter(at + 1, method);
           }),
         );
       }

@@ -1,4 +1,5 @@
 import type { McpContext } from '../../calls/mcp-context.js';
+import type { McpQuestion } from '../../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import type { Hooked } from '../../plugins/plugin-host.js';
 import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
@@ -16,11 +17,12 @@ export function invokeHooked<Args extends Readonly<Record<string, unknown>>, T>(
   const { asked } = handler;
   if (asked && asked.generation !== asked.host.generation) asked.host.ask(handler);
   if (!handler.runs) return handler.invoke(args, context);
-  const run = new PluginRun(handler.runs, context.mcpCall, args, {
-    isMarked: () => false,
-    assertAdmitted: () => handler.assertAdmits(args, context),
-    ask: (questions) => context.ask(questions),
-  });
+  const asking = {
+    isMarked: false,
+    takeRequestState: () => undefined,
+    ask: (questions: Readonly<Record<string, McpQuestion>>) => context.ask(questions),
+  };
+  const run = new PluginRun(handler.runs, context.mcpCall, args, asking, () => handler.assertAdmits(args, context));
   const round = new PluginRound(run);
   return run.serve(() => round.serve(() => handler.invoke(args, context.within(round))));
 }

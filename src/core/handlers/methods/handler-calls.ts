@@ -90,11 +90,8 @@ export class HandlerCalls {
     { call, tool, handler, args }: HookedCall<Args, T>,
   ): Promise<T | InputRequiredResult> {
     const sent = args as Readonly<Record<string, unknown>>;
-    const passing = new PluginRun(handler.runs ?? { ...NO_RUNS, target: handler }, call, sent, {
-      isMarked: () => run.isMarked,
-      assertAdmitted: () => handler.assertAdmits(args, this.context(call)),
-      ask: (questions) => run.ask(questions),
-    });
+    const runs = handler.runs ?? { ...NO_RUNS, target: handler };
+    const passing = new PluginRun(runs, call, sent, run, () => handler.assertAdmits(args, this.context(call)));
     const { effects } = handler;
     const inRound = (own?: (context: () => McpContext) => McpRunHooks): Promise<T> => {
       const round = new PluginRound(

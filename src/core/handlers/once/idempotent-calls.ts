@@ -114,11 +114,11 @@ export class IdempotentCalls {
   /**
    * Enters a call.
    *
-   * @param signal ends the wait
+   * @param caller whose signal ends the wait
    * @returns the claim, if it is the first; else the result for the repeat
    * @throws (rejects) McpStateError; HandlerCancelled
    */
-  async enter(place: KeyPlace, signal: () => AbortSignal): Promise<Claim | object> {
+  async enter(place: KeyPlace, caller: { readonly signal: AbortSignal }): Promise<Claim | object> {
     for (let vanished = 0; ;) {
       let flight = this.#flights.get(place.key);
       if (!flight) {
@@ -133,7 +133,7 @@ export class IdempotentCalls {
       } else {
         flight.waiting++;
       }
-      const told = await this.#waitFor(flight, signal());
+      const told = await this.#waitFor(flight, caller.signal);
       if (told.kind !== 'free') return resultOf(told);
       if (told.vanished && ++vanished >= MAX_VANISHED)
         throw this.store.unreadable(`it refuses to add a value under "${place.key}", and has none there`);

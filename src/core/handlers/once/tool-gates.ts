@@ -2,7 +2,7 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import type { McpClock } from '../../common/clock.js';
 import { quiet } from '../../common/promises.js';
 import { type McpCall, routeText } from '../../calls/mcp-call.js';
-import type { AdmittedCall, HandlerGate, McpContext } from '../../calls/mcp-context.js';
+import type { HandlerGate, McpContext, McpEntering } from '../../calls/mcp-context.js';
 import type { ReportStoreFault } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
 import { addressOf } from '../../protocol/local-caller.js';
@@ -133,14 +133,14 @@ export class ToolGates {
               ttlMs,
             }),
       records: this.#questions.of(this.#ownerOf(effectCall), call),
-      claim: (key, { ttlMs, maxBytes, maxKeys }, signal) => {
+      claim: (key, { ttlMs, maxBytes, maxKeys }) => {
         const owner = this.#ownerOf(effectCall);
         const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
         const from = this.#addressOwnerOf(effectCall);
         const share = from === undefined ? undefined : { key: `${from}:i.${id}`, quota: { owner: from, max: maxKeys } };
         const quota = { owner, max: share ? SHARES * maxKeys : maxKeys };
         const place = { key: `${owner}:i.${id}`, quota, share, args: digestOfJson(sent), options: { ttlMs, maxBytes } };
-        return this.#calls.enter(place, signal);
+        return this.#calls.enter(place, call);
       },
     });
     return gate.serve(invoke);
@@ -183,7 +183,7 @@ interface GateParts {
   /** Returns the pages of the call; `undefined` for an anonymous caller. */
   pages(confirm: ToolConfirm): ConfirmPages | undefined;
   /** Claims a key. @returns the claim, or the result of the repeat */
-  claim(key: string, options: ToolIdempotency, signal: () => AbortSignal): Promise<Claim | object>;
+  claim(key: string, options: ToolIdempotency): Promise<Claim | object>;
 }
 
 /**
@@ -209,7 +209,7 @@ class ToolGate implements HandlerGate {
   ) {}
 
   /** It is called again when an interceptor repeats the method. */
-  enter(admitted: AdmittedCall, context: McpContext): Promise<void> {
+  enter(admitted: McpEntering, context: McpContext): Promise<void> {
     return (this.#entering ??= quiet(this.#enter(admitted, context)));
   }
 
@@ -234,7 +234,7 @@ class ToolGate implements HandlerGate {
     return outcome.value;
   }
 
-  async #enter(admitted: AdmittedCall, context: McpContext): Promise<void> {
+  async #enter(admitted: McpEntering, context: McpContext): Promise<void> {
     this.#context = context;
     const { effects, run } = this.about;
     const { records, clock } = this.parts;
@@ -252,7 +252,7 @@ class ToolGate implements HandlerGate {
     const key = await this.#keyOf(options, args, context);
     if (key === undefined) return;
     if (key instanceof InvalidKey) return this.#answer(failure(key.message));
-    const claim = await this.parts.claim(key, options, () => context.signal);
+    const claim = await this.parts.claim(key, options);
     if (!(claim instanceof Claim)) return this.#answer(claim);
     if (!this.#over) {
       this.#claim = claim;

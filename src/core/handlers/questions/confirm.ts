@@ -78,7 +78,7 @@ export interface ConfirmPages {
 export async function confirmed(confirm: ToolConfirm, call: ConfirmedCall): Promise<object | undefined> {
   const { message, ttlMs } = confirm;
   const { run, context, args, records, clock } = call;
-  const sent = run.takeSent();
+  const sent = run.takeRequestState();
   const isFirst = sent === undefined || (await records.use(sent));
   if (isFirst !== true) return refusal(isFirst === 'full' ? TOO_MANY_USED : USED);
   const asked = (await run.once(ASKED, async (): Promise<Asked> => {

@@ -107,7 +107,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   /** Returns the state that the client sent, at the first call; `undefined` without one. */
-  takeSent(): string | undefined {
+  takeRequestState(): string | undefined {
     const sent = this.#sent;
     this.#sent = undefined;
     return sent;

@@ -1,0 +1,100 @@
+import {
+  count,
+  functionOf,
+  McpOptionError,
+  oneOf,
+  option,
+  type OptionTable,
+  refused,
+  type Resolved,
+  resolveGroup,
+  text,
+  timer,
+} from '../core/common/options.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
+import type {
+  ConfirmMessage,
+  ConfirmOptions,
+  IdempotencyOptions,
+  ToolConfirmOptions,
+} from '../core/handlers/decorators/effect-options.js';
+import { McpHandlerDefinitionError, namesText } from '../core/handlers/handlers.errors.js';
+import { shown } from '../core/protocol/errors.js';
+
+const message = option<string | ConfirmMessage<never>, undefined>(undefined, (given, name) => {
+  if (typeof given === 'function' || (typeof given === 'string' && given.trim() !== '')) return given;
+  throw refused(name, 'a text that is not empty, or a function that returns one', given);
+});
+
+const CONFIRM_TABLE = {
+  message,
+  ttlMs: timer(300_000),
+  whenUnable: oneOf('refuse', ['refuse', 'url']),
+  url: functionOf<NonNullable<ConfirmOptions['url']>, undefined>(undefined),
+} satisfies OptionTable<ToolConfirmOptions<never>>;
+
+const IDEMPOTENCY_TABLE = {
+  key: functionOf<NonNullable<IdempotencyOptions<never>['key']>, undefined>(undefined),
+  argument: text(undefined),
+  ttlMs: count(86_400_000),
+  maxBytes: count(65_536),
+  maxKeys: count(1_000, { infinite: true }),
+  errors: oneOf('keep', ['keep', 'free']),
+} satisfies OptionTable<Omit<IdempotencyOptions<never>, 'argument'> & { argument?: string }>;
+
+export interface ToolConfirm extends Resolved<typeof CONFIRM_TABLE> {
+  readonly message: string | ConfirmMessage<never>;
+}
+
+export type ToolIdempotency = Resolved<typeof IDEMPOTENCY_TABLE>;
+
+/** Reads the option `confirm`. @returns `undefined` without it @throws McpHandlerDefinitionError */
+export function confirmOf({ kind, origin, option }: McpHandlerTarget): ToolConfirm | undefined {
+  const given = kind === 'tool' ? option('confirm') : undefined;
+  if (given === undefined) return undefined;
+  const options = typeof given === 'object' ? given : { message: given };
+  const { message, ...rest } = resolved(CONFIRM_TABLE, options, 'confirm', origin);
+  if ((rest.whenUnable === 'url') !== (rest.url !== undefined)) {
+    const reason = `its "confirm" has ${rest.url ? '"url" without "whenUnable: \'url\'"' : '"whenUnable: \'url\'" without "url", a function that returns the address of the page'}. Give it both, or neither.`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  }
+  if (message !== undefined) return { message, ...rest };
+  throw new McpHandlerDefinitionError(origin, 'its "confirm" has no "message". Give it the question for the user.');
+}
+
+/** Reads the option `idempotency`. @returns `undefined` without it @throws McpHandlerDefinitionError */
+export function idempotencyOf({ kind, origin, inputSchema, option }: McpHandlerTarget): ToolIdempotency | undefined {
+  const given = kind === 'tool' ? option('idempotency') : undefined;
+  if (given === undefined) return undefined;
+  const options = resolved(IDEMPOTENCY_TABLE, given, 'idempotency', origin);
+  const { key, argument } = options;
+  if ((key === undefined) === (argument === undefined)) {
+    const reason = `its "idempotency" has ${key ? 'both "key" and "argument"' : 'neither "key" nor "argument"'}. Give it one of them: a function that returns the key of a call, or the name of the argument that is the key.`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  }
+  if (argument === undefined) return options;
+  const { properties } = inputSchema as { readonly properties?: object };
+  const known = (properties ?? {}) as Record<string, { readonly type?: unknown } | undefined>;
+  if (!Object.hasOwn(known, argument)) {
+    const reason = `its "idempotency" names the argument ${shown(argument)}, which is not in its schema. ${namesText(Object.keys(known))}`;
+    throw new McpHandlerDefinitionError(origin, reason);
+  }
+  const type = known[argument]?.type;
+  if (type === undefined || type === 'string') return options;
+  const reason = `its "idempotency" names the argument "${argument}", which is of the type ${shown(type)}. A key is a string.`;
+  throw new McpHandlerDefinitionError(origin, reason);
+}
+
+function resolved<Table extends Parameters<typeof resolveGroup>[0]>(
+  table: Table,
+  given: unknown,
+  name: string,
+  origin: string,
+): Resolved<Table> {
+  try {
+    return resolveGroup(table, given, name);
+  } catch (error) {
+    if (!(error instanceof McpOptionError)) throw error;
+    throw new McpHandlerDefinitionError(origin, `its "${name}" cannot be used: ${error.message}`, { cause: error });
+  }
+}

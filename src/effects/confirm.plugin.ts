@@ -1,0 +1,75 @@
+import { HandlerCancelled } from '../core/calls/handler-signals.js';
+import { routeText } from '../core/calls/mcp-call.js';
+import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
+import { digestOfJson } from '../core/handlers/questions/request-state.js';
+import {
+  type McpEndpointHost,
+  type McpEndpointPlugin,
+  type McpHandlerHooks,
+  McpPlugin,
+  type McpRun,
+  type McpRunHooks,
+  type Passed,
+} from '../core/plugins/mcp-plugin.js';
+import { StoredQuestions, type StoredQuestionsOptions } from '../core/handlers/once/stored-questions.js';
+import { confirmOf, type ToolConfirm } from './checked-options.js';
+import { type ConfirmPages, confirmed } from './confirmed.js';
+import type { EndpointEffects } from './endpoint-effects.js';
+
+/** The user confirms a call before its tool runs (`confirm`). */
+export class ConfirmPlugin extends McpPlugin {
+  readonly ring = 'confirm';
+
+  constructor(
+    private readonly effects: EndpointEffects,
+    private readonly options: Omit<StoredQuestionsOptions, 'nodeId'>,
+  ) {
+    super();
+  }
+
+  attach({ clock, nodeId }: McpEndpointHost): McpEndpointPlugin {
+    const questions = new StoredQuestions(this.effects.store, clock, { ...this.options, nodeId });
+    return {
+      handler: (target): McpHandlerHooks | undefined => {
+        const options = confirmOf(target);
+        if (!options) return undefined;
+        this.effects.take(target);
+        const ask = (run: McpRun, args: unknown, context: McpContext): Promise<object | undefined> => {
+          const records = questions.of(this.effects.ownerOf(run), run.call);
+          return confirmed(options, { run, context, args, records, pages: this.#pagesOf(run, options), clock });
+        };
+        return { run: (run) => new ConfirmedRound((args, context) => ask(run, args, context)) };
+      },
+    };
+  }
+
+  /** Returns the pages of a call; `undefined` for an anonymous caller, whose page would not know its user. */
+  #pagesOf({ call, target, sent }: McpRun, { ttlMs, whenUnable }: ToolConfirm): ConfirmPages | undefined {
+    const { principal, routeParams } = call;
+    if (whenUnable !== 'url' || principal === undefined) return undefined;
+    const about = JSON.stringify([routeText(routeParams) ?? null, digestOfJson(sent)]);
+    return this.effects.pages.of({ principal, tool: target.key, call: about, ttlMs });
+  }
+}
+
+/** One round of a tool with `confirm`. A round that was answered by an interceptor before is over for the method too. */
+class ConfirmedRound implements McpRunHooks {
+  #over = false;
+
+  /** @param ask returns the result of a call that is not confirmed */
+  constructor(private readonly ask: (args: unknown, context: McpContext) => Promise<object | undefined>) {}
+
+  async around(next: () => Promise<Passed>): Promise<Passed> {
+    try {
+      return await next();
+    } finally {
+      this.#over = true;
+    }
+  }
+
+  async entering({ validArguments, context }: McpEntering): Promise<object | undefined> {
+    const args: unknown = await validArguments;
+    if (this.#over) throw new HandlerCancelled(context.signal.reason);
+    return this.ask(args, context);
+  }
+}

@@ -1,0 +1,95 @@
+import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { McpClock } from '../core/common/clock.js';
+import { MCP_OPTIONS } from '../core/common/options.js';
+import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../core/calls/endpoint-name.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
+import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
+import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
+import { McpStateStore } from '../core/handlers/state/state-store.js';
+import { hashOf } from '../core/handlers/state/stored-states.js';
+import type { McpPlugin, McpRun } from '../core/plugins/mcp-plugin.js';
+import { McpSessionStore } from '../core/sessions/store/session-store.js';
+import { ClaimStore } from '../core/handlers/once/claim-store.js';
+import { StoredPages } from '../core/handlers/once/confirm-pages.js';
+import { ConfirmPlugin } from './confirm.plugin.js';
+import { IdempotencyPlugin } from './idempotency.plugin.js';
+
+const REMEDY = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
+
+/** The options of an endpoint that effects read. */
+interface EffectsOptions {
+  readonly requestStateTtlMs: number;
+  readonly clockToleranceMs: number;
+  readonly stateStore?: unknown;
+  readonly backend?: unknown;
+}
+
+/**
+ * # What the tools of an endpoint with `idempotency` or `confirm` remember
+ *
+ * It is in the state store, under keys of the form `once.<endpoint>:<caller>.<tool>:<id>`. The caller is the principal, as a hash; of
+ * anonymous callers their session; those without a session are one, and their keys count for their addresses.
+ */
+@Injectable()
+export class EndpointEffects implements OnApplicationBootstrap {
+  readonly store: ClaimStore;
+  readonly pages: StoredPages;
+  /** Separates endpoints that share a store: the same on all nodes, and without colons. */
+  readonly owner: string;
+  /** Why other nodes do not see what this one remembers; `undefined`: they do. */
+  readonly #whyNotShared: string | undefined;
+  readonly #sharesSessions: boolean;
+  /** The tools that are there at start. */
+  readonly #names = new Set<string>();
+
+  constructor(
+    @Inject(McpStateStore) store: McpStateStore,
+    @Inject(STORE_FAULT) fault: ReportStoreFault,
+    @Inject(McpSessionStore) { scope }: Pick<McpSessionStore, 'scope'>,
+    @Inject(ENDPOINT_NAME) endpoint: EndpointName,
+    @Inject(MCP_OPTIONS) private readonly options: EffectsOptions,
+    @Inject(McpClock) clock: McpClock,
+  ) {
+    this.store = new ClaimStore(store, fault);
+    this.owner = `once.${stateOwnerOf(endpoint)}`;
+    this.pages = new StoredPages(this.store, clock, stateOwnerOf(endpoint));
+    this.#sharesSessions = scope === 'shared';
+    const hasOwnStore = options.stateStore === undefined && options.backend === undefined;
+    if (!this.store.isAtomic)
+      this.#whyNotShared = 'the "stateStore" has no method add(), which sets a value for one caller of all nodes';
+    else if (hasOwnStore) this.#whyNotShared = 'the state store is in the memory of this process';
+  }
+
+  get plugins(): McpPlugin[] {
+    const isShared = this.#whyNotShared === undefined;
+    return [new IdempotencyPlugin(this), new ConfirmPlugin(this, { ...this.options, isShared })];
+  }
+
+  /**
+   * Takes a tool with effects.
+   *
+   * @throws McpHandlerDefinitionError if the endpoint shares its sessions, and its nodes would not see the calls of each other
+   */
+  take({ key, origin }: McpHandlerTarget): void {
+    const why = this.#whyNotShared;
+    if (this.#sharesSessions && why !== undefined) {
+      const reason = `it has "idempotency" or "confirm", and the nodes that share the sessions of its endpoint would not see its calls on each other: ${why}. ${REMEDY}`;
+      throw new McpHandlerDefinitionError(origin, reason);
+    }
+    this.#names.add(key);
+  }
+
+  /** Logs that what the tools promise holds within this process alone, if it does. */
+  onApplicationBootstrap(): void {
+    if (this.#names.size === 0 || this.store.isAtomic) return;
+    logger.warn(
+      `The tools with "idempotency" or "confirm" (${[...this.#names].join(', ')}) keep their promises only within this process, because ${this.#whyNotShared}. That is enough if there is one process. ${REMEDY}`,
+    );
+  }
+
+  /** Returns the owner of what is remembered about the calls of one caller to one tool. */
+  ownerOf({ call: { principal, session }, target: { key: tool } }: McpRun): string {
+    const anonymous = session ? `s-${hashOf(session.id)}` : '-';
+    return `${this.owner}:${principal === undefined ? anonymous : hashOf(principal)}.${hashOf(tool)}`;
+  }
+}

@@ -1,0 +1,179 @@
+import type { CallToolResult } from '@modelcontextprotocol/server';
+import { HandlerCancelled } from '../core/calls/handler-signals.js';
+import { routeText } from '../core/calls/mcp-call.js';
+import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
+import { logger } from '../core/calls/operator-log.js';
+import { digestOfJson } from '../core/handlers/questions/request-state.js';
+import { hashOf } from '../core/handlers/state/stored-states.js';
+import {
+  type McpEndpointHost,
+  type McpEndpointPlugin,
+  type McpHandlerHooks,
+  McpPlugin,
+  type McpRun,
+  type McpRunHooks,
+  type Passed,
+} from '../core/plugins/mcp-plugin.js';
+import { shown } from '../core/protocol/errors.js';
+import { isObject } from '../core/protocol/json-rpc.js';
+import { addressOf } from '../core/protocol/local-caller.js';
+import { sdk } from '../core/protocol/spec.js';
+import {
+  type CallEnd,
+  Claim,
+  failure,
+  IdempotentCalls,
+  type KeyPlace,
+} from '../core/handlers/once/idempotent-calls.js';
+import { NodeLease } from '../core/handlers/once/node-lease.js';
+import { idempotencyOf, type ToolIdempotency } from './checked-options.js';
+import type { EndpointEffects } from './endpoint-effects.js';
+
+/** A key has at most so many characters. */
+const MAX_KEY = 256;
+/** Anonymous callers without a session have as many keys together as so many addresses may have. */
+const SHARES = 10;
+const FREE: CallEnd = { kind: 'free' };
+
+/** Repeats of a call run once (`idempotency`). */
+export class IdempotencyPlugin extends McpPlugin {
+  readonly ring = 'once';
+
+  constructor(private readonly effects: EndpointEffects) {
+    super();
+  }
+
+  attach({ clock, nodeId }: McpEndpointHost): McpEndpointPlugin {
+    const { store, owner } = this.effects;
+    const lease = new NodeLease(nodeId, store, clock, `${owner}:nodes`);
+    const calls = new IdempotentCalls(store, lease, clock, (text) => logger.error(text));
+    return {
+      handler: (target): McpHandlerHooks | undefined => {
+        const options = idempotencyOf(target);
+        if (!options) return undefined;
+        this.effects.take(target);
+        return {
+          run: (run) =>
+            new IdempotentRound(run, options, (key) => calls.enter(this.#placeOf(run, key, options), run.call)),
+        };
+      },
+      drain: async (limitMs, callsEnded) => {
+        const until = clock.now() + limitMs;
+        await callsEnded;
+        await calls.drain(until - clock.now());
+      },
+      close: async () => {
+        calls.close();
+        await lease.leave();
+      },
+      // The next repeats learn that the end of its calls is not known.
+      nodeDied: (node) => lease.end(node),
+    };
+  }
+
+  #placeOf(run: McpRun, key: string, options: ToolIdempotency): KeyPlace {
+    const { call, sent } = run;
+    const { maxKeys } = options;
+    const owner = this.effects.ownerOf(run);
+    const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
+    const from = this.#addressOwnerOf(run);
+    const share = from === undefined ? undefined : { key: `${from}:i.${id}`, quota: { owner: from, max: maxKeys } };
+    const quota = { owner, max: share ? SHARES * maxKeys : maxKeys };
+    return { key: `${owner}:i.${id}`, quota, share, args: digestOfJson(sent), options };
+  }
+
+  /**
+   * Returns the owner of what counts for the address of a caller; `undefined` for one that is known otherwise, or has none. The keys
+   * themselves belong to no address: a repeat may come from another one.
+   */
+  #addressOwnerOf({ call: { principal, session, request }, target: { key: tool } }: McpRun): string | undefined {
+    const address = principal === undefined && !session ? addressOf(request) : '';
+    return address === '' ? undefined : `${this.effects.owner}:a-${hashOf(address)}.${hashOf(tool)}`;
+  }
+}
+
+/**
+ * # One round of a tool with `idempotency`
+ *
+ *     (guards, valid arguments) ──▶ first of its key? ──▶ the rings inside ──▶ THE METHOD
+ *                                        └─ result of the first
+ *
+ * Invariant: a claim ends when the round does. A round that was answered by an interceptor before is over for the method too.
+ */
+class IdempotentRound implements McpRunHooks {
+  #claim: Claim | undefined;
+  #entered = false;
+  #over = false;
+
+  constructor(
+    private readonly run: McpRun,
+    private readonly options: ToolIdempotency,
+    /** Claims a key. @returns the claim, or the result of the repeat */
+    private readonly claim: (key: string) => Promise<Claim | object>,
+  ) {}
+
+  async around(next: () => Promise<Passed>): Promise<Passed> {
+    let end: CallEnd = { kind: 'unknown' };
+    try {
+      const result = await next();
+      end = this.#endWith(result);
+      return result;
+    } finally {
+      this.#over = true;
+      await this.#claim?.end(!this.#entered || this.run.isMarked ? FREE : end);
+    }
+  }
+
+  async entering({ validArguments, context }: McpEntering): Promise<object | undefined> {
+    const args: unknown = await validArguments;
+    const key = this.#over ? undefined : await this.#keyOf(args, context);
+    if (key instanceof InvalidKey) return failure(key.message);
+    const claim = key === undefined ? undefined : await this.claim(key);
+    if (this.#over) {
+      if (claim instanceof Claim) await claim.end(FREE);
+      throw new HandlerCancelled(context.signal.reason);
+    }
+    if (!(claim instanceof Claim)) return claim;
+    this.#claim = claim;
+    return undefined;
+  }
+
+  entered(): void {
+    this.#entered = true;
+  }
+
+  /** @returns `undefined` for a call without a key */
+  async #keyOf(args: unknown, context: McpContext): Promise<string | InvalidKey | undefined> {
+    const { argument } = this.options;
+    if (argument === undefined) {
+      const key: unknown = await this.options.key!(args as never, context);
+      if (key === undefined || isKey(key)) return key;
+      const text = `The "key" of "idempotency" must return a text of 1 to ${MAX_KEY} characters, or undefined; it returned ${shown(key)}.`;
+      throw new TypeError(text);
+    }
+    const { sent } = this.run;
+    const key = Object.hasOwn(sent, argument) ? sent[argument] : undefined;
+    if (key === undefined || isKey(key)) return key;
+    return new InvalidKey(
+      `The argument "${argument}" must be a text of 1 to ${MAX_KEY} characters, which names this call. The tool did not run.`,
+    );
+  }
+
+  #endWith(result: object): CallEnd {
+    if (sdk.isInputRequiredResult(result)) return FREE;
+    if (!isObject(result)) return { kind: 'unknown' };
+    const failed = (result as Partial<CallToolResult>).isError === true;
+    // Its time has passed, or its caller has left: the method may go on, or may have ended halfway.
+    if (failed && this.run.call.aborted) return { kind: 'unknown' };
+    const passing = failed && this.options.errors === 'free';
+    return { kind: passing ? 'passing' : 'result', result };
+  }
+}
+
+class InvalidKey {
+  constructor(readonly message: string) {}
+}
+
+function isKey(key: unknown): key is string {
+  return typeof key === 'string' && key.length > 0 && key.length <= MAX_KEY;
+}
