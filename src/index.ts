@@ -99,7 +99,7 @@ export {
   McpToolCaller,
 } from './core/handlers/methods/mcp-tool-caller.js';
 
-export { McpConfirmations } from './core/handlers/once/mcp-confirmations.js';
+export { McpConfirmations } from './effects/mcp-confirmations.js';
 
 export { McpSession } from './core/sessions/live/mcp-session.js';
 export type { McpSessionDetails } from './core/sessions/live/session-state.js';

@@ -15,7 +15,7 @@ import { nameOfEnhancer } from './core/calls/operator-log.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './core/handlers/discovery/app-scan.js';
 import { McpRegistry } from './core/handlers/registry/mcp-registry.js';
-import { McpConfirmations } from './core/handlers/once/mcp-confirmations.js';
+import { McpConfirmations } from './effects/mcp-confirmations.js';
 import { McpToolCaller } from './core/handlers/methods/mcp-tool-caller.js';
 import { McpEventStore } from './core/log/event-store.js';
 import { McpStateStore } from './core/handlers/state/state-store.js';

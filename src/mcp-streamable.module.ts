@@ -10,8 +10,6 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { BusNodes } from './core/nodes/bus-nodes.js';
-import { DeadNodes } from './core/nodes/dead-nodes.js';
-import { ToolGates } from './core/handlers/once/tool-gates.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev-stores.js';
 import type { McpDiagnosis } from './core/handlers/doctor/diagnosis.js';
@@ -79,15 +77,12 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
-    @Inject(ToolGates) private readonly gates: ToolGates,
-    @Inject(DeadNodes) dead: DeadNodes,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
     @Inject(EndpointDoctor) private readonly doctor: EndpointDoctor,
   ) {
     super();
-    dead.also((node) => gates.nodeDied(node));
     const { shutdownDelayMs: delayMs } = endpoint;
     shutdown.add({ delayMs, leave: () => endpoint.leave(), stop: () => this.onModuleDestroy() });
   }
@@ -219,12 +214,10 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   async #stop(): Promise<void> {
     // First: the next process may be waiting for the end of this one.
     this.devStores?.close();
-    const leftMs = await this.endpoint.drain();
-    await this.gates.drain(leftMs);
+    await this.endpoint.drain();
     this.reader.close();
     await this.endpoint.close();
     await this.responder.drain(LAST_READS_MS);
-    await this.gates.leave();
     await this.nodes.leave();
   }
 

@@ -11,6 +11,7 @@ import { McpDispatcher } from './core/calls/mcp-dispatcher.js';
 import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
 import { FEATURES } from './core/plugins/plugin-host.js';
+import { EndpointEffects } from './effects/endpoint-effects.js';
 import { LimitsPlugin } from './limits/limits.plugin.js';
 import { EndpointSwitches } from './switches/endpoint-switches.js';
 import { SwitchesPlugin } from './switches/switches.plugin.js';
@@ -54,12 +55,18 @@ const dispatcherProvider: Provider = {
 /** The features of the package, as plugins of the endpoint. */
 const featuresProvider: Provider = {
   provide: FEATURES,
-  useFactory: (options: McpStreamableOptions, switches: EndpointSwitches, doctor: EndpointDoctor): McpPlugin[] => [
+  useFactory: (
+    options: McpStreamableOptions,
+    switches: EndpointSwitches,
+    effects: EndpointEffects,
+    doctor: EndpointDoctor,
+  ): McpPlugin[] => [
     new SwitchesPlugin(switches),
+    ...effects.plugins,
     new LimitsPlugin(options),
     ...doctor.plugins,
   ],
-  inject: [MCP_OPTIONS, EndpointSwitches, EndpointDoctor],
+  inject: [MCP_OPTIONS, EndpointSwitches, EndpointEffects, EndpointDoctor],
 };
 
 /** Provides the parts of one endpoint, room by room. */
@@ -74,6 +81,7 @@ export const endpointParts: Provider[] = [
   ...methodProviders,
   EndpointSwitches,
   { provide: OffSwitch, useExisting: EndpointSwitches },
+  EndpointEffects,
   featuresProvider,
   dispatcherProvider,
   ...endpointProviders,

@@ -49,8 +49,9 @@ export interface ToolConfirm extends Resolved<typeof CONFIRM_TABLE> {
 export type ToolIdempotency = Resolved<typeof IDEMPOTENCY_TABLE>;
 
 /** Reads the option `confirm`. @returns `undefined` without it @throws McpHandlerDefinitionError */
-export function confirmOf({ kind, origin, option }: McpHandlerTarget): ToolConfirm | undefined {
-  const given = kind === 'tool' ? option('confirm') : undefined;
+export function confirmOf(target: McpHandlerTarget): ToolConfirm | undefined {
+  const { kind, origin } = target;
+  const given = kind === 'tool' ? target.option('confirm') : undefined;
   if (given === undefined) return undefined;
   const options = typeof given === 'object' ? given : { message: given };
   const { message, ...rest } = resolved(CONFIRM_TABLE, options, 'confirm', origin);
@@ -63,8 +64,9 @@ export function confirmOf({ kind, origin, option }: McpHandlerTarget): ToolConfi
 }
 
 /** Reads the option `idempotency`. @returns `undefined` without it @throws McpHandlerDefinitionError */
-export function idempotencyOf({ kind, origin, inputSchema, option }: McpHandlerTarget): ToolIdempotency | undefined {
-  const given = kind === 'tool' ? option('idempotency') : undefined;
+export function idempotencyOf(target: McpHandlerTarget): ToolIdempotency | undefined {
+  const { kind, origin, inputSchema } = target;
+  const given = kind === 'tool' ? target.option('idempotency') : undefined;
   if (given === undefined) return undefined;
   const options = resolved(IDEMPOTENCY_TABLE, given, 'idempotency', origin);
   const { key, argument } = options;

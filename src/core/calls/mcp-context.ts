@@ -85,18 +85,6 @@ export interface McpEntering {
   readonly context: McpContext;
 }
 
-/** Stands before the method of a tool that has `idempotency` or `confirm`: it may answer the call in its place. @internal */
-export interface HandlerGate {
-  /**
-   * Resolves when the method may run.
-   *
-   * @throws (rejects) McpHandlerSignal when the call is answered without the method
-   */
-  enter(admitted: McpEntering, context: McpContext): Promise<void>;
-  /** Called when the method is about to run. */
-  entered(): void;
-}
-
 /** The progress of a handler. @internal */
 export interface McpProgress {
   /** How much is done: more with every report. */

@@ -154,18 +154,11 @@ export class McpEndpoint {
     this.#usualDrainMs = 0;
   }
 
-  /**
-   * Refuses new calls, and waits for running calls and the work of extensions, for `drainMs` at most.
-   *
-   * @returns how many milliseconds of `drainMs` are left
-   */
-  async drain(): Promise<number> {
+  /** Refuses new calls, and waits for running calls, and the work of extensions and plugins, for `drainMs` at most. */
+  async drain(): Promise<void> {
     const limitMs = this.#drainMs ?? this.#usualDrainMs;
-    const { clock } = this.legacy.runtime;
-    const until = clock.now() + limitMs;
     const ended = Promise.all([this.#calls.shutdown.drain(limitMs), this.extensions.drain(limitMs)]);
     await Promise.all([ended, this.plugins.drain(limitMs, ended)]);
-    return Math.max(0, until - clock.now());
   }
 
   /** Answers every open call and ends every stream of this node, after `drain()`. */

@@ -135,7 +135,7 @@ export class PluginHost implements CallPlugins {
 
   /** Ends what a node has left that has died. @throws (rejects) what a plugin throws: then it is to be called again */
   async nodeDied(node: string): Promise<void> {
-    await Promise.all(this.#attached.map(({ plugin }) => plugin.nodeDied?.(node)));
+    await Promise.all(this.#attached.map(async ({ plugin }) => plugin.nodeDied?.(node)));
   }
 
   /** Closes plugins, the innermost first. Never rejects. */

@@ -176,15 +176,11 @@ export class PluginRound implements HandlerRound {
   #over = false;
   answer: object | undefined;
 
-  /** @param own what the core does between the rings inside 'rounds' and those inside 'results' */
-  constructor(
-    private readonly run: PluginRun,
-    own?: McpRunHooks,
-  ) {
+  constructor(private readonly run: PluginRun) {
     const { inRounds, inResults } = run.hooked;
     this.#inRounds = run.made(inRounds);
     this.#inResults = run.made(inResults);
-    this.#all = [...run.hooks, ...this.#inRounds, ...(own ? [own] : []), ...this.#inResults];
+    this.#all = [...run.hooks, ...this.#inRounds, ...this.#inResults];
   }
 
   /** Runs the round inside its rings. */

@@ -1,4 +1,3 @@
-import { count, functionOf, oneOf, option, type OptionTable, refused, text, timer } from '../../common/options.js';
 import type { MaybePromise } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { ArgumentsOf } from '../schema/schema-types.js';
@@ -87,24 +86,3 @@ export interface IdempotencyOptions<Args> {
    */
   errors?: 'keep' | 'free';
 }
-
-const message = option<string | ConfirmMessage<never>, undefined>(undefined, (given, name) => {
-  if (typeof given === 'function' || (typeof given === 'string' && given.trim() !== '')) return given;
-  throw refused(name, 'a text that is not empty, or a function that returns one', given);
-});
-
-export const CONFIRM_TABLE = {
-  message,
-  ttlMs: timer(300_000),
-  whenUnable: oneOf('refuse', ['refuse', 'url']),
-  url: functionOf<NonNullable<ConfirmOptions['url']>, undefined>(undefined),
-} satisfies OptionTable<ToolConfirmOptions<never>>;
-
-export const IDEMPOTENCY_TABLE = {
-  key: functionOf<NonNullable<IdempotencyOptions<never>['key']>, undefined>(undefined),
-  argument: text(undefined),
-  ttlMs: count(86_400_000),
-  maxBytes: count(65_536),
-  maxKeys: count(1_000, { infinite: true }),
-  errors: oneOf('keep', ['keep', 'free']),
-} satisfies OptionTable<Omit<IdempotencyOptions<never>, 'argument'> & { argument?: string }>;

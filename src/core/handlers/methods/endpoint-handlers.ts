@@ -13,7 +13,6 @@ import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers
 import { assertNoTask, HandlerTable } from '../registry/handler-table.js';
 import { assertNoSkills } from '../registry/skill-entry.js';
 import { McpSessionService } from '../../sessions/mcp-session.service.js';
-import { ToolGates } from '../once/tool-gates.js';
 import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../../protocol/extensions.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointExtensions } from './extensions.js';
@@ -35,7 +34,6 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(EndpointCachePolicy) private readonly policy: EndpointCachePolicy,
-    @Inject(ToolGates) private readonly gates: ToolGates,
     @Inject(EndpointPlugins) private readonly plugins: EndpointPlugins,
   ) {}
 
@@ -51,14 +49,11 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   /**
    * Runs when global guards are set, handlers are registered, and all modules exist.
    *
-   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks, and for one with `idempotency` or `confirm`
-   *   whose nodes share no store for it
+   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
    */
   onApplicationBootstrap(): void {
     this.extensions.loadViews();
-    if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertTools(assertNoTask);
-    this.table.assertTools((tool) => this.gates.assertShared(tool));
-    this.gates.logAtStart([...this.table.all('tool')]);
+    if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertEach(assertNoTask);
     if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
     adviseOnHandlers(this.endpoint, this.options, this.policy, this.table);
   }

@@ -2,14 +2,11 @@ import { isObject } from '../../protocol/json-rpc.js';
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../../calls/operator-log.js';
-import { type HandlerGate, McpContext } from '../../calls/mcp-context.js';
+import { McpContext } from '../../calls/mcp-context.js';
 import type { McpCall } from '../../calls/mcp-call.js';
-import type { ToolEffects } from '../decorators/tool-effects.js';
-import { ToolGates } from '../once/tool-gates.js';
-import type { McpRunHooks } from '../../plugins/mcp-plugin.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import type { Hooked } from '../../plugins/plugin-host.js';
-import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
+import { type HookedRuns, PluginRound, PluginRun } from '../../plugins/run-hooks.js';
 import type { Served } from '../results/handler-outcome.js';
 import { HandlerRun, type RunParts } from '../questions/handler-run.js';
 import type { AskingRequest } from '../questions/request-state.js';
@@ -20,12 +17,11 @@ import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 
 type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> &
   Hooked &
-  McpHandlerTarget & { readonly effects?: ToolEffects };
+  McpHandlerTarget;
 
 interface HookedCall<Args, T> {
   readonly call: McpCall;
-  /** The name of the tool, or what else was asked for. */
-  readonly tool: string;
+  readonly runs: HookedRuns;
   readonly handler: CalledHandler<Args, T>;
   readonly args: Args;
 }
@@ -38,7 +34,6 @@ export class HandlerCalls {
   constructor(
     @Inject(RequestStates) requestStates: RequestStates,
     @Inject(StoredStates) states: Pick<StoredStates, 'of' | 'ofPrincipal'>,
-    @Inject(ToolGates) private readonly gates: Pick<ToolGates, 'serve'>,
   ) {
     this.parts = {
       requestStates,
@@ -79,31 +74,24 @@ export class HandlerCalls {
     } catch (error) {
       return this.#refused(call, handler, args, error);
     }
-    if (handler.runs || handler.effects) return this.#hooked(run, { call, tool: target, handler, args });
+    if (handler.runs) return this.#hooked(run, { call, runs: handler.runs, handler, args });
     const context = new McpContext(call, run);
     return run.serve(() => handler.invoke(args, context));
   }
 
-  /** Runs a handler that plugins act on, or that has effects. */
+  /** Runs a handler that plugins act on. */
   #hooked<Args, T>(
     run: HandlerRun,
-    { call, tool, handler, args }: HookedCall<Args, T>,
+    { call, runs, handler, args }: HookedCall<Args, T>,
   ): Promise<T | InputRequiredResult> {
     const sent = args as Readonly<Record<string, unknown>>;
-    const runs = handler.runs ?? { ...NO_RUNS, target: handler };
     const passing = new PluginRun(runs, call, sent, run, () => handler.assertAdmits(args, this.context(call)));
-    const { effects } = handler;
-    const inRound = (own?: (context: () => McpContext) => McpRunHooks): Promise<T> => {
-      const round = new PluginRound(
-        passing,
-        own?.(() => context),
-      );
-      const context = new McpContext(call, run, undefined, round);
-      return round.serve(() => handler.invoke(args, context));
-    };
-    if (!effects) return passing.serve(() => run.serve(() => inRound()));
-    const about = { call, run, tool, effects, args: sent };
-    return passing.serve(() => run.serve(() => this.gates.serve(about, (gate) => inRound(hooksOf(gate)))));
+    return passing.serve(() =>
+      run.serve(() => {
+        const round = new PluginRound(passing);
+        return round.serve(() => handler.invoke(args, new McpContext(call, run, undefined, round)));
+      }),
+    );
   }
 
   /**
@@ -114,8 +102,9 @@ export class HandlerCalls {
     const fail = (): Promise<never> => Promise.reject(error);
     const assertAdmitted = (): Promise<void> => handler.assertAdmits(args, this.context(call));
     if (!handler.runs) return assertAdmitted().then(fail);
-    const parts = { isMarked: () => false, assertAdmitted, ask: fail };
-    const passing = new PluginRun(handler.runs, call, args as Readonly<Record<string, unknown>>, parts);
+    const asking = { isMarked: false, takeRequestState: () => undefined, ask: fail };
+    const sent = args as Readonly<Record<string, unknown>>;
+    const passing = new PluginRun(handler.runs, call, sent, asking, assertAdmitted);
     return passing.serve(() => passing.assertAdmitted().then(fail));
   }
 
@@ -143,13 +132,3 @@ function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inpu
 }
 
 const NO_RETRY = Object.freeze({});
-
-/** The gate of a tool with effects stands where plugins of the rings 'once' and 'confirm' stand. */
-const hooksOf =
-  (gate: HandlerGate) =>
-  (context: () => McpContext): McpRunHooks => ({
-    entering: (admitted) => gate.enter(admitted, context()),
-    entered: () => gate.entered(),
-  });
-
-const NO_RUNS = { aroundRounds: [], inRounds: [], inResults: [] };

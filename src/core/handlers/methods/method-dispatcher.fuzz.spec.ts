@@ -325,7 +325,7 @@ function dispatcher(): MethodDispatcher {
     endpoint: { name: undefined, path: '/' },
   };
   const states = new RequestStates(options, { now: () => 1_000_000 });
-  const calls = new HandlerCalls(states, {} as never, {} as never);
+  const calls = new HandlerCalls(states, {} as never);
   const declared = new EndpointCapabilities({ extensions: {}, sessions: 'required' });
   return new MethodDispatcher(SERVER_INFO, declared)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))

@@ -3,7 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { McpClock } from '../../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../../calls/endpoint-name.js';
-import { logger, type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
+import { type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
 import { MCP_DEV_STORES } from '../../calls/replaceable-part.js';
 import { TaskHost } from '../../calls/mcp-tasks.js';
 import { MCP_OPTIONS } from '../../common/options.js';
@@ -13,8 +13,6 @@ import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
-import { ToolGates } from '../once/tool-gates.js';
-import { OTHER_NODES, type OtherNodes } from '../../sessions/other-nodes.js';
 import { SessionRuntime } from '../../sessions/live/session-runtime.js';
 import { McpSessionStore } from '../../sessions/store/session-store.js';
 import type { ResolvedSessionOptions } from '../../sessions/session.options.js';
@@ -44,8 +42,6 @@ interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, 
   readonly serverInfo: Implementation;
   readonly instructions: string | undefined;
   readonly server: unknown;
-  readonly stateStore?: unknown;
-  readonly backend?: unknown;
   readonly eras: string;
 }
 
@@ -86,36 +82,6 @@ export const methodProviders: Provider[] = [
       fault: ReportStoreFault,
     ) => new StoredStates(store, clock, { ...limits, endpoint: stateOwnerOf(endpoint), ttlMs }, fault),
     inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT],
-  },
-  {
-    provide: ToolGates,
-    useFactory: (
-      store: McpStateStore,
-      sessions: McpSessionStore,
-      { requestStateTtlMs, clockToleranceMs, stateStore, backend }: MethodOptions,
-      endpoint: EndpointName,
-      clock: McpClock,
-      fault: ReportStoreFault,
-      { nodeId }: OtherNodes,
-    ) => {
-      const options = {
-        endpoint: stateOwnerOf(endpoint),
-        nodeId,
-        requestStateTtlMs,
-        clockToleranceMs,
-        sharesSessions: sessions.scope === 'shared',
-        hasOwnStore: stateStore === undefined && backend === undefined,
-      };
-      return new ToolGates(
-        store,
-        clock,
-        options,
-        fault,
-        (text) => logger.error(text),
-        (text) => logger.warn(text),
-      );
-    },
-    inject: [McpStateStore, McpSessionStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT, OTHER_NODES],
   },
   EndpointCachePolicy,
   EndpointCapabilities,

@@ -1,6 +1,6 @@
 import type { McpClock } from '../../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../../common/random-token.js';
-import type { ConfirmPage, ConfirmPages } from '../questions/confirm.js';
+import type { ConfirmPage, ConfirmPages } from '../../../effects/confirmed.js';
 import type { ClaimStore } from './claim-store.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { hashOf } from '../state/stored-states.js';

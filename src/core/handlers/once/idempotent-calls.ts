@@ -5,7 +5,7 @@ import { Retry } from '../../common/retry.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import { HandlerCancelled } from '../../calls/handler-signals.js';
-import type { ToolIdempotency } from '../decorators/tool-effects.js';
+import type { ToolIdempotency } from '../../../effects/checked-options.js';
 import type { McpStateQuota } from '../state/state-store.js';
 import type { ClaimStore } from './claim-store.js';
 import type { NodeLease } from './node-lease.js';

@@ -1,6 +1,6 @@
 import type { McpClock } from '../../common/clock.js';
 import type { McpCall } from '../../calls/mcp-call.js';
-import type { QuestionRecords } from '../questions/confirm.js';
+import type { QuestionRecords } from '../../../effects/confirmed.js';
 import { hashOf } from '../state/stored-states.js';
 import type { ClaimStore } from './claim-store.js';
 

@@ -8,7 +8,6 @@ import { propertiesOf } from '../../protocol/schema-walk.js';
 import { isWrapped, wrappedSchema } from '../../protocol/structured-content.js';
 import { shown } from '../../protocol/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
-import { effectsOf } from '../decorators/tool-effects.js';
 import {
   CACHE_TABLE,
   type McpCacheHints,
@@ -122,7 +121,6 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     outputSchema: wire.outputSchema,
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
-    ...effectsOf(options, wire.inputSchema, origin),
     reads: source.reads,
     outdated: (input ?? source.route)?.outdated,
     ...served(

@@ -17,7 +17,6 @@ import type { ToolTask } from '../../calls/mcp-task.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { ParamHeader } from '../../protocol/param-headers.js';
 import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
-import type { ToolEffects } from '../decorators/tool-effects.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { ListedKind } from '../../plugins/mcp-plugin.js';
@@ -65,8 +64,6 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly paramHeaders: readonly ParamHeader[];
   /** Decides when its calls become tasks; absent: never. */
   readonly task?: ToolTask;
-  /** What decides before its method runs; absent: nothing does. */
-  readonly effects?: ToolEffects;
   /** Whether it is a GET or HEAD route too. */
   readonly reads?: boolean | undefined;
   /** The class of the catalogue that it is from. */
@@ -286,11 +283,6 @@ export class HandlerTable {
     for (const places of Object.values(this.#places)) for (const { entry } of places.values()) check(entry);
   }
 
-  /** Adds a check of all tools. @throws what the check throws */
-  assertTools(check: (tool: ToolEntry) => void): void {
-    this.assertEach((entry) => entry.kind === 'tool' && check(entry));
-  }
-
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
   replace(entry: HandlerEntry): boolean {
     this.assertServable(entry);
@@ -356,10 +348,10 @@ export class HandlerTable {
 }
 
 /** Throws for a tool with tasks, at an endpoint that does not support them. @throws McpHandlerDefinitionError */
-export function assertNoTask({ task, origin }: ToolEntry): void {
-  if (!task) return;
+export function assertNoTask(entry: HandlerEntry): void {
+  if (entry.kind !== 'tool' || !entry.task) return;
   throw new McpHandlerDefinitionError(
-    origin,
+    entry.origin,
     'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
   );
 }

@@ -58,8 +58,9 @@ describe('the registry', () => {
     const { registry, changes, table } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', title: 'old', handler: () => '' });
     expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(McpHandlerDefinitionError);
-    table.assertTools(({ origin, option }) => {
-      if (option('timeoutMs') === 0) throw new McpHandlerDefinitionError(origin, 'it has no time.');
+    table.assertEach((entry) => {
+      if (entry.kind === 'tool' && entry.option('timeoutMs') === 0)
+        throw new McpHandlerDefinitionError(entry.origin, 'it has no time.');
     });
     expect(() => tool.update({ title: 'new', timeoutMs: 0 })).toThrow('it has no time.');
     expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old' } }]);

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ToolGates } from './tool-gates.js';
+import { EndpointEffects } from './endpoint-effects.js';
 
 /** What a user is asked to confirm on a page of the app. @internal */
 export interface McpConfirmation {
@@ -24,7 +24,7 @@ export interface McpConfirmation {
 @Injectable()
 export class McpConfirmations {
   /** @internal */
-  constructor(@Inject(ToolGates) private readonly gates: ToolGates) {}
+  constructor(@Inject(EndpointEffects) private readonly effects: EndpointEffects) {}
 
   /**
    * Returns what a page is about.
@@ -35,7 +35,7 @@ export class McpConfirmations {
    * @throws (rejects) McpStateError `STORE_UNAVAILABLE`
    */
   async find(id: string, principal: string): Promise<McpConfirmation | undefined> {
-    const page = await this.gates.pages.find(principal, id);
+    const page = await this.effects.pages.find(principal, id);
     return page && { tool: page.tool, message: page.message, answer: page.answer };
   }
 
@@ -46,6 +46,6 @@ export class McpConfirmations {
    * @throws (rejects) McpStateError `STORE_UNAVAILABLE`
    */
   answer(id: string, principal: string, answer: 'accept' | 'decline'): Promise<boolean> {
-    return this.gates.pages.answer(principal, id, answer);
+    return this.effects.pages.answer(principal, id, answer);
   }
 }
