@@ -11,7 +11,9 @@ import { McpDispatcher } from './core/calls/mcp-dispatcher.js';
 import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
 import { FEATURES } from './core/plugins/plugin-host.js';
+import { ConfirmPlugin } from './effects/confirm.plugin.js';
 import { EndpointEffects } from './effects/endpoint-effects.js';
+import { IdempotencyPlugin } from './effects/idempotency.plugin.js';
 import { LimitsPlugin } from './limits/limits.plugin.js';
 import { EndpointSwitches } from './switches/endpoint-switches.js';
 import { SwitchesPlugin } from './switches/switches.plugin.js';
@@ -62,7 +64,8 @@ const featuresProvider: Provider = {
     doctor: EndpointDoctor,
   ): McpPlugin[] => [
     new SwitchesPlugin(switches),
-    ...effects.plugins,
+    new IdempotencyPlugin(effects),
+    new ConfirmPlugin(effects),
     new LimitsPlugin(options),
     ...doctor.plugins,
   ],

@@ -11,7 +11,7 @@ import {
   type McpRunHooks,
   type Passed,
 } from '../core/plugins/mcp-plugin.js';
-import { StoredQuestions, type StoredQuestionsOptions } from '../core/handlers/once/stored-questions.js';
+import { StoredQuestions } from './stored-questions.js';
 import { confirmOf, type ToolConfirm } from './checked-options.js';
 import { type ConfirmPages, confirmed } from './confirmed.js';
 import type { EndpointEffects } from './endpoint-effects.js';
@@ -20,23 +20,21 @@ import type { EndpointEffects } from './endpoint-effects.js';
 export class ConfirmPlugin extends McpPlugin {
   readonly ring = 'confirm';
 
-  constructor(
-    private readonly effects: EndpointEffects,
-    private readonly options: Omit<StoredQuestionsOptions, 'nodeId'>,
-  ) {
+  constructor(private readonly effects: EndpointEffects) {
     super();
   }
 
   attach({ clock, nodeId }: McpEndpointHost): McpEndpointPlugin {
-    const questions = new StoredQuestions(this.effects.store, clock, { ...this.options, nodeId });
+    const { store, options, isShared } = this.effects;
+    const questions = new StoredQuestions(store, clock, { ...options, nodeId, isShared });
     return {
       handler: (target): McpHandlerHooks | undefined => {
-        const options = confirmOf(target);
-        if (!options) return undefined;
+        const confirm = confirmOf(target);
+        if (!confirm) return undefined;
         this.effects.take(target);
         const ask = (run: McpRun, args: unknown, context: McpContext): Promise<object | undefined> => {
           const records = questions.of(this.effects.ownerOf(run), run.call);
-          return confirmed(options, { run, context, args, records, pages: this.#pagesOf(run, options), clock });
+          return confirmed(confirm, { run, context, args, records, pages: this.#pagesOf(run, confirm), clock });
         };
         return { run: (run) => new ConfirmedRound((args, context) => ask(run, args, context)) };
       },

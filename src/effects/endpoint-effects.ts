@@ -7,12 +7,10 @@ import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operat
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import { McpStateStore } from '../core/handlers/state/state-store.js';
 import { hashOf } from '../core/handlers/state/stored-states.js';
-import type { McpPlugin, McpRun } from '../core/plugins/mcp-plugin.js';
+import type { McpRun } from '../core/plugins/mcp-plugin.js';
 import { McpSessionStore } from '../core/sessions/store/session-store.js';
-import { ClaimStore } from '../core/handlers/once/claim-store.js';
-import { StoredPages } from '../core/handlers/once/confirm-pages.js';
-import { ConfirmPlugin } from './confirm.plugin.js';
-import { IdempotencyPlugin } from './idempotency.plugin.js';
+import { ClaimStore } from './claim-store.js';
+import { StoredPages } from './confirm-pages.js';
 
 const REMEDY = 'Give the endpoint a "stateStore" with add() that all nodes share, such as that of redisBackend().';
 
@@ -47,7 +45,7 @@ export class EndpointEffects implements OnApplicationBootstrap {
     @Inject(STORE_FAULT) fault: ReportStoreFault,
     @Inject(McpSessionStore) { scope }: Pick<McpSessionStore, 'scope'>,
     @Inject(ENDPOINT_NAME) endpoint: EndpointName,
-    @Inject(MCP_OPTIONS) private readonly options: EffectsOptions,
+    @Inject(MCP_OPTIONS) readonly options: EffectsOptions,
     @Inject(McpClock) clock: McpClock,
   ) {
     this.store = new ClaimStore(store, fault);
@@ -60,9 +58,9 @@ export class EndpointEffects implements OnApplicationBootstrap {
     else if (hasOwnStore) this.#whyNotShared = 'the state store is in the memory of this process';
   }
 
-  get plugins(): McpPlugin[] {
-    const isShared = this.#whyNotShared === undefined;
-    return [new IdempotencyPlugin(this), new ConfirmPlugin(this, { ...this.options, isShared })];
+  /** Whether other nodes see what this one remembers. */
+  get isShared(): boolean {
+    return this.#whyNotShared === undefined;
   }
 
   /**

@@ -18,14 +18,8 @@ import { shown } from '../core/protocol/errors.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { addressOf } from '../core/protocol/local-caller.js';
 import { sdk } from '../core/protocol/spec.js';
-import {
-  type CallEnd,
-  Claim,
-  failure,
-  IdempotentCalls,
-  type KeyPlace,
-} from '../core/handlers/once/idempotent-calls.js';
-import { NodeLease } from '../core/handlers/once/node-lease.js';
+import { type CallEnd, Claim, failure, IdempotentCalls, type KeyPlace } from './idempotent-calls.js';
+import { NodeLease } from './node-lease.js';
 import { idempotencyOf, type ToolIdempotency } from './checked-options.js';
 import type { EndpointEffects } from './endpoint-effects.js';
 

@@ -22,8 +22,7 @@ interface Violation {
 type DeclaredPackages = ReadonlySet<string>;
 
 /**
- * What each room of `src/core` may import, besides itself; `doctor`, `methods`, `once`, `questions` and `state` are chambers of
- * `handlers`.
+ * What each room of `src/core` may import, besides itself; `doctor`, `methods`, `questions` and `state` are chambers of `handlers`.
  *
  * The order of the keys is the order of the rooms. `common` (time, ids, small helpers) and `protocol` (what goes over the wire)
  * stand on nothing; `handlers` is narrower than its place: it knows one call and the protocol, not who carries it.
@@ -40,12 +39,11 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   state: ['common', 'protocol', 'calls'],
   handlers: ['common', 'protocol', 'calls', 'plugins'],
   questions: ['common', 'protocol', 'calls', 'handlers'],
-  once: ['common', 'protocol', 'calls', 'state', 'handlers', 'questions'],
-  methods: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions', 'once', 'doctor'],
+  methods: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions', 'doctor'],
   eras: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
   http: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods', 'eras'],
 };
-const CHAMBERS: readonly string[] = ['doctor', 'methods', 'once', 'questions', 'state'];
+const CHAMBERS: readonly string[] = ['doctor', 'methods', 'questions', 'state'];
 
 /** The contract of the message bus, and who knows it: what implements, tests or passes on one. */
 const BUS = 'src/core/nodes/message-bus.ts';
@@ -91,7 +89,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     contracts: false,
   },
   effects: {
-    rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions', 'once'],
+    rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions'],
     contracts: false,
   },
   stdio: { rooms: ['common', 'protocol', 'calls', 'sessions', 'eras', 'http'], contracts: false },

@@ -1,12 +1,12 @@
-import type { McpClock } from '../../common/clock.js';
-import { type Deferred, deferred, within } from '../../common/promises.js';
-import { randomToken } from '../../common/random-token.js';
-import { Retry } from '../../common/retry.js';
-import { shown } from '../../protocol/errors.js';
-import { isObject } from '../../protocol/json-rpc.js';
-import { HandlerCancelled } from '../../calls/handler-signals.js';
-import type { ToolIdempotency } from '../../../effects/checked-options.js';
-import type { McpStateQuota } from '../state/state-store.js';
+import type { McpClock } from '../core/common/clock.js';
+import { type Deferred, deferred, within } from '../core/common/promises.js';
+import { randomToken } from '../core/common/random-token.js';
+import { Retry } from '../core/common/retry.js';
+import { shown } from '../core/protocol/errors.js';
+import { isObject } from '../core/protocol/json-rpc.js';
+import { HandlerCancelled } from '../core/calls/handler-signals.js';
+import type { ToolIdempotency } from './checked-options.js';
+import type { McpStateQuota } from '../core/handlers/state/state-store.js';
 import type { ClaimStore } from './claim-store.js';
 import type { NodeLease } from './node-lease.js';
 

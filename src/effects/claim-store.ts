@@ -1,8 +1,8 @@
-import { fromStored, toStored } from '../../common/formats.js';
-import { Turns } from '../../common/promises.js';
-import { McpStateError } from '../../calls/mcp-state.js';
-import type { ReportStoreFault } from '../../calls/operator-log.js';
-import type { McpStateQuota, McpStateStore } from '../state/state-store.js';
+import { fromStored, toStored } from '../core/common/formats.js';
+import { Turns } from '../core/common/promises.js';
+import { McpStateError } from '../core/calls/mcp-state.js';
+import type { ReportStoreFault } from '../core/calls/operator-log.js';
+import type { McpStateQuota, McpStateStore } from '../core/handlers/state/state-store.js';
 
 /**
  * A state store, for what at most one caller may begin. Over a store without `add`, that holds in this process alone.

@@ -1,9 +1,9 @@
-import type { McpClock } from '../../common/clock.js';
-import { randomToken, TOKEN_LENGTH } from '../../common/random-token.js';
-import type { ConfirmPage, ConfirmPages } from '../../../effects/confirmed.js';
+import type { McpClock } from '../core/common/clock.js';
+import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
+import type { ConfirmPage, ConfirmPages } from './confirmed.js';
 import type { ClaimStore } from './claim-store.js';
-import { isObject } from '../../protocol/json-rpc.js';
-import { hashOf } from '../state/stored-states.js';
+import { isObject } from '../core/protocol/json-rpc.js';
+import { hashOf } from '../core/handlers/state/stored-states.js';
 
 /** A caller has at most so many pages at a time. */
 const MAX_PAGES = 100;

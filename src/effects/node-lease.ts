@@ -1,4 +1,4 @@
-import type { ClockTimer, McpClock } from '../../common/clock.js';
+import type { ClockTimer, McpClock } from '../core/common/clock.js';
 import type { ClaimStore } from './claim-store.js';
 
 /** A lease expires when its node has not renewed it for so many milliseconds. */
