@@ -9,6 +9,7 @@ import {
   UseGuards,
   UseInterceptors,
 } from '@nestjs/common';
+import { inputRequired } from '@modelcontextprotocol/server';
 import {
   McpArgs,
   type McpContext,
@@ -112,6 +113,7 @@ class Refreshes implements NestInterceptor {
 
 let fails = 0;
 let refresh = gate();
+let rounds = gate();
 
 @Injectable()
 class Tools {
@@ -148,6 +150,17 @@ class Tools {
   refreshes(): string {
     heard.push('method');
     return 'fresh';
+  }
+  /** Returns questions, and asks another one when its round is over. */
+  @Tool({ name: 'outlives' })
+  outlives(@McpCtx() ctx: McpContext): unknown {
+    if (ctx.inputResponses) return rounds.promise.then(() => 'done');
+    void refresh.promise
+      .then(() => ctx.elicit('late', { message: 'Late?', requestedSchema: YES }))
+      .then(() => rounds.open());
+    return inputRequired({
+      inputRequests: { yes: inputRequired.elicit({ message: 'Yes?', requestedSchema: YES }) },
+    });
   }
   /** Returns a query, which runs whenever it is awaited. */
   @Tool({ name: 'queries' })
@@ -193,6 +206,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     heard.length = 0;
     fails = 0;
     refresh = gate();
+    rounds = gate();
   });
   afterEach(() => {
     app.log.release();
@@ -224,6 +238,24 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(heard.filter((text) => text.endsWith('asking'))).toEqual(
       expect.arrayContaining(['app asking', 'once asking']),
     );
+  });
+
+  it.runIf(era === 'legacy')('a question of a method that outlives its round belongs to that round', async () => {
+    let round = 0;
+    await start(
+      new Acting('once', () => {
+        const mine = ++round;
+        return {
+          entered: () => {
+            heard.push(`round ${mine}`);
+            if (mine === 2) refresh.open();
+          },
+          asking: () => void heard.push(`round ${mine} asking`),
+        };
+      }),
+    );
+    expect(await call('outlives')).toBe('done');
+    expect(heard).toEqual(['round 1', 'round 2', 'round 1 asking']);
   });
 
   it('plugins are entered once, however often an interceptor runs the method', async () => {
@@ -385,7 +417,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(() => registry.registerTool({ name: 'refused', handler: () => '' })).toThrow('There is no plan');
     expect(await call('late')).toBe('late');
     expect(asked.toSorted()).toEqual(
-      ['asks', 'maps', 'plain', 'queries', 'refreshes', 'retries', 'swallows']
+      ['asks', 'maps', 'outlives', 'plain', 'queries', 'refreshes', 'retries', 'swallows']
         .map((name) => `tool ${name} undefined`)
         .concat('prompt hello undefined', 'tool late 5', 'tool refused undefined')
         .toSorted(),

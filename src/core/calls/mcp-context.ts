@@ -119,22 +119,23 @@ export class McpContext<HttpRequest = unknown> {
   constructor(
     call: McpCall,
     private readonly port: McpClientPort,
-    private readonly seen?: object,
     /** @internal */
     readonly round?: HandlerRound,
   ) {
     this.mcpCall = call;
-    this.request = (seen ?? call.request) as HttpRequest;
+    this.request = call.request as HttpRequest;
   }
 
   /** Returns the same call with another object in place of its request. @internal */
-  seeing(request: object): McpContext {
-    return new McpContext(this.mcpCall, this.port, request, this.round);
+  seeing(request: unknown, round = this.round): McpContext {
+    const context = new McpContext(this.mcpCall, this.port, round);
+    (context as { request: unknown }).request = request;
+    return context;
   }
 
   /** Returns the same call for a round that plugins act on. @internal */
   within(round: HandlerRound): McpContext {
-    return new McpContext(this.mcpCall, this.port, this.seen, round);
+    return this.seeing(this.request, round);
   }
 
   /** The session of the call; `undefined` in the era without sessions. */

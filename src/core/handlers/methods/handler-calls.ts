@@ -15,9 +15,7 @@ import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 
-type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> &
-  Hooked &
-  McpHandlerTarget;
+type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & Hooked & McpHandlerTarget;
 
 interface HookedCall<Args, T> {
   readonly call: McpCall;
@@ -89,7 +87,7 @@ export class HandlerCalls {
     return passing.serve(() =>
       run.serve(() => {
         const round = new PluginRound(passing);
-        return round.serve(() => handler.invoke(args, new McpContext(call, run, undefined, round)));
+        return round.serve(() => handler.invoke(args, new McpContext(call, run, round)));
       }),
     );
   }
