@@ -4,7 +4,7 @@ import { setTimeout as elapsed } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { Confirm, McpArgs, McpRegistry, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { z } from 'zod';
 
@@ -31,9 +31,22 @@ class Bank {
     await once(process, 'message');
     return `slowly paid by ${process.pid}`;
   }
+
+  @Tool({ name: 'remove', inputSchema: Payment })
+  @Confirm(({ requestId }) => `Remove ${requestId}?`)
+  async remove(@McpArgs('requestId') requestId: string): Promise<string> {
+    await effect(requestId);
+    return `removed ${requestId}`;
+  }
 }
 
-/** A node with idempotent tools, in a process of its own: reports its URL. */
+/** What the test tells a node to switch; any other message lets `slow` go on. */
+export interface Switching {
+  readonly tool: string;
+  readonly off: boolean;
+}
+
+/** A node with tools that have effects, in a process of its own: reports its URL. */
 export async function startNode(): Promise<void> {
   const { REDIS_URL = '', PREFIX = '' } = process.env;
   class NodeModule {}
@@ -50,6 +63,13 @@ export async function startNode(): Promise<void> {
   });
   const module = { module: NodeModule, imports: [endpoint], providers: [Bank] };
   const app = await NestFactory.create(module, new FastifyAdapter(), { logger: false });
+  const registry = app.get(McpRegistry);
+  process.on('message', ({ tool, off }: Partial<Switching>) => {
+    if (tool === undefined) return;
+    void (off ? registry.disable(tool, { reason: 'Not now.' }) : registry.enable(tool)).then(() =>
+      process.send!({ switched: tool }),
+    );
+  });
   await app.listen(0, '127.0.0.1');
   process.send!({ url: await app.getUrl(), id: backend.messageBus.nodeId });
 }
