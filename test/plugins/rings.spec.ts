@@ -21,7 +21,7 @@ import {
   Resource,
   Tool,
 } from 'nestjs-mcp-streamable';
-import { createMcpTestClient, type McpTestClient } from 'nestjs-mcp-streamable/testing';
+import { createMcpTestClient, ManualClock, type McpTestClient } from 'nestjs-mcp-streamable/testing';
 import { catchError, map, of, retry } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -38,6 +38,7 @@ import { passed } from '../../src/core/plugins/run-hooks.js';
 import { gate, serverInfo, TestApp } from '../support/app.js';
 import { eventually } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
+import { Deployment } from '../support/nodes.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const YES = { type: 'object', properties: { yes: { type: 'boolean' } } } as const;
@@ -542,6 +543,30 @@ describe('the plugins of an app', () => {
 
   it('must be singletons', async () => {
     await expect(started(PerRequest)).rejects.toThrow('it is a plugin, which must be a singleton');
+  });
+
+  it('hear of a node that has died, again until they have ended what it left', async () => {
+    const clock = new ManualClock();
+    const deployment = new Deployment(clock);
+    const died: string[] = [];
+    const ending = {
+      attach: (): McpEndpointPlugin => ({
+        nodeDied: async (node) => {
+          await Promise.resolve();
+          if (died.push(node) < 3) throw new Error('The store is away.');
+        },
+      }),
+    };
+    const provider = { provide: 'ending', useValue: Object.assign(new Acting('app'), ending) };
+    const [dead] = [
+      await deployment.member({ adapter: 'fastify', server: undefined }),
+      await deployment.member({ adapter: 'fastify', server: undefined, providers: [provider] }),
+    ];
+    deployment.kill(dead);
+    await clock.advance(600_000);
+    expect(died).toEqual(Array.from({ length: 3 }, () => dead.bus.nodeId));
+    await deployment.bury(dead);
+    await deployment.close();
   });
 
   it('get time to end their work when the node stops, and are closed, the innermost first, also when one fails', async () => {
