@@ -65,10 +65,9 @@ export interface McpStreamableOptions
   server?: McpServerFunction;
   /**
    * Observes the calls of clients, for telemetry. It sees the caller, the call with its arguments, and the outcome; it
-   * cannot refuse a call. In an array, the first one runs around the others. `McpAuditModule` of
-   * `nestjs-mcp-streamable/audit` uses it to write records of calls and of refused requests. Without an
-   * instrumentation, and without a subscriber of `McpSessionService.calls$`, calls are not observed, which costs
-   * nothing.
+   * cannot refuse a call. In an array, the first one runs around the others. Records of calls and of
+   * refused requests are written by `McpAuditModule` of `nestjs-mcp-streamable/audit`. Without an instrumentation, and
+   * without a subscriber of `McpSessionService.calls$`, calls are not observed, which costs nothing.
    *
    * @default none
    */

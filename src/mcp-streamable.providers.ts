@@ -14,6 +14,8 @@ import { FEATURES } from './core/plugins/plugin-host.js';
 import { ConfirmPlugin } from './effects/confirm.plugin.js';
 import { EndpointEffects } from './effects/endpoint-effects.js';
 import { IdempotencyPlugin } from './effects/idempotency.plugin.js';
+import type { McpInstrumentation } from './core/calls/mcp-instrumentation.js';
+import { InstrumentationPlugin } from './instrumentation.plugin.js';
 import { LimitsPlugin } from './limits/limits.plugin.js';
 import { EndpointSwitches } from './switches/endpoint-switches.js';
 import { SwitchesPlugin } from './switches/switches.plugin.js';
@@ -58,11 +60,12 @@ const dispatcherProvider: Provider = {
 const featuresProvider: Provider = {
   provide: FEATURES,
   useFactory: (
-    options: McpStreamableOptions,
+    options: McpStreamableOptions & { readonly instrumentation: readonly McpInstrumentation[] },
     switches: EndpointSwitches,
     effects: EndpointEffects,
     doctor: EndpointDoctor,
   ): McpPlugin[] => [
+    ...options.instrumentation.map((each) => new InstrumentationPlugin(each)),
     new SwitchesPlugin(switches),
     new IdempotencyPlugin(effects),
     new ConfirmPlugin(effects),

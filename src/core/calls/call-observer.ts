@@ -1,8 +1,5 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
-import { isThenable } from '../common/promises.js';
-import { logError } from './operator-log.js';
-import { MCP_OPTIONS } from '../common/options.js';
 import type { CallPlugins } from './call-hooks.js';
 import { infoOf } from './call-info.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
@@ -10,7 +7,7 @@ import type {
   McpCallEnd,
   McpCallInfo,
   McpCallOutcome,
-  McpInstrumentation,
+  McpQuestionInfo,
   McpQuestionOutcome,
   McpRefusal,
   McpSessionEnd,
@@ -31,6 +28,9 @@ export class CallObserver {
   readonly #refusals$ = new Subject<McpRefusal>();
   /** Emits requests that were refused before a call was created. */
   readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
+  readonly #questions$ = new Subject<AskedQuestion>();
+  /** Emits requests that were sent to the client of a session, in the async context of their sender. */
+  readonly questions$: Observable<AskedQuestion> = this.#questions$.asObservable();
   /** Holds the calls whose begin was observed, and whose end was not. */
   readonly #begun = new Map<McpCall, RunningCall>();
   #count = 0;
@@ -41,18 +41,12 @@ export class CallObserver {
   /** The plugins of the endpoint. */
   plugins: CallPlugins | undefined;
 
-  readonly #instrumentations: McpInstrumentation[];
-
-  constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
-    this.#instrumentations = [...instrumentation];
-  }
-
   get active(): boolean {
-    return this.#instrumentations.length > 0 || this.#ended$.observed || this.plugins?.active === true;
+    return this.#ended$.observed || this.plugins?.active === true;
   }
 
   /**
-   * Runs `serve` inside all instrumentations. Only calls wait whose result may be a promise.
+   * Runs `serve` inside the plugins. Only calls wait whose result may be a promise.
    *
    * @param serve finds the target of the call, and runs what serves it inside `record`
    */
@@ -65,10 +59,7 @@ export class CallObserver {
       this.onBegin?.(running);
       return hooks ? hooks.serve(request) : request();
     };
-    return this.#instrumentations.reduceRight<() => T>(
-      (run, instrumentation) => () => observed(instrumentation, info, run),
-      () => (hooks ? hooks.observe(() => serve(record)) : serve(record)),
-    )();
+    return hooks ? hooks.observe(() => serve(record)) : serve(record);
   }
 
   /** Returns the calls that run, listens among them, if their begin was observed; the oldest first. */
@@ -82,7 +73,6 @@ export class CallObserver {
     if (!begun || !this.#begun.delete(call)) return;
     const durationMs = performance.now() - begun.at;
     const end = endOf(call, outcome, { durationMs, result, error });
-    this.#notify((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
     call.hooks?.over(end, { answered: true, ended: !call.isTakenOver });
   }
@@ -93,16 +83,15 @@ export class CallObserver {
    * @param answer settles as its sender sees it
    */
   asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
-    if (!this.#instrumentations.some((one) => 'question' in one)) return;
+    if (!this.#questions$.observed) return;
     const { id: sessionId, principal, protocolVersion } = session;
     const question = { method, requestId: id, sessionId, principal, protocolVersion };
     const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
-    this.#notify((instrumentation) => instrumentation.question?.(question, outcome));
+    this.#questions$.next({ question, outcome });
   }
 
   /** Notifies observers of a session that has ended for good. */
   sessionEnded(end: McpSessionEnd): void {
-    this.#notify((instrumentation) => instrumentation.sessionEnded?.(end));
     this.#sessionEnds$.next(end);
   }
 
@@ -111,66 +100,20 @@ export class CallObserver {
     if (this.#refusals$.observed) this.#refusals$.next(describe());
   }
 
-  /** Notifies the instrumentations; their errors and rejections are logged. */
-  #notify(call: (instrumentation: McpInstrumentation) => unknown): void {
-    for (const instrumentation of this.#instrumentations) {
-      try {
-        const returned = call(instrumentation);
-        if (isThenable(returned)) returned.then(undefined, logError);
-      } catch (error) {
-        logError(error);
-      }
-    }
-  }
-
   /** Completes the streams when the endpoint is closed. */
   close(): void {
     this.#ended$.complete();
     this.#sessionEnds$.complete();
     this.#refusals$.complete();
+    this.#questions$.complete();
   }
 }
 
-/**
- * Serves a call inside an instrumentation: once, and with the outcome of the call, even if the instrumentation fails.
- */
-function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, serve: () => T): T {
-  let served: Served<T> | undefined;
-  const run = (): T => {
-    served ??= attempt(serve);
-    if ('error' in served) throw served.error;
-    return served.value;
-  };
-  let returned: T;
-  try {
-    returned = instrumentation.call(info, run);
-  } catch (error) {
-    if (!served || !('error' in served) || served.error !== error) logError(error);
-    return run();
-  }
-  // An async function may run it later: then its promise is that of the call.
-  if (!served) return returned;
-  if (isThenable(returned)) void reportRejection(returned, served);
-  return run();
-}
-
-/** What serving a call gave, or threw. */
-export type Served<T> = { readonly value: T } | { readonly error: unknown };
-
-export function attempt<T>(serve: () => T): Served<T> {
-  try {
-    return { value: serve() };
-  } catch (error) {
-    return { error };
-  }
-}
-
-/** Reports what an async instrumentation throws, unless it only passes on that the call was rejected. */
-export async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
-  if ('value' in served && served.value === returned) return;
-  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
-  const [own, call] = await Promise.allSettled([returned, outcome]);
-  if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
+/** A request of the server to the client of a session, and how it ends. */
+export interface AskedQuestion {
+  readonly question: McpQuestionInfo;
+  /** Never rejects. */
+  readonly outcome: Promise<McpQuestionOutcome>;
 }
 
 /** Runs what serves a call inside what records it, when its target is known. */
@@ -184,10 +127,6 @@ export interface RunningCall {
   readonly at: number;
   /** Numbers the observed calls of this node, from 1. */
   readonly number: number;
-}
-
-interface Instrumented {
-  readonly instrumentation?: readonly McpInstrumentation[];
 }
 
 /** Describes the end of a call. */

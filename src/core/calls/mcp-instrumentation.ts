@@ -108,7 +108,7 @@ export interface McpRefusal {
 }
 
 /**
- * Observes calls: for telemetry and the like. The option `instrumentation` takes it. `McpAuditModule` is one that writes records.
+ * Observes calls: for telemetry and the like. The option `instrumentation` takes it.
  *
  * ```ts
  * const observer: McpInstrumentation = {
@@ -122,14 +122,15 @@ export interface McpRefusal {
 export interface McpInstrumentation {
   /**
    * Runs around each request that is served: around guards, the handler, and the subscription of an Observable. The
-   * outcome of the call is that of `run`: an error of this method is logged, and does not change the outcome.
+   * outcome of the call is that of `run`: an error of this method is logged, and does not change the outcome. If it returns a promise
+   * before it calls `run`, the call is served at the latest when that settles.
    *
    * @param run serves the request; call it once, synchronously
    * @returns what `run` returns
    */
   call<T>(info: McpCallInfo, run: () => T): T;
   /**
-   * Called once per call, when its outcome is certain. An error or rejection is logged, and does not change the
+   * Called once per call, when its outcome is certain, outside of the async context of the call. An error or rejection is logged, and does not change the
    * outcome.
    */
   ended?(end: McpCallEnd): void;

@@ -1,7 +1,6 @@
 import { isThenable } from '../common/promises.js';
 import type { CallHooks } from '../calls/call-hooks.js';
 import { assertOpen, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
-import { reportRejection, type Served } from '../calls/call-observer.js';
 import type { McpCallEnd } from '../calls/mcp-instrumentation.js';
 import { logError } from '../calls/operator-log.js';
 import type { McpCallHooks, McpEndpointPlugin } from './mcp-plugin.js';
@@ -156,6 +155,17 @@ export function safely<T>(hook: () => T): T | undefined {
 
 export function settledOf(answer: Promise<unknown>): Promise<PromiseSettledResult<unknown>> {
   return Promise.allSettled([answer]).then(([settled]) => settled);
+}
+
+/** What serving a call gave, or threw. */
+type Served<T> = { readonly value: T } | { readonly error: unknown };
+
+/** Reports what an async hook throws, unless it only passes on that the call was rejected. */
+async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
+  if ('value' in served && served.value === returned) return;
+  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
+  const [own, call] = await Promise.allSettled([returned, outcome]);
+  if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
 }
 
 const passesOn = (served: Served<unknown> | undefined, error: unknown): boolean =>

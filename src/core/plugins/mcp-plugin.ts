@@ -2,8 +2,9 @@ import type { Observable } from 'rxjs';
 import type { MaybePromise } from '../common/promises.js';
 import type { McpClock } from '../common/clock.js';
 import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
+import type { AskedQuestion } from '../calls/call-observer.js';
 import type { McpEntering } from '../calls/mcp-context.js';
-import type { McpCallEnd, McpRefusal } from '../calls/mcp-instrumentation.js';
+import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { ListenTopics } from './listen-topics.js';
@@ -44,6 +45,10 @@ export interface McpEndpointHost {
   };
   /** Emits requests that were refused before a call was created. */
   readonly refusals$: Observable<McpRefusal>;
+  /** Emits each session that this node has ended for good. */
+  readonly sessionEnds$: Observable<McpSessionEnd>;
+  /** Emits requests that were sent to the client of a session, in the async context of their sender. */
+  readonly questions$: Observable<AskedQuestion>;
   /**
    * The plugin answers `handler()` differently from now on: it is asked again about each handler before the next run or list of it.
    *

@@ -55,6 +55,8 @@ export class EndpointPlugins {
       handlers: table,
       refusals$: observer.refusals$,
       topics,
+      sessionEnds$: observer.sessionEnds$,
+      questions$: observer.questions$,
     };
   }
 
