@@ -1,12 +1,23 @@
-import type { RunningCall } from '../core/calls/call-observer.js';
-import type { CallWatcher, OutboundMessage } from '../core/calls/mcp-call.js';
+import { HANDLER_FAILED } from '../core/calls/calls.js';
+import type { McpCall, OutboundMessage } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo } from '../core/calls/mcp-instrumentation.js';
+import type { McpCallHooks, McpRunHooks } from '../core/plugins/mcp-plugin.js';
+import { rpcErrorOf } from '../core/protocol/errors.js';
 import type { Payloads, ToolSchemas } from './payloads.js';
 
 /** So many calls that have ended can be opened. */
 const KEPT = 200;
 /** A record has at most so many steps; the others are counted. */
 const MOST_STEPS = 50;
+
+/** A call while it runs. */
+export interface RunningCall {
+  readonly call: McpCall;
+  readonly info: McpCallInfo;
+  /** The time at which it began, by `performance.now()`. */
+  readonly at: number;
+  readonly key: string;
+}
 
 /** Something that a call sent or got before its end. */
 export interface Step {
@@ -28,29 +39,30 @@ export interface Step {
  * Invariant: a record of a call that has ended holds neither the call nor its messages, but copies of bounded size.
  */
 export class CallRecords {
-  readonly #running = new WeakMap<McpCallInfo, CallRecord>();
+  readonly #running = new WeakMap<McpCall, CallRecord>();
   readonly #kept = new Map<string, CallRecord>();
 
   constructor(private readonly payloads: Payloads | undefined) {}
 
-  begin(running: RunningCall, key: string): void {
-    const record = new CallRecord(key, running, this.payloads);
-    running.call.watcher = record;
-    this.#running.set(running.info, record);
+  begin(running: RunningCall): CallRecord {
+    const { call, key } = running;
+    const record = new CallRecord(running, this.payloads);
+    this.#running.set(call, record);
     this.#kept.set(key, record);
-    if (this.#kept.size <= KEPT) return;
+    if (this.#kept.size <= KEPT) return record;
     // The oldest; it may still run, and is kept by its call then.
     for (const oldest of this.#kept.keys()) {
       this.#kept.delete(oldest);
       break;
     }
+    return record;
   }
 
-  /** @returns the key of its record, if it has one */
-  end(end: McpCallEnd): string | undefined {
-    const record = this.#running.get(end.call);
-    record?.end(end);
-    return record?.key;
+  /** @returns what a record has of the run of a handler; `undefined`: the call has none */
+  ofRun({ call }: { readonly call: McpCall }): McpRunHooks | undefined {
+    const record = this.#running.get(call);
+    record?.keepArguments();
+    return record;
   }
 
   get(key: string): object | undefined {
@@ -60,12 +72,15 @@ export class CallRecords {
 
 const TRACE = /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-/;
 
-class CallRecord implements CallWatcher {
+export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'asked' | 'answered'>>, McpRunHooks {
   readonly #steps: Step[] = [];
   readonly #begin: number;
   readonly #traceId: string | undefined;
   #tool: ToolSchemas | undefined;
-  readonly #arguments: unknown;
+  #arguments: unknown;
+  /** Until its arguments are copied. */
+  #running: RunningCall | undefined;
+  readonly key: string;
   #left = 0;
   #entered: number | undefined;
   #returned: number | undefined;
@@ -75,16 +90,26 @@ class CallRecord implements CallWatcher {
   #result: unknown;
 
   constructor(
-    readonly key: string,
-    { call, info, at }: RunningCall,
+    running: RunningCall,
     private readonly payloads: Payloads | undefined,
   ) {
+    const { info, at, key } = running;
+    this.key = key;
+    this.#running = running;
     this.#begin = at;
     const { traceparent } = info.meta ?? {};
     this.#traceId = typeof traceparent === 'string' ? TRACE.exec(traceparent)?.[1] : undefined;
-    if (!payloads) return;
+    if (!payloads?.needTool(info)) this.keepArguments();
+  }
+
+  /** Copies the arguments when their schema is known, before the handler may change them. */
+  keepArguments(): void {
+    const running = this.#running;
+    if (!this.payloads || !running) return;
+    this.#running = undefined;
+    const { call, info } = running;
     this.#tool = call.target?.kind === 'tool' ? call.target : undefined;
-    this.#arguments = payloads.arguments(info, this.#tool);
+    this.#arguments = this.payloads.arguments(info, this.#tool);
   }
 
   entered(): void {
@@ -103,22 +128,24 @@ class CallRecord implements CallWatcher {
     else this.#add('notification', method, params);
   }
 
-  asked({ method, params }: OutboundMessage, answer: Promise<unknown>): void {
+  asked({ method, params }: OutboundMessage, answer: Promise<PromiseSettledResult<unknown>>): void {
     this.#add('question', method, params);
-    answer.then(
-      (result) => this.#add('answer', actionOf(result), result),
-      () => this.#add('answer', 'none'),
-    );
+    void answer.then((settled) => {
+      if (settled.status === 'fulfilled') this.#add('answer', actionOf(settled.value), settled.value);
+      else this.#add('answer', 'none');
+    });
   }
 
-  failed(text: string): void {
-    this.#error = this.payloads?.text(text);
-  }
-
-  end({ outcome, result }: McpCallEnd): void {
+  answered(end: McpCallEnd): void {
+    const { outcome, result } = end;
     this.#ended = this.#now;
     this.#outcome = outcome;
+    // No handler has run, if they are not there yet.
+    this.keepArguments();
+    this.#running = undefined;
     if (result) this.#result = this.payloads?.result(result, this.#tool);
+    const failure = failureOf(end);
+    if (failure !== undefined) this.#error = this.payloads?.text(failure);
     this.#tool = undefined;
   }
 
@@ -156,6 +183,13 @@ class CallRecord implements CallWatcher {
     const copy = data === undefined ? undefined : this.payloads?.step(data);
     this.#steps.push({ at: this.#now, what, text, ...(copy !== undefined && { data: copy }) });
   }
+}
+
+/** Returns why a call has no result, as its client may read it. */
+function failureOf({ outcome, error }: McpCallEnd): string | undefined {
+  if (error === undefined) return undefined;
+  if (outcome === 'cancelled') return error instanceof Error ? error.message : 'The request was cancelled.';
+  return rpcErrorOf(error)?.message ?? HANDLER_FAILED;
 }
 
 const numberText = (value: unknown): string => (typeof value === 'number' ? String(value) : '?');

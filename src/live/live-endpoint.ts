@@ -9,10 +9,12 @@ import { BusNodes } from '../core/nodes/bus-nodes.js';
 import type { McpClock } from '../core/common/clock.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
-import type { McpSessionInfo } from '../core/calls/mcp-call.js';
+import type { McpCall, McpSessionInfo } from '../core/calls/mcp-call.js';
+import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
+import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks } from '../core/plugins/mcp-plugin.js';
 import { TaskHost, type TaskView } from '../core/calls/mcp-tasks.js';
 import { logger } from '../core/calls/operator-log.js';
-import { CallObserver, type RunningCall } from '../core/calls/call-observer.js';
+import { infoOf } from '../core/calls/call-info.js';
 import { type McpHealth, McpHealthIndicator } from '../core/nodes/mcp-health.indicator.js';
 import { EDGE_POLICY, type EdgePolicy } from '../core/http/edge/edge-policy.js';
 import { HttpEdge } from '../core/http/edge/http-edge.js';
@@ -29,7 +31,7 @@ import { type McpError, REQUEST_FAILED } from '../core/protocol/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
 import type { EndpointState, Row } from './live-state.js';
 import { AUDIT_OPTIONS, type ResolvedAuditOptions } from '../audit/audit.options.js';
-import { CallRecords } from './call-records.js';
+import { CallRecords, type RunningCall } from './call-records.js';
 import { HandlerRows } from './handler-rows.js';
 import { handlerDetails, isListed, sessionDetails } from './live-details.js';
 import { Payloads } from './payloads.js';
@@ -63,7 +65,7 @@ interface Asked {
  * The ends of calls are always counted, because a page that is opened after a fault must show it. Other data is read
  * only while a page is open: that of this node at each update, that of stores and bus every few seconds.
  */
-export class LiveEndpoint {
+export class LiveEndpoint implements McpEndpointPlugin {
   readonly #tools = new ToolStatistics();
   readonly #watching = new Subscription();
   /** Keeps how a session or a call is shown, by the objects that describe it and do not change. */
@@ -75,29 +77,27 @@ export class LiveEndpoint {
   readonly #handlers: HandlerRows;
   #examined: { readonly at: number; readonly findings: readonly McpFinding[] } | undefined;
   readonly #records: CallRecords;
+  /** The calls that run, listens among them, the oldest first. */
+  readonly #running = new Set<RunningCall>();
+  #calls = 0;
+  #isRecording: boolean;
 
   private constructor(
     private readonly module: NestModule,
-    private readonly index: number,
+    /** Its position among the endpoints of the app, in the order of their imports. */
+    readonly index: number,
+    private readonly host: McpEndpointHost,
     private readonly clock: McpClock,
-    events: EventRing,
+    private readonly events: EventRing,
     private readonly payloads: Payloads | undefined,
   ) {
     this.#handlers = new HandlerRows(this.#get(HandlerTable), this.#get(OffSwitch), (name) =>
       hashOf(`tool ${index} ${name}`),
     );
     this.#records = new CallRecords(payloads);
-    this.watch(false);
-    const { calls$, events$, refusals$ } = this.service;
+    this.#isRecording = payloads !== undefined;
+    const { events$ } = this.service;
     const now = () => clock.now();
-    this.#watching.add(
-      calls$.subscribe((end) => {
-        const failed = isFailure(end.outcome);
-        // Its duration is decided by the client.
-        if (end.call.method !== 'subscriptions/listen') this.#tools.note(end, failed, now());
-        events.add(index, now(), callEvent(end, this.#records.end(end)));
-      }),
-    );
     this.#watching.add(
       events$.subscribe((event) => {
         const shown = sessionEvent(event);
@@ -105,41 +105,72 @@ export class LiveEndpoint {
       }),
     );
     this.#watching.add(
-      refusals$.subscribe((refusal) => {
+      host.refusals$.subscribe((refusal) => {
         const shown = refusalEvent(refusal);
         events.add(index, now(), () => shown);
       }),
     );
   }
 
-  /** Makes one for each endpoint of the app, in the order of its imports. */
+  /** Makes one of an endpoint of the app. */
   static of(
+    host: McpEndpointHost,
     modules: ModulesContainer,
     clock: McpClock,
     events: EventRing,
     { payloads }: { readonly payloads: boolean },
-  ): LiveEndpoint[] {
+  ): LiveEndpoint {
     const all = [...modules.values()];
     const audit = all.find(({ providers }) => providers.has(AUDIT_OPTIONS))?.providers.get(AUDIT_OPTIONS)?.instance;
-    const found = all.filter(({ providers }) => providers.has(LiveSessions));
-    return found.map((module, index) => {
-      const { server } = module.providers.get(MCP_OPTIONS)!.instance as { readonly server?: unknown };
-      const hasOwnTools = server !== undefined;
-      const copies = payloads ? new Payloads(audit as ResolvedAuditOptions | undefined, hasOwnTools) : undefined;
-      return new LiveEndpoint(module, index, clock, events, copies);
+    const endpoints = all.filter(({ providers }) => providers.has(LiveSessions));
+    const index = endpoints.findIndex(({ providers }) => {
+      const { name, path } = providers.get(ENDPOINT_NAME)!.instance as EndpointName;
+      return name === host.name && path === host.path;
     });
+    const options = audit as ResolvedAuditOptions | undefined;
+    const copies = payloads ? new Payloads(options, host.hasOwnServer) : undefined;
+    return new LiveEndpoint(endpoints[index]!, index, host, clock, events, copies);
+  }
+
+  call(call: McpCall): McpCallHooks {
+    const key = `${this.nodeId}-${this.index}-${++this.#calls}`;
+    const running = { call, info: infoOf(call), at: performance.now(), key };
+    this.#running.add(running);
+    if (!this.#isRecording) return { answered: (end) => this.#answered(running, end) };
+    const record = this.#records.begin(running);
+    return {
+      notified: (message) => record.notified(message),
+      asked: (question, answer) => record.asked(question, answer),
+      answered: (end) => {
+        record.answered(end);
+        this.#answered(running, end, key);
+      },
+    };
+  }
+
+  /** Calls pay nothing while they are not recorded. */
+  handler(): McpHandlerHooks | undefined {
+    return this.#isRecording ? { run: (run) => this.#records.ofRun(run) } : undefined;
+  }
+
+  /** @param record the key of its record */
+  #answered(running: RunningCall, end: McpCallEnd, record?: string): void {
+    this.#running.delete(running);
+    const now = this.clock.now();
+    // The client decides how long a listen takes.
+    if (end.call.method !== 'subscriptions/listen') this.#tools.note(end, isFailure(end.outcome), now);
+    this.events.add(this.index, now, callEvent(end, record));
   }
 
   /** Records what happens in calls while a page is open, and always with the option `payloads`. */
-  watch(open: boolean): void {
-    const watched = open || this.payloads !== undefined;
-    this.#get(CallObserver).onBegin = watched
-      ? (running) => this.#records.begin(running, this.#callKey(running))
-      : undefined;
+  watch(isOpen: boolean): void {
+    if (this.payloads || isOpen === this.#isRecording) return;
+    this.#isRecording = isOpen;
+    this.host.refresh();
   }
 
   get nodeId(): string {
-    return this.#get(SessionRuntime).nodeId;
+    return this.host.nodeId;
   }
 
   /**
@@ -152,8 +183,7 @@ export class LiveEndpoint {
     return this.#get<EdgePolicy>(EDGE_POLICY).admit({ headers: { ...headers, origin }, socket } as IncomingMessage);
   }
 
-  close(): void {
-    this.#get(CallObserver).onBegin = undefined;
+  stop(): void {
     this.#watching.unsubscribe();
   }
 
@@ -237,9 +267,9 @@ export class LiveEndpoint {
 
   /** @returns whether there was such a call, or task, on this node. @throws (rejects) when the store of tasks does not answer */
   async cancelCall(key: string): Promise<boolean> {
-    for (const running of this.#running()) {
+    for (const running of this.#running) {
       const { call, info } = running;
-      if (this.#callKey(running) !== key || !isCancellable(running)) continue;
+      if (running.key !== key || !isCancellable(running)) continue;
       this.#get(SessionRuntime).calls.fail(call, REQUEST_FAILED, CANCELLED);
       logger.log(`A call of ${cut(info.method)} was cancelled from the live page.`);
       return true;
@@ -349,7 +379,7 @@ export class LiveEndpoint {
 
   #callRows(now: number): Map<string, Row> {
     const rows: Row[] = [];
-    for (const running of this.#running()) {
+    for (const running of this.#running) {
       let row = this.#callRow.get(running);
       if (!row) this.#callRow.set(running, (row = this.#rowOf(running, now)));
       rows.push(row);
@@ -383,7 +413,7 @@ export class LiveEndpoint {
     const { call, info, at } = running;
     const { name, version } = call.client.clientInfo;
     return {
-      key: this.#callKey(running),
+      key: running.key,
       method: cut(info.method),
       name: info.name === undefined ? null : cut(info.name),
       session: info.sessionId === undefined ? null : shortId(info.sessionId),
@@ -396,10 +426,6 @@ export class LiveEndpoint {
     };
   }
 
-  #running(): Iterable<RunningCall> {
-    return this.#get(CallObserver).running();
-  }
-
   #tasks(): Iterable<TaskView> {
     return this.#get(TaskHost).runner?.tasks() ?? [];
   }
@@ -409,10 +435,6 @@ export class LiveEndpoint {
     let key = this.#taskKeys.get(about);
     if (key === undefined) this.#taskKeys.set(about, (key = hashOf(about.id)));
     return key;
-  }
-
-  #callKey({ number }: RunningCall): string {
-    return `${this.nodeId}-${this.index}-${number}`;
   }
 
   private get service(): McpSessionService {

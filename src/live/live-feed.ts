@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { Observable, type Subscriber } from 'rxjs';
-import { assertOnlyOne } from '../core/common/async-options.js';
 import { McpClock, type ClockTimer } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
+import { type McpEndpointHost, type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
 import { McpResponder } from '../core/http/responder.js';
 import type { McpError } from '../core/protocol/errors.js';
 import type { McpEvent } from '../core/protocol/events.js';
@@ -13,8 +13,6 @@ import { LiveEndpoint } from './live-endpoint.js';
 import { EventRing } from './live-events.js';
 import { LIVE_OPTIONS, type ResolvedLiveOptions } from './live.options.js';
 import { changeOf, type EndpointState, wholeOf } from './live-state.js';
-
-const ONE_PAGE = 'its page shows all endpoints. Further pages would switch off what the first one records.';
 
 /** Pages are updated every so many milliseconds. */
 const UPDATE_MS = 500;
@@ -42,11 +40,13 @@ interface Reader {
  * page that reads slowly is skipped until it has read, and then gets a snapshot, so its buffer is bounded.
  */
 @Injectable()
-export class LiveFeed implements OnModuleInit, OnModuleDestroy {
+export class LiveFeed extends McpPlugin implements OnApplicationBootstrap, OnModuleDestroy {
+  readonly ring = 'observe';
   /** Writes to the pages; it is a separate responder, so that open pages do not count as streams of an endpoint. */
   readonly responder: McpResponder;
   readonly #events = new EventRing();
   readonly #readers = new Set<Reader>();
+  /** In the order of the imports of the app. */
   #endpoints: readonly LiveEndpoint[] = [];
   #timer: ClockTimer | undefined;
   #askedAt = 0;
@@ -55,20 +55,26 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   #lastSent = 0;
   #closed = false;
 
-  /** @throws McpOptionError when there is a second page: the platform would refuse its routes with a text of its own */
+  /** @throws McpOptionError when there is a second page of its path: the platform would refuse its routes with a text of its own, or serve one of both */
   constructor(
     @Inject(LIVE_OPTIONS) private readonly options: ResolvedLiveOptions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(McpClock) private readonly clock: McpClock,
   ) {
-    assertOnlyOne(modules, 'McpLiveModule', LiveFeed, ONE_PAGE);
+    super();
+    assertOwnPaths(modules);
     const limits = { keepAliveMs: KEEP_ALIVE_MS, maxBufferedBytes: MAX_BUFFERED_BYTES };
     this.responder = new McpResponder({ ...limits, clock });
   }
 
+  attach(host: McpEndpointHost): McpEndpointPlugin {
+    const endpoint = LiveEndpoint.of(host, this.modules, this.clock, this.#events, this.options);
+    this.#endpoints = [...this.#endpoints, endpoint].toSorted((one, other) => one.index - other.index);
+    return endpoint;
+  }
+
   /** @throws McpOptionError when there is no endpoint */
-  onModuleInit(): void {
-    this.#endpoints = LiveEndpoint.of(this.modules, this.clock, this.#events, this.options);
+  onApplicationBootstrap(): void {
     if (this.#endpoints.length > 0) return;
     const text = 'McpLiveModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
     throw new McpOptionError('imports', text);
@@ -78,7 +84,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   async onModuleDestroy(): Promise<void> {
     this.#closed = true;
     if (this.#readers.size > 0) this.#update();
-    for (const endpoint of this.#endpoints) endpoint.close();
+    for (const endpoint of this.#endpoints) endpoint.stop();
     for (const { subscriber } of Array.from(this.#readers)) subscriber.complete();
     await this.responder.drain(LAST_READS_MS);
   }
@@ -216,4 +222,16 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   #event(update: object): McpEvent {
     return { data: JSON.stringify({ at: this.clock.now(), ...update }) };
   }
+}
+
+/** @throws McpOptionError */
+function assertOwnPaths(modules: ModulesContainer): void {
+  const pages = [...modules.values()].filter(({ providers }) => providers.has(LiveFeed));
+  const paths = pages.flatMap(({ controllers }) =>
+    Array.from(controllers.keys(), (controller) => Reflect.getMetadata('path', controller as object) as string),
+  );
+  const twice = paths.find((path, index) => paths.indexOf(path) !== index);
+  if (twice === undefined) return;
+  const text = `The app has McpLiveModule several times with the path "${twice}". Import it once, in one module of the app, or give each a "path" of its own.`;
+  throw new McpOptionError('path', text);
 }

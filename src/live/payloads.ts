@@ -35,9 +35,14 @@ export class Payloads {
     this.#short = of(LONGEST_STEP);
   }
 
+  /** Returns whether the schema of a tool says what is sensitive in the arguments of a call. */
+  needTool({ method }: McpCallInfo): boolean {
+    return method === 'tools/call' && !this.hasOwnTools;
+  }
+
   /** @returns `undefined` while it is not known what is sensitive in the arguments of a tool */
   arguments(call: McpCallInfo, tool: ToolSchemas | undefined): unknown {
-    if (call.method === 'tools/call' && !tool && !this.hasOwnTools) return undefined;
+    if (!tool && this.needTool(call)) return undefined;
     return this.#whole.of(call, tool?.inputSchema).arguments;
   }
 

@@ -75,6 +75,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
       'nodes',
       'log',
       'sessions',
+      'plugins',
       'handlers',
       'doctor',
       'methods',

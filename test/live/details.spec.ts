@@ -51,9 +51,9 @@ describe('what the page has opened', () => {
   const watch = async () => {
     reader = await LiveReader.open(`${app.base}/mcp-live`);
   };
-  async function details(kind: string, key: string, headers: Record<string, string> = {}) {
+  async function details(kind: string, key: string, headers: Record<string, string> = {}, page = 'mcp-live') {
     const query = new URLSearchParams({ endpoint: '0', kind, key }).toString();
-    const response = await send(`${app.base}/mcp-live/details?${query}`, { method: 'GET', headers });
+    const response = await send(`${app.base}/${page}/details?${query}`, { method: 'GET', headers });
     return { status: response.status, body: await response.json() };
   }
   const modern = () => new ModernClient(app.client().url);
@@ -213,6 +213,35 @@ describe('what the page has opened', () => {
     await watch();
     expect(reader!.events.at(-1)).toMatchObject({ what: 'find_order', tool: 'tool find_order' });
     expect(reader!.events.at(-1)!['call']).toBeUndefined();
+  });
+
+  it('several pages of an app record calls each for itself, whatever others do', async () => {
+    await start({}, [McpLiveModule.forRoot({ unguarded: 'loopback', path: 'other', payloads: true })]);
+    const other = await LiveReader.open(`${app.base}/other`);
+    await watch();
+    const call = async () => modern().ask('tools/call', { name: 'find_order', arguments: ORDER });
+    const seen = async (page: LiveReader, count: number): Promise<string> => {
+      await page.until(({ events }) => events.filter(({ call }) => call).length === count);
+      return String(page.events.at(-1)!['call']);
+    };
+    await call();
+    const [mine, theirs] = [await seen(reader!, 1), await seen(other, 1)];
+    expect((await details('call', mine)).body).toMatchObject({
+      payloads: false,
+      stages: { entered: expect.any(Number) },
+    });
+    reader!.close();
+    await call();
+    const second = await seen(other, 2);
+    for (const key of [theirs, second]) {
+      const { body } = await details('call', key, {}, 'other');
+      expect(body).toMatchObject({
+        payloads: true,
+        stages: { entered: expect.any(Number), returned: expect.any(Number) },
+      });
+      expect(body.arguments).toMatchObject({ token: '[redacted]' });
+    }
+    other.close();
   });
 
   it.skipIf(QUICK)('what the page has opened keeps the records of the latest 200 calls', async () => {

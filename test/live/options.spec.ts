@@ -32,7 +32,7 @@ describe('McpLiveModule.forRoot()', () => {
     expect(make).toThrow(expect.objectContaining({ option }));
   });
 
-  it('two pages in one app do not start, also in two modules; one that is imported twice does', async () => {
+  it('two pages of one path do not start, also in two modules; one that is imported twice does', async () => {
     const page = () => McpLiveModule.forRoot({ guards: [Everyone] });
     const endpoint = McpStreamableModule.forRoot({ serverInfo });
     const shop = (imports: object[]) => {
@@ -42,7 +42,7 @@ describe('McpLiveModule.forRoot()', () => {
     };
     const failure = await startFailure('fastify', () => ({ imports: [endpoint, shop([page()]), page()] }));
     expect(failure).toBeInstanceOf(McpOptionError);
-    expect(failure.message).toContain('The app has McpLiveModule 2 times. Import it once, in one module of the app');
+    expect(failure.message).toContain('The app has McpLiveModule several times with the path "mcp-live"');
     const once = page();
     const app = await TestApp.of('fastify', { imports: [endpoint, shop([once]), once] });
     await app.close();

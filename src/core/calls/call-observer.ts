@@ -5,7 +5,6 @@ import { infoOf } from './call-info.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
 import type {
   McpCallEnd,
-  McpCallInfo,
   McpCallOutcome,
   McpQuestionInfo,
   McpQuestionOutcome,
@@ -31,12 +30,6 @@ export class CallObserver {
   readonly #questions$ = new Subject<AskedQuestion>();
   /** Emits requests that were sent to the client of a session, in the async context of their sender. */
   readonly questions$: Observable<AskedQuestion> = this.#questions$.asObservable();
-  /** Holds the calls whose begin was observed, and whose end was not. */
-  readonly #begun = new Map<McpCall, RunningCall>();
-  #count = 0;
-
-  /** Called with each observed call when its target is known, before it is served; set while a page shows what happens in calls. */
-  onBegin: ((running: RunningCall) => void) | undefined;
 
   /** The plugins of the endpoint. */
   plugins: CallPlugins | undefined;
@@ -45,33 +38,20 @@ export class CallObserver {
     return this.#ended$.observed || this.plugins?.active === true;
   }
 
-  /**
-   * Runs `serve` inside the plugins. Only calls wait whose result may be a promise.
-   *
-   * @param serve finds the target of the call, and runs what serves it inside `record`
-   */
-  around<T>(call: McpCall, serve: (record: Recorded) => T): T {
-    const info = infoOf(call);
-    const running = { call, info, at: performance.now(), number: ++this.#count };
-    this.#begun.set(call, running);
-    const hooks = (call.hooks = this.plugins?.active ? this.plugins.hooksOf(call) : undefined);
-    const record: Recorded = (request) => {
-      this.onBegin?.(running);
-      return hooks ? hooks.serve(request) : request();
-    };
-    return hooks ? hooks.observe(() => serve(record)) : serve(record);
-  }
-
-  /** Returns the calls that run, listens among them, if their begin was observed; the oldest first. */
-  running(): Iterable<RunningCall> {
-    return this.#begun.values();
+  /** Finds the target of a call and serves it, inside the plugins of the ring 'observe'. Only calls wait whose result may be a promise. */
+  around<T>(call: McpCall, serve: () => T): T {
+    call.observedAt = performance.now();
+    if (!this.plugins?.active) return serve();
+    const hooks = (call.hooks = this.plugins.hooksOf(call));
+    return hooks.observe(serve);
   }
 
   /** Notifies observers once the outcome of a call is certain. */
   ended(call: McpCall, outcome: McpCallOutcome, { result, error }: { result?: object; error?: unknown } = {}): void {
-    const begun = this.#begun.get(call);
-    if (!begun || !this.#begun.delete(call)) return;
-    const durationMs = performance.now() - begun.at;
+    const { observedAt } = call;
+    if (observedAt === undefined) return;
+    call.observedAt = undefined;
+    const durationMs = performance.now() - observedAt;
     const end = endOf(call, outcome, { durationMs, result, error });
     this.#ended$.next(end);
     call.hooks?.over(end, { answered: true, ended: !call.isTakenOver });
@@ -114,19 +94,6 @@ export interface AskedQuestion {
   readonly question: McpQuestionInfo;
   /** Never rejects. */
   readonly outcome: Promise<McpQuestionOutcome>;
-}
-
-/** Runs what serves a call inside what records it, when its target is known. */
-export type Recorded = <T>(request: () => T) => T;
-
-/** A running call that is observed. */
-export interface RunningCall {
-  readonly call: McpCall;
-  readonly info: McpCallInfo;
-  /** The time of its dispatch, by `performance.now()`. */
-  readonly at: number;
-  /** Numbers the observed calls of this node, from 1. */
-  readonly number: number;
 }
 
 /** Describes the end of a call. */

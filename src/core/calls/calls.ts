@@ -22,7 +22,7 @@ import { ipOf } from '../protocol/local-caller.js';
 import { sdk } from '../protocol/spec.js';
 import { assertUri, URI_OF } from '../protocol/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
-import { CallObserver, type Recorded } from './call-observer.js';
+import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
 
@@ -123,7 +123,7 @@ export class Calls {
     try {
       const { observer } = this;
       const outcome = observer.active
-        ? runInCall(call, () => observer.around(call, (record) => this.#serve(call, record)))
+        ? runInCall(call, () => observer.around(call, () => this.#serve(call)))
         : runInCall(call, this.#serve);
       if (!isThenable(outcome)) return this.#succeeded(call, outcome);
       outcome.then(
@@ -140,18 +140,22 @@ export class Calls {
    *
    * @returns a promise also while the list of a catalogue is asked for
    */
-  readonly #serve = (call: McpCall, record?: Recorded): object | Promise<object> => {
+  readonly #serve = (call: McpCall): object | Promise<object> => {
     const found = this.dispatcher.find?.(call);
     if (isThenable(found)) {
       return found.then((target) => {
         assertOpen(call);
         call.target = target;
-        return record ? record(() => this.#request(call)) : this.#request(call);
+        return this.#inPlugins(call);
       });
     }
     call.target = found;
-    return record ? record(() => this.#request(call)) : this.#request(call);
+    return this.#inPlugins(call);
   };
+
+  #inPlugins(call: McpCall): object | Promise<object> {
+    return call.hooks ? call.hooks.serve(() => this.#request(call)) : this.#request(call);
+  }
 
   #request(call: McpCall): object | Promise<object> {
     const uriOf = URI_OF.get(call.method);
@@ -230,7 +234,6 @@ export class Calls {
     if (call.state !== 'open') return;
     const id = call.requestId!;
     const rpcError = rpcErrorOf(error);
-    call.watcher?.failed(rpcError?.message ?? HANDLER_FAILED);
     this.observer.ended(call, call.denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR), { error });
     // Its text may contain details that clients must not receive.
     if (!rpcError) this.report(error, call);
@@ -273,7 +276,6 @@ export class Calls {
 
   #cancelled(call: McpCall, reason: unknown): void {
     call.cancelled(reason);
-    call.watcher?.failed(reason instanceof Error ? reason.message : 'The request was cancelled.');
     this.observer.ended(call, 'cancelled', { error: reason });
     this.#ended(call);
   }
@@ -320,5 +322,6 @@ function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome 
 }
 
 const NOT_OBSERVED = new CallObserver();
-const HANDLER_FAILED = 'The server could not process this message. See the server log.';
+/** What a client reads instead of an error that may have details which it must not get. */
+export const HANDLER_FAILED = 'The server could not process this message. See the server log.';
 const UNWRITABLE = 'The result of the handler cannot be written as JSON. See the server log.';

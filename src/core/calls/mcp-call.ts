@@ -88,18 +88,6 @@ export interface OutboundOptions {
   readonly onprogress?: (progress: Record<string, unknown>) => void;
 }
 
-/** Sees what happens in a call while it is served: the live page shows it. Its methods do not throw. @internal */
-export interface CallWatcher {
-  /** The guards have accepted the caller and the arguments are valid: the method runs. */
-  entered(): void;
-  /** The method has returned, or its promise has settled. */
-  returned(): void;
-  notified(notification: OutboundMessage): void;
-  asked(question: OutboundMessage, answer: Promise<unknown>): void;
-  /** @param text why it has no result, as its client may read it */
-  failed(text: string): void;
-}
-
 /** The name and capabilities that a client declares: in `initialize`, or with each modern request. */
 export type ClientIdentity = {
   protocolVersion: string;
@@ -214,8 +202,8 @@ export class McpCall implements McpHttpCall {
   described: McpCallInfo | undefined;
   /** What plugins do with the call; absent: nothing. @internal */
   hooks: CallHooks | undefined;
-  /** Set while a page shows what happens in calls, before the call is served. @internal */
-  watcher: CallWatcher | undefined;
+  /** When it began, by `performance.now()`, while it is observed. @internal */
+  observedAt: number | undefined;
   /** Runs while the call is open, if `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 
@@ -310,7 +298,6 @@ export class McpCall implements McpHttpCall {
 
   /** @internal */
   notify(notification: OutboundMessage): Promise<void> {
-    this.watcher?.notified(notification);
     this.hooks?.notified(notification);
     return this.from.notify(notification, this);
   }
@@ -318,7 +305,6 @@ export class McpCall implements McpHttpCall {
   /** @internal */
   ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
     const answer = this.from.request(question, options, this);
-    this.watcher?.asked(question, answer);
     this.hooks?.asked(question, answer);
     return answer;
   }

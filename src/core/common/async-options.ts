@@ -31,24 +31,3 @@ export function assertAsyncOptions(
   if (given.useFactory ?? given.useClass ?? given.useExisting) return;
   throw new McpOptionError('useFactory', `${module}.forRootAsync() has no source of its options. ${sources}`);
 }
-
-/**
- * Checks at start that an app imports a module once. Each `forRoot()` makes another instance of it; one that is imported in several
- * places counts once.
- *
- * @param modules those of the app, as Nest's `ModulesContainer` has them
- * @param module names the class in messages
- * @param provider that each instance has
- * @param advice says what to do instead
- * @throws McpOptionError
- */
-export function assertOnlyOne(modules: Modules, module: string, provider: object, advice: string): void {
-  const count = [...modules.values()].filter(({ providers }) => providers.has(provider)).length;
-  if (count < 2) return;
-  throw new McpOptionError(
-    'imports',
-    `The app has ${module} ${count} times. Import it once, in one module of the app: ${advice}`,
-  );
-}
-
-type Modules = ReadonlyMap<string, { readonly providers: ReadonlyMap<unknown, unknown> }>;

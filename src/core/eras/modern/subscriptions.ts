@@ -109,7 +109,8 @@ export class Subscriptions {
     this.#hold(http.principal, 1);
     call.target = LISTEN;
     const ask = (): unknown => subscription.ask(requested);
-    subscription.begin(this.observer.active ? () => this.observer.around(call, (record) => record(ask)) : ask);
+    const inPlugins = (): unknown => (call.hooks ? call.hooks.serve(ask) : ask());
+    subscription.begin(this.observer.active ? () => this.observer.around(call, inPlugins) : ask);
     return subscription;
   }
 

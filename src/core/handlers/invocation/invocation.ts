@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Observable } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
-import type { McpContext } from '../../calls/mcp-context.js';
+import type { HandlerRound, McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerCall, McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { HandlerCancelled } from '../../calls/handler-signals.js';
 import { comesInParts, Drain } from '../results/drain.js';
@@ -110,40 +110,31 @@ export class Invocation implements McpHandlerCall {
     const { handler, routed } = this.about;
     // The route checks values that no pipe has seen.
     const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
-    const { round, mcpCall } = this.context;
-    const { watcher } = mcpCall;
-    watcher?.entered();
+    const { round } = this.context;
     round?.entered();
     let returned: unknown;
     try {
       returned = Reflect.apply(handler, instance, values);
     } catch (error) {
-      watcher?.returned();
       round?.returned();
       throw error;
     }
     if (isThenable(returned)) {
-      return watcher || round ? this.#told(returned) : returned.then((value) => this.#settled(value));
+      return round ? this.#told(returned, round) : returned.then((value) => this.#settled(value));
     }
-    watcher?.returned();
     round?.returned();
     return this.#settled(returned);
   }
 
   /** Says when a promise has settled. `then()` is called once: a query of some libraries runs each time. */
-  #told(returned: PromiseLike<unknown>): PromiseLike<unknown> {
-    const { round, mcpCall } = this.context;
-    const tell = (): void => {
-      mcpCall.watcher?.returned();
-      round?.returned();
-    };
+  #told(returned: PromiseLike<unknown>, round: Pick<HandlerRound, 'returned'>): PromiseLike<unknown> {
     return returned.then(
       (value) => {
-        tell();
+        round.returned();
         return this.#settled(value);
       },
       (error: unknown) => {
-        tell();
+        round.returned();
         throw error;
       },
     );
