@@ -53,8 +53,8 @@ export class CallObserver {
     call.observedAt = undefined;
     const durationMs = performance.now() - observedAt;
     const end = endOf(call, outcome, { durationMs, result, error });
-    this.#ended$.next(end);
     call.hooks?.over(end, { answered: true, ended: !call.isTakenOver });
+    this.#ended$.next(end);
   }
 
   /**
